@@ -180,6 +180,20 @@ def test_unreadable_file(public: Path, compiled: synthetic.Compiled) -> None:
     assert_nothing_left(public / "output")
 
 
+def test_unreadable_folder_of_earlier_wheels(public: Path, compiled: synthetic.Compiled) -> None:
+    """Reuse saves time only, so the run goes on without the folder."""
+    artifacts = synthetic.write_artifacts(public / "artifacts", compiled)
+    run("chmod", "-R", "a+rX", artifacts)
+    locked = public / "earlier/locked"
+    locked.mkdir(parents=True)
+    locked.chmod(0)
+    (public / "earlier/loop").symlink_to("loop")
+    command = [*unprivileged(), public / "rocwheel", "package", "--artifacts", artifacts, "--output", public / "output"]
+    result = run(*command, "--reuse", public / "earlier", environment={"ROCWHEEL_CACHE": str(public / "cache")})
+    assert f"not searched for earlier wheels: `{locked}` (Permission denied" in result.stderr
+    assert "loop" not in result.stderr and list((public / "output/dist").iterdir())
+
+
 def test_artifacts_that_are_not_there(rocwheel: Rocwheel, tmp_path: Path) -> None:
     result = rocwheel.package(tmp_path / "nowhere", tmp_path / "output", expect=FAILED)
     assert_clear(result, tmp_path / "nowhere")

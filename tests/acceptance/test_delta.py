@@ -332,3 +332,12 @@ def test_what_cannot_be_chosen_is_explained(rocwheel: Rocwheel, published: Strea
     assert "has no index" in empty.stderr and "rocwheel index build" in empty.stderr
     missing = get(rocwheel, published.folder, output, NEW, "--have", tmp_path / "missing", expect=1)
     assert str(tmp_path / "missing") in missing.stderr
+
+
+def test_all_names_are_chosen_before_the_first_download(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    for refused in ("demo-core[nonsense]", "absent"):
+        said = get(rocwheel, published.folder, output, NEW, refused, expect=2 if "[" in refused else 1)
+        assert refused in said.stderr and not output.exists(), said.stderr
+    said = get(rocwheel, published.folder, output, NEW, NEW, "--json")
+    assert [wheel["method"] for wheel in json.loads(said.stdout)["wheels"]] == ["whole", "existing"]

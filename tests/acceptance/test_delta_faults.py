@@ -241,6 +241,23 @@ def test_a_server_that_never_stops_is_stopped(rocwheel: Rocwheel, stream: Stream
     assert not list((tmp_path / "out").glob("*"))
 
 
+def test_a_size_that_no_page_says_has_a_limit(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
+    class Huge(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            if not self.path.endswith(".whl"):
+                super().do_GET()
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(1 << 40))
+            self.end_headers()
+
+    without_sizes(stream)
+    with served(stream.folder, Huge) as index:
+        said = get(rocwheel, index, tmp_path / "out", NEW, expect=1)
+    assert f"{NEW}`: the index does not say its size, and the server sends more than 16 GiB" in said.stderr
+    assert not list((tmp_path / "out").glob("*"))
+
+
 def test_a_full_disk_is_no_fault_of_the_index(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
     """With a description, the pieces do not fit; without, the whole wheel does not."""
     output = tmp_path / "small"

@@ -183,6 +183,30 @@ def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> Non
     assert "sorts before 1.0+rocm7.2.0" in said.stderr and "--allow misordered" in said.stderr
 
 
+def test_pages_of_others_are_not_replaced(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    page = store / "nightly/rocm/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text('<a href="rocm-6.0.tar.gz">rocm-6.0.tar.gz</a>\n')
+    dist = rocm(tmp_path / "rocm", "7.2.0")
+    before = snapshot(store)
+    for words in ((), ("--dry-run",)):
+        said = publish(rocwheel, dist, store, *words, expect=1)
+        assert f"`{page}` was not written by `rocwheel release publish`" in said.stderr
+        assert "hint: publish to a new folder" in said.stderr
+        assert differences(before, snapshot(store)) == []
+    page.unlink()
+    publish(rocwheel, dist, store)
+    # A project that comes later is another page; those of the stream are its own.
+    foreign = store / "nightly/torch/index.html"
+    foreign.parent.mkdir()
+    foreign.write_text("torch\n")
+    before = snapshot(store)
+    later = torch(tmp_path / "torch", "2.13.0", "7.2.0")
+    assert f"`{foreign}` was not written" in publish(rocwheel, later, store, expect=1).stderr
+    assert differences(before, snapshot(store)) == []
+
+
 def test_incomplete_targets_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """Extras, requirements, pages and the description of the set shrink together."""
     store, stream = tmp_path / "store", tmp_path / "store/nightly"

@@ -496,6 +496,19 @@ def test_a_stream_of_another_version_of_rocwheel(
     assert "was published with a record of how it was packed" in said["stderr"]
 
 
+def test_an_expired_snapshot_is_not_trusted(rocwheel: Rocwheel, made: Nights, vouched: Vouched, tmp_path: Path) -> None:
+    words = ("--reuse", vouched.stream, "--reuse-key", vouched.key)
+    empty = {"ROCWHEEL_CACHE": str(tmp_path / "empty")}
+    sign_again(vouched, lambda snapshot: snapshot.update(expires="2999-01-01T00:00:00Z"))
+    assert made.package(rocwheel, tmp_path / "valid", *words, **empty)["reused"] in REUSED
+    shutil.rmtree(tmp_path / "empty")
+    sign_again(vouched, lambda snapshot: snapshot.update(expires="2026-01-01T00:00:00Z"))
+    said = made.package(rocwheel, tmp_path / "expired", *words, **empty)
+    assert said["reused"] < TEXTS
+    assert "`--reuse-key` changes nothing at" in said["stderr"]
+    assert "snapshot 1 expired on 2026-01-01T00:00:00Z: this may be an old copy" in said["stderr"]
+
+
 def test_the_newest_wheels_count_and_pruning_takes_records_along(
     rocwheel: Rocwheel, made: Nights, vouched: Vouched, tmp_path: Path
 ) -> None:

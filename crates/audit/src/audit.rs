@@ -70,7 +70,7 @@ pub fn audit_facts(
         is_wanted
     });
     findings.sort_by(|one, other| one.key().cmp(&other.key()));
-    crate::fix::say_versions(&context, &mut findings);
+    let without_packages = crate::fix::say_versions(&context, &mut findings);
     findings.dedup();
     Ok(AuditReport {
         environment: AuditedEnvironment {
@@ -84,7 +84,7 @@ pub fn audit_facts(
         ignored,
         scenarios: traces::summaries(&context),
         loads: traces::loads(&context),
-        notes: notes::notes(&context),
+        notes: notes::notes(&context).into_iter().chain(without_packages).collect(),
     })
 }
 

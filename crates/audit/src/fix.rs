@@ -5,7 +5,7 @@
 mod block;
 mod built_for;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rocwheel_report::shell_word;
@@ -13,9 +13,10 @@ use serde::{Serialize, Serializer};
 
 pub use self::block::{Remedies, WheelRemedy};
 use crate::analysis::Context;
-use crate::finding::Finding;
+use crate::finding::{Code, Finding};
 pub(crate) use built_for::is_rocm;
 use rocwheel_loader::site::Distribution;
+use rocwheel_rocm::providers::FIRST_ON_INDEXES;
 
 /// A command that fixes a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,6 +224,24 @@ pub(crate) fn platform(distribution: &Distribution, tag: &str) -> Option<Fix> {
     edit(distribution, "--platform-tag", tag)
 }
 
+/// Proposes the tags of a wheel for one Python, such as `cp313t`, on one platform.
+pub(crate) fn compiled_for(distribution: &Distribution, python: &str, platform: &str) -> Option<Fix> {
+    let tags = [("--python-tag", python.trim_end_matches('t')), ("--abi-tag", python), ("--platform-tag", platform)];
+    let options = tags.map(|(option, tag)| vec![option.to_owned(), tag.to_owned()]);
+    Fix::new(distribution, Step::Edit(options.to_vec()))
+}
+
+/// Removes the fixes of search paths where a library is found by these alone (RW002) and no repair
+/// brings it: the wheel would load nowhere.
+pub fn keep_search_paths(findings: &mut [Finding]) {
+    let is_lost =
+        |finding: &&Finding| finding.code == Code::LibraryOutside && !finding.fix.as_ref().is_some_and(Fix::is_repair);
+    let lost: BTreeSet<Option<String>> = findings.iter().filter(is_lost).map(|finding| finding.wheel.clone()).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.code == Code::SearchPath) {
+        finding.fix = finding.fix.take().filter(|_| !lost.contains(&finding.wheel));
+    }
+}
+
 /// Proposes to write RECORD anew, or to install an installed distribution again.
 pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Record).or_else(|| {
@@ -244,23 +263,34 @@ pub(crate) fn drop_files(distribution: &Distribution, pattern: &str) -> Option<F
 }
 
 /// Adds the ROCm version that a wheel was built for to its repairs, if it can be determined and
-/// METADATA lacks it.
-pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
+/// METADATA lacks it. A repair that would require a version without packages is removed; the
+/// returned notes give the reason.
+pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) -> BTreeSet<String> {
+    let mut notes = BTreeSet::new();
     let mut versions: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
-    for fix in findings.iter_mut().filter_map(|finding| finding.fix.as_mut()) {
-        let Step::Repair(Repair { way, .. }) = fix.step else { continue };
+    for fix in findings.iter_mut().map(|finding| &mut finding.fix) {
+        let Some(Fix { path, step: Step::Repair(Repair { way, .. }), .. }) = fix else { continue };
+        let way = *way;
         if way < Way::Rocm {
             continue;
         }
-        let Some(wheel) = context.site.distributions.iter().position(|wheel| wheel.path == fix.path) else { continue };
-        let version = versions.entry(fix.path.clone()).or_insert_with(|| built_for::rocm(context, wheel)).clone();
+        let Some(wheel) = context.site.distributions.iter().position(|wheel| wheel.path == *path) else { continue };
+        let version = versions.entry(path.clone()).or_insert_with(|| built_for::rocm(context, wheel)).clone();
+        let installed = &context.site.distributions[wheel];
+        if let Some(version) = version.as_ref().filter(|version| !built_for::may_have_packages(context, version)) {
+            let name = installed.file_name();
+            notes.insert(format!(
+                "`{name}` was built for ROCm {version}, of which no index has a release: build it for ROCm {FIRST_ON_INDEXES} or newer"
+            ));
+            *fix = None;
+            continue;
+        }
         // A preload list compares with one exact version, not with a range.
         let version = version.filter(|version| way == Way::Rocm || !version.ends_with(".*"));
-        if let Some(new) = Fix::new(
-            &context.site.distributions[wheel],
-            Step::Repair(Repair { way, rocm: version, ..Repair::default() }),
-        ) {
-            *fix = new;
+        let repair = Step::Repair(Repair { way, rocm: version, ..Repair::default() });
+        if let Some(new) = Fix::new(installed, repair) {
+            *fix = Some(new);
         }
     }
+    notes
 }

@@ -25,5 +25,5 @@ pub mod written;
 
 pub use audit::{audit, audit_facts, read_facts};
 pub use error::Error;
-pub use fix::{Fix, Remedies, WheelRemedy};
+pub use fix::{Fix, Remedies, WheelRemedy, keep_search_paths};
 pub use options::{AuditScope, ExtraCheck, Options, SetLibraryPath};

@@ -26,7 +26,7 @@ use crate::store::{Store, StoredFile, with_threads};
 use crate::stream::{self, StreamFault};
 use crate::{ChooserOptions, Error, IndexView};
 use pages::Writer;
-pub(crate) use pages::{HTML, JSON, VERSIONED_HTML, check_ours, put};
+pub(crate) use pages::{HTML, JSON, VERSIONED_HTML, check_ours, is_ours, put};
 use reading::Reading;
 pub(crate) use work::offered_in;
 use work::{Records, Work, with_views};

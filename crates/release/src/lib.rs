@@ -43,7 +43,7 @@ pub use aggregate::{AggregateOptions, Aggregated, Hosting, aggregate};
 pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
 pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, check};
 pub use chooser::{ChangedVersion, ChooserOptions, GpuChoice, IndexChanges};
-pub use delta::{GetMethod, GetRequest, GotWheel, IndexSite, StoreSite, get};
+pub use delta::{GetMethod, GetPlan, GetRequest, GotWheel, IndexSite, StoreSite, get, plan_get};
 pub use error::Error;
 pub use folder::FolderStore;
 pub use github::{GithubAccess, GithubStore, ReleaseKinds};

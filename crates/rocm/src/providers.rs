@@ -55,6 +55,10 @@ pub fn family(library: &str) -> &str {
     }
 }
 
+/// The first major version of ROCm with releases on package indexes: nothing there satisfies
+/// `rocm==6.*`, because ROCm 6 and older were released for Linux distributions only.
+pub const FIRST_ON_INDEXES: u64 = 7;
+
 /// The major versions of ROCm whose HIP runtime has this name, in ascending order; none for other
 /// libraries.
 ///

@@ -218,6 +218,13 @@ fn nothing_is_advised_that_cannot_be_done_here() {
     assert!(!ran.stdout.contains("To fix"), "{ran:?}");
     assert!(ran.stderr.contains("needs `libgone.so.1`, which is not on this machine"), "{ran:?}");
     assert_eq!(fixture.report(&wheel)["findings"][0]["fix"], Value::Null);
+    // Without its search path, the wheel would not even load where it was built.
+    let built = Fixture::new();
+    let module = built.library(&["libgone.so.1"], &["-Wl,-rpath,/opt/gone/lib"]);
+    let wheel = built.wheel("cp312-cp312-manylinux_2_17_x86_64", vec![(MODULE, module)]);
+    let found: Vec<_> = findings(&built.report(&wheel));
+    let expected = ["RW002 libgone.so.1", "RW003 /opt/gone/lib"].map(|finding| (finding.to_owned(), None));
+    assert_eq!(found, expected);
     // All missing libraries are named, for people and for programs: the user has to install each.
     let gone = ["liba.so.1", "libb.so.1", "libc_.so.1", "libd.so.1", "libe.so.1"];
     let other = Fixture::new();

@@ -108,6 +108,8 @@ fn archives_that_installers_would_not_agree_on_are_refused() {
         ("put('C:/evil', b'')\ntexts(b'')", "`C:/evil` cannot be used: it begins with a drive letter"),
         ("put('a|b', b'')\ntexts(b'')\npatch(b'a|b', b'a\\\\b')", "`a\\b` cannot be used: it contains a backslash"),
         ("put('a', b'1')\nput('a', b'2')\ntexts(b'')", "two members are named `a`"),
+        ("texts(b'')\nwheel.comment = b'PK\\5\\6' + bytes(18)", "its comment has the mark of an end record"),
+        ("texts(b'')\nwheel.comment = b'see PK\\5\\6'", "its comment has the mark of an end record"),
         ("put('one', b'1')\nput('two', b'2')\ntexts(b'')\npatch(b'two', b'odd', 1)", "member `two` has another name"),
         // Both entries of the directory refer to the first member.
         (

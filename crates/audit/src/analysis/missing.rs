@@ -21,7 +21,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix, is_rocm};
 use rocwheel_loader::simulation::{FailedLookup, Where};
 use rocwheel_rocm::owners::{LibraryOwner, Owners};
-use rocwheel_rocm::providers::{Providers, releases_of_runtime};
+use rocwheel_rocm::providers::{FIRST_ON_INDEXES, Providers, releases_of_runtime};
 
 /// By the number of the wheel and the reason: the missing libraries, and the files that need one of
 /// them.
@@ -45,6 +45,10 @@ impl Verdict {
     pub(crate) fn new(code: Code, behind: impl Into<String>) -> Verdict {
         let severity = code.explanation().severity;
         Verdict { code, severity, before: String::new(), behind: behind.into(), names: Vec::new(), fix: None }
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        self.severity == Severity::Error
     }
 
     pub(crate) fn weighing(self, severity: Severity) -> Verdict {
@@ -155,8 +159,10 @@ fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&FailedLook
 pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner, &str)) -> Verdict {
     let installed = &context.site.distributions[wheel];
     let requirements = &context.requirements[wheel];
+    // A wheel for any platform may import DLLs, too.
+    let is_dll = windows::is_for(installed) || library.to_ascii_lowercase().ends_with(".dll");
     // Windows does not use search paths.
-    let by_path = owner.is_rocm() && !windows::is_for(installed) && !needs_torch(context, wheel);
+    let by_path = owner.is_rocm() && !is_dll && !needs_torch(context, wheel);
     let mend = || if by_path { fix::rocm(installed) } else { require(context, wheel, owner) };
     let is_packaged = Providers::embedded().of(library).is_some_and(|provider| provider.distribution.is_some());
     if by_path && !is_packaged {
@@ -187,7 +193,7 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
                 name.strip_prefix(&holder).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             };
             if let Some(there) = given.iter().find(is_holder) {
-                let code = if windows::is_for(installed) { Code::DllNotFound } else { Code::LibraryNotFound };
+                let code = if is_dll { Code::DllNotFound } else { Code::LibraryNotFound };
                 return Verdict::new(code, format!(" of {}; `{there}` is in the set and does not have it", owner.name));
             }
             let unknown = requirements.unknown(context);
@@ -221,7 +227,8 @@ fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (
     let extras = if wrong.extras.is_empty() { String::new() } else { format!("[{}]", wrong.extras.join(",")) };
     let right = format!("{}{extras}=={release}.*", wrong.name);
     let message = format!(" of ROCm {release}, and METADATA requires `{}`", wrong.text);
-    Some(Verdict::new(Code::WrongRequirement, message).fixed_by(fix::replace_requirement(installed, &right)))
+    let fix = (*release >= FIRST_ON_INDEXES).then(|| fix::replace_requirement(installed, &right)).flatten();
+    Some(Verdict::new(Code::WrongRequirement, message).fixed_by(fix))
 }
 
 /// The distribution that contains a library of an owner. Where that is not known, the distribution

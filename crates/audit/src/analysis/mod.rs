@@ -173,9 +173,14 @@ impl<'a> Context<'a> {
 
     /// The programs and libraries in a wheel for 64-bit Windows; empty for other wheels.
     pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsObject)> {
+        let is_for_windows = windows::is_for(&self.site.distributions[wheel]);
+        self.windows_files_of_any(wheel).filter(move |_| is_for_windows)
+    }
+
+    /// The programs and libraries for 64-bit Windows in a wheel, whatever its tags.
+    pub(crate) fn windows_files_of_any(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsObject)> {
         let facts = self.facts;
-        let paths = if windows::is_for(&self.site.distributions[wheel]) { &self.paths[wheel][..] } else { &[] };
-        let files = paths.iter().filter_map(move |path| Some((*path, facts.windows.get(*path)?.as_ref()?)));
+        let files = self.paths[wheel].iter().filter_map(move |path| Some((*path, facts.windows.get(*path)?.as_ref()?)));
         files.filter(|(_, file)| file.is_native())
     }
 

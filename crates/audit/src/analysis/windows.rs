@@ -22,6 +22,7 @@ use super::requirements::Brought;
 use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
+use rocwheel_loader::facts::WindowsObject;
 use rocwheel_loader::site::Distribution;
 
 /// Upper limit in bytes of the Python files that are searched for calls; files with such calls are
@@ -64,6 +65,15 @@ pub(crate) fn is_for(distribution: &Distribution) -> bool {
 
 /// The imports of all files in audited wheels for Windows.
 pub(crate) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
+    let files_of = |wheel| context.windows_files(wheel).map(move |(path, file)| (wheel, path, file));
+    imports_of(context, context.audited().flat_map(|(wheel, _)| files_of(wheel)))
+}
+
+/// The imports of some files, each with the number of its wheel and its path.
+fn imports_of<'a>(
+    context: &Context<'a>,
+    files: impl Iterator<Item = (usize, &'a str, &'a WindowsObject)>,
+) -> Vec<Imported<'a>> {
     let mut names: BTreeMap<String, Named<'a>> = BTreeMap::new();
     for (path, _) in context.facts.native_of_windows() {
         let named = names.entry(file_name(path).to_ascii_lowercase()).or_default();
@@ -75,23 +85,28 @@ pub(crate) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
     let names: BTreeMap<String, Arc<Named<'a>>> = names.into_iter().map(|(name, named)| (name, named.into())).collect();
     let nobody = Arc::default();
     let mut imported = Vec::new();
-    for (wheel, _) in context.audited() {
-        for (path, file) in context.windows_files(wheel) {
-            imported.extend(file.needed().iter().map(|library| Imported {
-                path,
-                wheel,
-                library,
-                files: Arc::clone(names.get(&library.to_ascii_lowercase()).unwrap_or(&nobody)),
-            }));
-        }
+    for (wheel, path, file) in files {
+        imported.extend(file.needed().iter().map(|library| Imported {
+            path,
+            wheel,
+            library,
+            files: Arc::clone(names.get(&library.to_ascii_lowercase()).unwrap_or(&nobody)),
+        }));
     }
     imported
 }
 
+/// `true` if a wheel would lack a DLL, as an error, if its tag were that of Windows.
+pub(crate) fn would_lack(context: &Context<'_>, wheel: usize) -> bool {
+    let files = context.windows_files_of_any(wheel).map(|(path, file)| (wheel, path, file));
+    let imported = imports_of(context, files);
+    let mut search = Search::new(context, &imported);
+    imported.iter().any(|imported| search.judge(imported).is_some_and(|verdict| verdict.is_error()))
+}
+
 /// Reports the DLLs that Windows does not find.
 pub(crate) fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    let by_python = by_python(&context.imported);
-    let mut search = Search { context, closures: BTreeMap::new(), does: BTreeMap::new(), by_python };
+    let mut search = Search::new(context, &context.imported);
     let mut groups = Groups::new();
     for imported in &context.imported {
         if let Some(verdict) = search.judge(imported) {
@@ -143,7 +158,12 @@ enum Doing {
     Loads,
 }
 
-impl Search<'_, '_> {
+impl<'c, 'a> Search<'c, 'a> {
+    fn new(context: &'c Context<'a>, imported: &[Imported<'a>]) -> Search<'c, 'a> {
+        let by_python = by_python(imported);
+        Search { context, closures: BTreeMap::new(), does: BTreeMap::new(), by_python }
+    }
+
     /// Returns why an import fails; `None` if Windows finds the DLL.
     fn judge(&mut self, imported: &Imported<'_>) -> Option<Verdict> {
         let Imported { path, wheel, library, files } = imported;

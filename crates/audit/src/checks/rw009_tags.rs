@@ -12,10 +12,12 @@ use crate::Error;
 use crate::analysis::floor::floor;
 use crate::analysis::machine::windows_machine;
 use crate::analysis::unchecked::is_managed;
+use crate::analysis::windows::would_lack;
 use crate::analysis::{Context, listed, platform_tags};
 use crate::check::Check;
+use crate::checks::rw010_python::{WindowsPython, on_windows};
 use crate::finding::{Code, Finding, Severity};
-use crate::fix;
+use crate::fix::{self, Fix};
 use crate::options::AuditScope;
 
 pub const CHECK: Check = Check { code: Code::Tags, scope: AuditScope::Files, run };
@@ -142,13 +144,30 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
     let message = "the tag says that it works on any platform, and it holds compiled files for one".to_owned();
     let finding = context.finding((Code::Tags, wheel), "any", message, files).weighing(severity);
-    let on_windows = windows.first().map(|(_, file)| windows_machine(*file)).filter(|_| paths.is_empty());
-    let tag = on_windows.map(str::to_owned).or_else(|| Some(floor(context, wheel)?.tag));
     // Perhaps the wheel works elsewhere without the files, and another tag would end that.
-    findings.push(match tag.filter(|_| severity == Severity::Error) {
-        Some(tag) => finding.fixed_by(fix::platform(installed, &tag)),
-        None => finding,
-    });
+    if severity != Severity::Error {
+        findings.push(finding);
+        return;
+    }
+    let fix = match windows.first().filter(|_| paths.is_empty()) {
+        Some((_, file)) => for_windows(context, wheel, windows_machine(*file)),
+        None => floor(context, wheel).and_then(|floor| fix::platform(installed, &floor.tag)),
+    };
+    findings.push(finding.fixed_by(fix));
+}
+
+/// The command that sets the tags of a wheel for Windows; `None` if the audit of the result would
+/// have errors: only wheels with the tag are checked as Windows loads them.
+fn for_windows(context: &Context<'_>, wheel: usize, machine: &str) -> Option<Fix> {
+    if would_lack(context, wheel) {
+        return None;
+    }
+    let installed = &context.site.distributions[wheel];
+    match on_windows(context, wheel) {
+        WindowsPython::Tagged => fix::platform(installed, machine),
+        WindowsPython::Only(python) => fix::compiled_for(installed, &python, machine),
+        WindowsPython::Mixed => None,
+    }
 }
 
 /// The files by which a wheel without files for Linux is for Windows on one machine only. Modules

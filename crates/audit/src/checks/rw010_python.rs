@@ -173,21 +173,28 @@ fn has_function(object: &Object, module: &str) -> Option<bool> {
     Some(symbols.find(NameHash::of(&format!("PyInit_{name}")), None) != Lookup::Missing)
 }
 
-fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let mut modules: BTreeMap<String, Vec<(&str, Suits)>> = BTreeMap::new();
+/// The files of each module, with the Pythons that these are for.
+type Modules<'a> = BTreeMap<String, Vec<(&'a str, Suits)>>;
+
+/// The modules of a wheel; `windows` are its files for Windows.
+fn modules_of<'a>(context: &Context<'a>, wheel: usize, windows: &[(&'a str, &WindowsObject)]) -> Modules<'a> {
+    let mut modules = Modules::new();
     for (path, object) in context.objects(wheel) {
         if let Some((name, suits)) = module(path).filter(|(name, _)| has_function(object, name) != Some(false)) {
             modules.entry(name).or_default().push((path, suits));
         }
     }
-    let own: BTreeSet<String> =
-        context.windows_files(wheel).map(|(path, _)| file_name(path).to_ascii_lowercase()).collect();
-    for (path, file) in context.windows_files(wheel).filter(|(path, _)| path.ends_with(".pyd")) {
+    let own: BTreeSet<String> = windows.iter().map(|(path, _)| file_name(path).to_ascii_lowercase()).collect();
+    for (path, file) in windows.iter().filter(|(path, _)| path.ends_with(".pyd")) {
         if let Some((name, suits)) = module(path) {
             modules.entry(name).or_default().push((path, suits.and(linked(&own, file))));
         }
     }
-    let promise = promise(&context.site.distributions[wheel]);
+    modules
+}
+
+/// The modules that do not keep a promise, by the Python that they are for.
+fn wrong_modules<'a>(modules: &Modules<'a>, promise: &Promise) -> BTreeMap<String, Vec<&'a str>> {
     let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for files in modules.values() {
         let serves = |wanted: &str| {
@@ -195,7 +202,7 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             let on_windows = wanted.strip_suffix('m').unwrap_or(wanted);
             files.iter().any(|(path, suits)| suits.serves(wanted) || path.ends_with(".pyd") && suits.serves(on_windows))
         };
-        let is_wrong = match &promise {
+        let is_wrong = match promise {
             Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),
             Promise::Nothing => false,
             // Code chooses between modules for several Pythons at run time.
@@ -205,7 +212,39 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             wrong.entry(python.clone()).or_default().push(path);
         }
     }
-    for (python, paths) in wrong {
+    wrong
+}
+
+/// The interpreters for which a wheel would work that gets a platform tag for Windows.
+pub(crate) enum WindowsPython {
+    /// Those of its tags.
+    Tagged,
+    /// This one only: `cp313`, `cp313t`.
+    Only(String),
+    /// No tag is right for all its modules.
+    Mixed,
+}
+
+/// The interpreters for which the modules of a wheel are on Windows.
+pub(crate) fn on_windows(context: &Context<'_>, wheel: usize) -> WindowsPython {
+    let windows: Vec<_> = context.windows_files_of_any(wheel).collect();
+    let modules = modules_of(context, wheel, &windows);
+    let wrong = wrong_modules(&modules, &promise(&context.site.distributions[wheel]));
+    let Some(python) = wrong.keys().next().cloned() else { return WindowsPython::Tagged };
+    let is_cpython = python.strip_prefix("cp3").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let promise = Promise::Only(vec![python.clone()]);
+    if is_cpython && wrong_modules(&modules, &promise).is_empty() {
+        WindowsPython::Only(python)
+    } else {
+        WindowsPython::Mixed
+    }
+}
+
+fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let windows: Vec<_> = context.windows_files(wheel).collect();
+    let modules = modules_of(context, wheel, &windows);
+    let promise = promise(&context.site.distributions[wheel]);
+    for (python, paths) in wrong_modules(&modules, &promise) {
         let tags = context.site.distributions[wheel].tags();
         let tag = tags.first().map(|tag| format!("{}-{}", tag.python, tag.abi)).unwrap_or_default();
         let message = format!("is for {python} only, and the tag of the wheel is `{tag}`");

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_loader::site::Distribution;
+use rocwheel_rocm::providers::FIRST_ON_INDEXES;
+
 use crate::analysis::Context;
 
 /// The version, as exactly as the wheel gives it; `None` if METADATA already requires ROCm or
@@ -16,13 +19,7 @@ pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
     if requires_rocm(context, wheel) {
         return None;
     }
-    let is_sdk = |name: &str| ["rocm", "rocm-sdk-core"].contains(&name);
-    let of_set = context
-        .site
-        .distributions
-        .iter()
-        .find(|other| is_sdk(&other.name))
-        .map(rocwheel_loader::site::Distribution::version);
+    let of_set = sdk(context).map(Distribution::version);
     let local = || {
         let version = distribution.version();
         digits_behind(version.split_once('+')?.1, "rocm")
@@ -32,6 +29,17 @@ pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
         .or_else(|| of_search_paths(context, wheel))
         .or_else(|| of_name(&distribution.name))
         .or_else(|| of_hip(context, wheel))
+}
+
+/// The ROCm of the set.
+fn sdk<'a>(context: &Context<'a>) -> Option<&'a Distribution> {
+    context.site.distributions.iter().find(|other| ["rocm", "rocm-sdk-core"].contains(&other.name.as_str()))
+}
+
+/// `true` if the set or an index may have packages of this ROCm version.
+pub(super) fn may_have_packages(context: &Context<'_>, version: &str) -> bool {
+    let major = version.split('.').next().and_then(|major| major.parse::<u64>().ok());
+    sdk(context).is_some() || major.is_none_or(|major| major >= FIRST_ON_INDEXES)
 }
 
 /// `true` if a distribution is ROCm itself, whose versions are releases of ROCm.

@@ -120,6 +120,14 @@ fn rw030_a_requirement_on_another_release_of_rocm() {
     assert_eq!(finding.message, "needs `libamdhip64.so.7` of ROCm 7, and METADATA requires `rocm[libraries] (<7)`");
     let command = finding.fix.as_ref().unwrap().command();
     assert!(command.contains("--replace-requires 'rocm[libraries]==7.*'"), "{command}");
+    // No index has packages of ROCm 6.
+    bench.library("libamdhip64.so.6", "int x(void) { return 1; }", &["-Wl,-soname,libamdhip64.so.6"]);
+    let older = demo().with(MODULE, bench.module("", &["-l:libamdhip64.so.6"])).with("demo/a.py", "import rocm_sdk");
+    let report = bench.audit(&[older.clone().requiring("rocm>=7")], &Options::default());
+    assert_eq!((report.findings[0].code.text(), &report.findings[0].fix), ("RW030", &None));
+    let report = bench.audit(&[older], &Options::default());
+    assert_eq!((report.findings[0].code.text(), &report.findings[0].fix), ("RW012", &None));
+    assert!(report.notes.iter().any(|note| note.contains("was built for ROCm 6.*, of which no index")), "{report:?}");
 }
 
 #[test]

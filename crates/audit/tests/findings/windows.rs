@@ -344,6 +344,29 @@ fn files_for_windows_that_are_not_judged_or_cannot_be() {
 }
 
 #[test]
+fn tags_for_modules_of_windows_in_a_wheel_for_any_platform() {
+    let bench = Bench::new();
+    let module = bench.dll(&["KERNEL32.dll", "python313.dll"]);
+    let any = || pack("demo-1.0", "py3-none-any").with("demo/_m.cp313-win_amd64.pyd", &module);
+    let fix = |wheel: Pack| {
+        let report = audit(&bench, &[wheel]);
+        assert_eq!(said(&report), ["RW009 error"]);
+        report.findings[0].fix.as_ref().map(|fix| fix.command().split("--in-place ").nth(1).unwrap().to_owned())
+    };
+    let tags = "--python-tag cp313 --abi-tag cp313 --platform-tag win_amd64";
+    assert_eq!(fix(any()).as_deref(), Some(tags));
+    let plain = bench.dll(&["KERNEL32.dll"]);
+    let stable = pack("demo-1.0", "py3-none-any").with("demo/_m.pyd", &plain);
+    assert_eq!(fix(stable).as_deref(), Some("--platform-tag win_amd64"));
+    let of_extra = any().with("demo/hip.dll", bench.dll(&["amdhip64_7.dll"])).providing("gpu");
+    let of_extra = of_extra.requiring("torch; extra == 'gpu'");
+    assert_eq!(fix(of_extra).as_deref(), Some(tags), "with a warning");
+    // No tag is right for modules of two Pythons, nor for one whose libraries are missing.
+    assert_eq!(fix(any().with("demo/_n.cp312-win_amd64.pyd", &plain)), None);
+    assert_eq!(fix(any().with("demo/_n.cp313-win_amd64.pyd", bench.dll(&["lost.dll"]))), None);
+}
+
+#[test]
 fn rw009_libraries_of_windows_in_a_wheel_for_any_platform() {
     let bench = Bench::new();
     let library = bench.dll(&["KERNEL32.dll"]);

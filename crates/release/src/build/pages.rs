@@ -549,9 +549,15 @@ fn page_head(store: &dyn Store, page: &str) -> Result<Option<String>, Error> {
 
 /// A page that another program wrote is replaced only when the user says so.
 pub(crate) fn check_ours(store: &dyn Store, replace_pages: bool, page: &str) -> Result<(), Error> {
-    let Some(head) = page_head(store, page)? else { return Ok(()) };
-    let is_ours = replace_pages || head.contains(GENERATOR);
-    if is_ours { Ok(()) } else { Err(Error::ForeignPage { page: join(&store.name(), page) }) }
+    if replace_pages || is_ours(store, page)? {
+        return Ok(());
+    }
+    Err(Error::ForeignPage { page: join(&store.name(), page) })
+}
+
+/// `true` for a page that this program wrote, and for one that does not exist.
+pub(crate) fn is_ours(store: &dyn Store, page: &str) -> Result<bool, Error> {
+    Ok(page_head(store, page)?.is_none_or(|head| head.contains(GENERATOR)))
 }
 
 /// Writes a page where it differs from the one of before; `write` is `false` for a dry run.

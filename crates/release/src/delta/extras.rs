@@ -118,7 +118,7 @@ mod tests {
     use rocwheel_wheel::Platform;
     use url::Url;
 
-    use super::super::{GetRequest, IndexSite, get};
+    use super::super::{GetRequest, IndexSite, plan_get};
     use super::*;
     use crate::FolderSite;
 
@@ -150,7 +150,7 @@ mod tests {
         let output = folder.path().join("out");
         let request =
             GetRequest { name, sites: &sites, have: &[], output: &output, python: None, platform: Platform::Linux };
-        let error = get(&request, &Silent).unwrap_err();
+        let error = plan_get(request, &Silent).unwrap_err();
         assert!(!output.exists(), "nothing is downloaded");
         let hint = error.hint().unwrap_or_default();
         (error.exit(), error.to_string(), hint)

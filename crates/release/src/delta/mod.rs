@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicU64;
 
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
 use rocwheel_index::Fetch;
-use rocwheel_index::page::FileHash;
+use rocwheel_index::page::{FileHash, PageLink};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_report::{Exit, Reporter, Unit, Watched};
 use rocwheel_wheel::{Platform, PythonVersion};
@@ -64,8 +64,8 @@ impl std::fmt::Debug for IndexSite {
     }
 }
 
-/// The input of [`get`].
-#[derive(Debug)]
+/// The input of [`plan_get`].
+#[derive(Debug, Clone, Copy)]
 pub struct GetRequest<'a> {
     /// A project, a requirement that names versions, or the name of a wheel.
     pub name: &'a str,
@@ -114,26 +114,61 @@ pub struct GotWheel {
     pub reason: Option<String>,
 }
 
-/// Gets a wheel of an index.
+/// A wheel that was chosen and can be verified, and whose place is free or has it.
+#[derive(Debug)]
+pub struct GetPlan<'a> {
+    request: GetRequest<'a>,
+    chosen: ChosenWheel<'a>,
+    hash: FileHash,
+    path: PathBuf,
+    /// Bytes of the wheel if it is in its place.
+    existing: Option<u64>,
+}
+
+impl GetPlan<'_> {
+    /// Bytes of the wheel in its place; `None` if nothing is there.
+    fn find_existing(&self, reporter: &dyn Reporter) -> Result<Option<u64>, Error> {
+        match existing(&self.path, &self.hash, reporter)? {
+            Existing::Nothing => Ok(None),
+            Existing::Wheel { size } => Ok(Some(size)),
+            Existing::Other(what) => Err(refused(
+                &self.chosen.link,
+                format!("`{}` {what}", self.path.display()),
+                "move it away, or choose another folder with `--output`",
+            )),
+        }
+    }
+}
+
+fn refused(link: &PageLink, reason: String, hint: &str) -> Error {
+    let attempted = format!("get `{}`", link.file_name);
+    Error::Get { attempted, reason, hint: hint.to_owned(), exit: Exit::Failed }
+}
+
+/// Chooses a wheel of an index. Nothing is downloaded but pages, and METADATA for an error.
 ///
 /// # Errors
 /// [`Error::Get`] for a wheel that cannot be chosen, a name with extras, a wheel without a hash on
-/// its page, whose place has another file, or whose bytes on the server are not those of the page;
-/// what cannot be downloaded, read or written; an interruption. The folder is then as before.
-pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Error> {
-    let chosen = choose::choose(request, reporter)?;
-    let file_name = &chosen.link.file_name;
-    let fail = |reason: String, hint: String| Error::Get {
-        attempted: format!("get `{file_name}`"),
-        reason,
-        hint,
-        exit: Exit::Failed,
-    };
-    let Some(hash) = &chosen.link.hash else {
+/// its page, or whose place has another file; what cannot be read; an interruption.
+pub fn plan_get<'a>(request: GetRequest<'a>, reporter: &dyn Reporter) -> Result<GetPlan<'a>, Error> {
+    let chosen = choose::choose(&request, reporter)?;
+    let Some(hash) = chosen.link.hash.clone() else {
         let reason = "the index has no hash of it, so its bytes cannot be verified".to_owned();
-        return Err(fail(reason, "ask for hashes on its pages: `rocwheel index build` writes them".to_owned()));
+        return Err(refused(&chosen.link, reason, "ask for hashes on its pages: `rocwheel index build` writes them"));
     };
-    let path = request.output.join(file_name);
+    let path = request.output.join(&chosen.link.file_name);
+    let plan = GetPlan { request, chosen, hash, path, existing: None };
+    Ok(GetPlan { existing: plan.find_existing(reporter)?, ..plan })
+}
+
+/// Gets a wheel of an index.
+///
+/// # Errors
+/// [`Error::Get`] for a wheel whose bytes on the server are not those of the page; what cannot be
+/// downloaded, read or written; an interruption. The folder is then as before.
+pub fn get(plan: &GetPlan<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Error> {
+    let GetPlan { request, chosen, hash, path, existing } = plan;
+    let file_name = &chosen.link.file_name;
     let mut got = GotWheel {
         path: path.clone(),
         size: 0,
@@ -144,22 +179,17 @@ pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel
         from: Vec::new(),
         reason: None,
     };
-    match existing(&path, hash, reporter)? {
-        Existing::Nothing => {}
-        Existing::Wheel { size } => {
-            got.size = size;
-            return Ok(got);
-        }
-        Existing::Other(what) => {
-            let reason = format!("`{}` {what}", path.display());
-            return Err(fail(reason, "move it away, or choose another folder with `--output`".to_owned()));
-        }
+    // Another name of the same command may have got it meanwhile.
+    let existing = existing.map_or_else(|| plan.find_existing(reporter), |size| Ok(Some(size)))?;
+    if let Some(size) = existing {
+        got.size = size;
+        return Ok(got);
     }
     let write = |source| Error::Write { path: path.clone(), source };
     let staging = StagingFolder::for_results(request.output, ".rocwheel-").map_err(write)?;
     let staged = staging.path().join(file_name);
     let transferred = AtomicU64::new(0);
-    let work = Download { chosen: &chosen, hash, request, staged: &staged, transferred: &transferred, reporter };
+    let work = Download { chosen, hash, request, staged: &staged, transferred: &transferred, reporter };
     let outcome = work.run().map_err(|error| match error {
         // The user knows the result, and not where it is written first.
         Error::Write { source, .. } => write(source),
@@ -180,7 +210,7 @@ pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel
     }
     let file = StagedFile { staged, place: path.clone() };
     let commit = Staged::new(staging, ()).with_file(file).commit();
-    commit.map_err(|error| Error::Write { path, source: std::io::Error::other(error) })?;
+    commit.map_err(|error| write(std::io::Error::other(error)))?;
     Ok(got)
 }
 

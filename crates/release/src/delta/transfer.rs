@@ -17,6 +17,9 @@ use crate::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
 
 /// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 18;
+/// Limit in bytes for a file whose size the index does not say. The largest wheels of ROCm and
+/// PyTorch have a third of it.
+const UNLISTED: u64 = 16 << 30;
 /// The advice after a range at which the server stopped sending.
 const WITHOUT_RANGES: &str = "try again later; without `--have`, and with an empty folder as `--output`, the whole wheel is downloaded in one request";
 
@@ -141,8 +144,9 @@ impl RemoteFile<'_> {
         }
     }
 
-    /// Writes the whole file, of at most `listed` bytes; `take` also gets each block. `restart` is
-    /// called before each try. Returns what `take` made, and the number of bytes.
+    /// Writes the whole file, of at most `listed` bytes, or [`UNLISTED`]; `take` also gets each
+    /// block. `restart` is called before each try. Returns what `take` made, and the number of
+    /// bytes.
     ///
     /// # Errors
     /// What cannot be read or written; an interruption.
@@ -152,32 +156,42 @@ impl RemoteFile<'_> {
         file: &fs_err::File,
         (restart, take): (impl Fn() -> T, impl Fn(&mut T, &[u8])),
     ) -> Result<(T, u64), Error> {
-        let too_many = |listed: u64| {
-            TransferFault::lasting(format!("the index is wrong: it says {listed} bytes, and the server sends more"))
+        let limit = listed.unwrap_or(UNLISTED);
+        let too_many = || {
+            TransferFault::lasting(match listed {
+                Some(listed) => format!("the index is wrong: it says {listed} bytes, and the server sends more"),
+                None => format!("the index does not say its size, and the server sends more than {} GiB", limit >> 30),
+            })
         };
         let done = self.tried(|| {
             let answer = self.ask(&[])?;
             if answer.status != 200 {
                 return Err(TransferFault::of_status(answer.status));
             }
-            if let Some(listed) = listed.filter(|listed| answer.size.is_some_and(|size| size > *listed)) {
-                return Err(too_many(listed));
+            if answer.size.is_some_and(|size| size > limit) {
+                return Err(too_many());
             }
             let (size, mut state) = (answer.size, restart());
             file.set_len(0).map_err(|source| TransferFault::Write { path: file.path().to_owned(), source })?;
             // One byte more shows that there are more.
-            let limit = listed.map_or(u64::MAX, |listed| listed.saturating_add(1));
-            let length = self.copy(answer.body.take(limit), (file, 0), |block| take(&mut state, block))?;
-            match (size, listed) {
-                (_, Some(listed)) if length > listed => Err(too_many(listed)),
-                (Some(size), _) if size != length => {
+            let body = answer.body.take(limit.saturating_add(1));
+            let length = self.copy(body, (file, 0), |block| take(&mut state, block))?;
+            match size {
+                _ if length > limit => Err(too_many()),
+                Some(size) if size != length => {
                     Err(TransferFault::passing(format!("{length} of {size} bytes arrived")))
                 }
                 _ => Ok((state, length)),
             }
         })?;
         done.map_err(|fault| {
-            let hint = if fault.may_pass() { "try again later" } else { "check the index with `rocwheel index check`" };
+            let hint = match listed {
+                _ if fault.may_pass() => "try again later",
+                Some(_) => "check the index with `rocwheel index check`",
+                None => {
+                    "check its address, and ask for sizes on the pages of the index: `rocwheel index build` writes them"
+                }
+            };
             self.failed(&fault, hint)
         })
     }

@@ -147,7 +147,7 @@ pub struct Published {
 ///
 /// # Errors
 /// [`StreamFault::Refused`] with everything that is wrong; [`StreamFault::Name`],
-/// [`StreamFault::Nothing`] for the set to join.
+/// [`StreamFault::Nothing`] for the set to join; [`StreamFault::ForeignPage`].
 pub fn plan_publication(
     stream: &Stream<'_>,
     local: &LocalSet,
@@ -184,7 +184,7 @@ pub fn plan_publication(
     let (new, unchanged): (Vec<&String>, Vec<&String>) = local.files.keys().partition(is_new);
     let bytes = new.iter().filter_map(|key| Some(local.files.get(*key)?.set_file.size)).sum();
     let owned = |keys: Vec<&String>| keys.into_iter().cloned().collect();
-    Ok(PublicationPlan {
+    let plan = PublicationPlan {
         set: set.name.clone(),
         number: stream.manifest.number + 1,
         document: set,
@@ -193,7 +193,9 @@ pub fn plan_publication(
         bytes,
         accepted,
         environments,
-    })
+    };
+    stream.check_pages(&next_manifest(stream, &plan, local, change), change)?;
+    Ok(plan)
 }
 
 /// Projects that installers get elsewhere.

@@ -51,6 +51,12 @@ pub enum StreamFault {
         /// The store.
         store: String,
     },
+    /// A page of another program has the place of a page of the stream.
+    #[error("`{page}` was not written by `rocwheel release publish`")]
+    ForeignPage {
+        /// The page.
+        page: String,
+    },
     /// `index build` was asked to write the pages of a stream.
     #[error("`{store}` is a stream, whose pages list published files only")]
     IsStream {
@@ -112,6 +118,7 @@ impl Hint for StreamFault {
             Self::OtherIndex { .. } => {
                 "publish to a new folder: its pages list what was published there and nothing else".to_owned()
             }
+            Self::ForeignPage { .. } => "publish to a new folder; if the page may be replaced, delete it".to_owned(),
             Self::IsStream { .. } => "`rocwheel release publish` adds files to it".to_owned(),
             Self::Name { .. } => "use letters, digits and `-`, `_`, `.`, `+`".to_owned(),
             Self::Nothing { .. } => "`rocwheel release list` prints snapshots and sets".to_owned(),

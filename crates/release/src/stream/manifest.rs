@@ -148,6 +148,12 @@ impl SnapshotManifest {
         }
     }
 
+    /// Why the snapshot is not to be trusted any more; `None` before it expires.
+    pub(crate) fn expiry(&self, now: Timestamp) -> Option<String> {
+        let expires = self.expires.filter(|expires| *expires < now)?;
+        Some(format!("snapshot {} expired on {expires}: this may be an old copy of the stream", self.number))
+    }
+
     pub(crate) fn parse(payload: &[u8], name: &str) -> Result<SnapshotManifest, StreamFault> {
         let wrong = |reason: String| StreamFault::Snapshot { name: name.to_owned(), reason };
         let manifest: SnapshotManifest = serde_json::from_slice(payload).map_err(|error| wrong(error.to_string()))?;

@@ -8,17 +8,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pep440_rs::Version;
+use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::{IndexedProject, ProjectStatus, project_html, project_json, root_html, root_json_of};
 
 use super::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest};
 use super::pages::{self, Pages};
-use super::{CHOOSER, Stream};
+use super::{CHOOSER, Stream, StreamChange, StreamFault};
+use crate::build::is_ours;
+use crate::build::pages::HTML;
 use crate::catalog::ListedProject;
-use crate::chooser::{ChooserData, ChooserProject, OfferedFile, OfferedProject, needs_of_lists};
+use crate::chooser::{self, ChooserData, ChooserProject, OfferedFile, OfferedProject, needs_of_lists};
 use crate::listing::{Distribution, distribution};
-use crate::store::StoredFile;
+use crate::store::{StoredFile, with_threads};
 use crate::views::pythons;
 use crate::{ChangedVersion, ChooserOptions, Error, IndexChanges, IndexView};
 
@@ -47,6 +50,31 @@ impl Stream<'_> {
         let changes = (before.number > 0).then(|| changes(before, after));
         let page = data.page("", None, &ChooserOptions { changes, ..options.clone() });
         Ok((page.into_bytes(), data.record()))
+    }
+
+    /// Errors for pages that another program wrote and that a publication would replace.
+    ///
+    /// # Errors
+    /// [`StreamFault::ForeignPage`]; what cannot be read.
+    pub(crate) fn check_pages(&self, after: &SnapshotManifest, change: &StreamChange<'_>) -> Result<(), Error> {
+        let (old_names, old_views) = (self.manifest.projects(), StreamView::all(&self.manifest));
+        let views = StreamView::all(after);
+        let mut pages: Vec<String> = Vec::new();
+        for name in after.projects().difference(&old_names) {
+            pages.push(join(name, HTML));
+            pages.extend(views.iter().map(|view| join(&join(&view.folder(), name), HTML)));
+        }
+        pages.extend(views.difference(&old_views).map(|view| join(&view.folder(), HTML)));
+        if change.chooser.is_some() && self.store.read(CHOOSER)?.is_none() {
+            pages.push(chooser::FILE.to_owned());
+        }
+        let check = |page: &String| -> Result<(), Error> {
+            if is_ours(self.store, page)? {
+                return Ok(());
+            }
+            Err(StreamFault::ForeignPage { page: join(&self.store.name(), page) }.into())
+        };
+        with_threads(self.store, || pages.par_iter().try_for_each(check))
     }
 
     /// What the files of these projects require, by key. One set is in memory at a time.

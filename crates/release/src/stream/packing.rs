@@ -4,7 +4,7 @@
 //! The record is `WHEEL.packing` beside the wheel, and the signed snapshot has its SHA-256. So the
 //! publisher vouches for the packer, which the bytes of a wheel cannot tell. Everything else that a
 //! record says is compared with the bytes when they are used ([`rocwheel_wheel::PackedSource`]).
-//! How a wheel was packed does not change, so a snapshot that expired is as good as another.
+//! A snapshot that expired is not trusted, as in [`verify_stream`](crate::verify_stream).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +37,8 @@ pub struct RecordedStream {
     pub wheels: Vec<StreamWheel>,
     /// Why some records cannot be used, one text for each: they are missing or have other bytes.
     pub damaged: Vec<String>,
+    /// Why no record counts, if the snapshot expired.
+    pub expired: Option<String>,
 }
 
 /// A wheel of a stream.
@@ -52,13 +54,14 @@ pub struct StreamWheel {
 }
 
 /// Reads the stream at `root`, an address that ends in `/`. Returns `None` if no stream is there.
+/// A snapshot that expired before `now` has wheels, and no records.
 ///
 /// # Errors
 /// [`Error::Get`] for a snapshot that none of `keys` has signed, and for documents that cannot be
 /// read; [`Error::Stream`] for those that are damaged or do not fit together.
 pub fn read_recorded(
     (fetch, root): (&dyn Fetch, &Url),
-    keys: &[PublicKey],
+    (keys, now): (&[PublicKey], Timestamp),
     reporter: &dyn Reporter,
 ) -> Result<Option<RecordedStream>, Error> {
     let site = StreamDocuments { fetch, root, reporter, is_given_up: AtomicBool::new(false) };
@@ -83,7 +86,7 @@ pub fn read_recorded(
             exit: Exit::Failed,
         });
     }
-    site.wheels(&SnapshotManifest::parse(&payload, &name)?).map(Some)
+    site.wheels(&SnapshotManifest::parse(&payload, &name)?, now).map(Some)
 }
 
 /// The documents of a stream, wherever it is.
@@ -125,7 +128,8 @@ impl StreamDocuments<'_> {
         })
     }
 
-    fn wheels(&self, manifest: &SnapshotManifest) -> Result<RecordedStream, Error> {
+    fn wheels(&self, manifest: &SnapshotManifest, now: Timestamp) -> Result<RecordedStream, Error> {
+        let expired = manifest.expiry(now);
         let wheels: Vec<(&String, &SnapshotFile)> =
             manifest.files.iter().filter(|(key, _)| WheelNameParts::parse(file_name(key)).is_ok()).collect();
         let mut newest: BTreeMap<(&str, [&str; 3]), Timestamp> = BTreeMap::new();
@@ -136,7 +140,7 @@ impl StreamDocuments<'_> {
         let read = |(key, file): &(&String, &SnapshotFile)| -> Result<(StreamWheel, Option<String>), Error> {
             self.reporter.check()?;
             let is_newest = newest.get(&kind(key)) == Some(&file.uploaded);
-            let is_read = is_newest && !self.is_given_up.load(Ordering::Acquire);
+            let is_read = is_newest && expired.is_none() && !self.is_given_up.load(Ordering::Acquire);
             let record = match file.packing_sha256.as_ref().filter(|_| is_read) {
                 Some(expected) => self.record(&format!("{key}{PACKING}"), expected)?.map(Some),
                 None => Ok(None),
@@ -150,7 +154,7 @@ impl StreamDocuments<'_> {
             Err(_) => work(),
         }?;
         let (wheels, damaged): (Vec<StreamWheel>, Vec<Option<String>>) = all.into_iter().unzip();
-        Ok(RecordedStream { wheels, damaged: damaged.into_iter().flatten().collect() })
+        Ok(RecordedStream { wheels, damaged: damaged.into_iter().flatten().collect(), expired })
     }
 
     /// A record; the inner error is why it cannot be used.

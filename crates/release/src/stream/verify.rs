@@ -68,10 +68,7 @@ pub fn verify_stream(
     let manifest = &stream.manifest;
     let mut problems = Vec::new();
     let signers = signers(&stream, options, &mut problems)?;
-    if manifest.expires.is_some_and(|expires| expires < options.now) {
-        let (number, expires) = (manifest.number, manifest.expires.unwrap_or_default());
-        problems.push(format!("snapshot {number} expired on {expires}: this may be an old copy of the stream"));
-    }
+    problems.extend(manifest.expiry(options.now));
     problems.extend(chain(&stream, reporter)?);
     let stored: BTreeMap<String, StoredFile> =
         store.list("", reporter)?.into_iter().map(|file| (file.key.clone(), file)).collect();

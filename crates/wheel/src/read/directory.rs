@@ -50,6 +50,10 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
     let comment = archive.comment().to_owned();
     let file = SharedFile::new(archive.into_inner().into_inner());
+    let size = file.file().metadata().map_err(fail)?.len();
+    if has_two_ends(&file, size).map_err(fail)? {
+        return Err(malformed(TWO_ENDS.to_owned()));
+    }
     if metadata.has_duplicate_names() {
         let name = repeated_name(&file, end).map_err(fail)?;
         return Err(malformed(format!("two members are named `{name}`")));
@@ -90,6 +94,9 @@ pub(super) fn read_central(path: &Path, file: &impl ReadAt, size: u64) -> Result
     let source = BufReader::new(SizeCursor::new(Slice::new(file, 0, Some(size))));
     let archive = ZipArchive::new(source).map_err(|error| not_opened(path, error, || damage(file, size)))?;
     let (start, metadata) = (archive.central_directory_start(), archive.metadata());
+    if has_two_ends(file, size).map_err(fail)? {
+        return Err(Error::Malformed { path: path.to_owned(), reason: TWO_ENDS.to_owned() });
+    }
     if metadata.has_duplicate_names() {
         let name = repeated_name(file, start).map_err(fail)?;
         return Err(Error::Malformed { path: path.to_owned(), reason: format!("two members are named `{name}`") });
@@ -160,13 +167,35 @@ fn damage(file: &impl ReadAt, size: u64) -> Option<&'static str> {
     }
 }
 
-/// `true` if the last bytes contain the end record of a ZIP file: 22 bytes, and a comment of at
-/// most 65535.
-fn ends_as_archive(file: &impl ReadAt, size: u64) -> io::Result<bool> {
-    const END: u64 = 22 + u16::MAX as u64;
-    let mut last = vec![0; size.min(END) as usize];
+/// The mark of the end record of a ZIP file.
+const END_MARK: [u8; 4] = *b"PK\x05\x06";
+/// Bytes of an end record without its comment.
+const END_RECORD: usize = 22;
+const TWO_ENDS: &str = "its comment has the mark of an end record, so installers may read different archives in it";
+
+/// The last bytes of a file, in which the end record is: 22 bytes, and a comment of at most 65535.
+fn last_bytes(file: &impl ReadAt, size: u64) -> io::Result<Vec<u8>> {
+    let mut last = vec![0; size.min(END_RECORD as u64 + u64::from(u16::MAX)) as usize];
     file.read_exact_at(size - last.len() as u64, &mut last)?;
-    Ok(last.windows(4).any(|bytes| bytes == b"PK\x05\x06"))
+    Ok(last)
+}
+
+/// `true` if the last bytes contain the end record of a ZIP file.
+fn ends_as_archive(file: &impl ReadAt, size: u64) -> io::Result<bool> {
+    Ok(last_bytes(file, size)?.windows(4).any(|bytes| bytes == END_MARK))
+}
+
+/// `true` if an end record whose comment ends with the file is not the last mark of one: some
+/// readers take the last mark (Python), others the record that fits.
+fn has_two_ends(file: &impl ReadAt, size: u64) -> io::Result<bool> {
+    let last = last_bytes(file, size)?;
+    let fits = |at: usize| {
+        let comment = last.get(at + END_RECORD - 2..at + END_RECORD);
+        comment.is_some_and(|size| at + END_RECORD + usize::from(u16::from_le_bytes([size[0], size[1]])) == last.len())
+    };
+    let mut marks = last.windows(4).enumerate().filter(|(_, bytes)| **bytes == END_MARK).map(|(at, _)| at).rev();
+    marks.next();
+    Ok(marks.any(fits))
 }
 
 /// The entries of a directory as bytes.

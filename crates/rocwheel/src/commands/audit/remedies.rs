@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
 use rocwheel_audit::report::AuditReport;
-use rocwheel_audit::{Remedies, WheelRemedy};
+use rocwheel_audit::{Remedies, WheelRemedy, keep_search_paths};
 use rocwheel_loader::cache::FactsCache;
 use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
@@ -53,6 +53,7 @@ pub(super) fn find(
         }
         report.notes.push(format!("`{}` {obstacle}", wheel.path.display()));
     }
+    keep_search_paths(&mut report.findings);
     Ok(Remedies::of(&report.findings))
 }
 

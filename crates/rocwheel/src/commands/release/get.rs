@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_index::{Source, scheme_of, settings, text_without_users};
-use rocwheel_release::{FolderSite, GetMethod, GetRequest, GotWheel, IndexSite, StoreSite, get};
+use rocwheel_release::{FolderSite, GetMethod, GetRequest, GotWheel, IndexSite, StoreSite, get, plan_get};
 use rocwheel_report::Exit;
 use rocwheel_wheel::{Platform, PythonVersion};
 use url::Url;
@@ -82,14 +82,14 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Downloads the wheels, one after the other.
+/// Downloads the wheels, one after the other, once all of them are chosen.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let sites = sites(settings, printer)?;
     let mut have = settings.have.clone();
     if settings.output.is_dir() {
         have.push(settings.output.clone());
     }
-    let mut all = Vec::new();
+    let mut plans = Vec::new();
     for name in &settings.names {
         let request = GetRequest {
             name,
@@ -99,7 +99,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             python: settings.python,
             platform: settings.platform,
         };
-        let got = get(&request, printer.reporter())?;
+        plans.push(plan_get(request, printer.reporter())?);
+    }
+    let mut all = Vec::new();
+    for plan in &plans {
+        let got = get(plan, printer.reporter())?;
         if let Some(reason) = &got.reason {
             printer.note(format!("`{}` was downloaded as a whole: {reason}", file_name(&got)));
         }

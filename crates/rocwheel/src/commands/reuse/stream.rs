@@ -15,6 +15,7 @@ use url::Url;
 
 use super::first_of;
 use crate::commands::release::get::site;
+use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::printer::{self, Printer};
 use crate::store::BucketOptions;
@@ -26,11 +27,11 @@ use crate::store::BucketOptions;
 pub(super) fn add_stream(source: &PackedSource, place: &OsStr, keys: &[PublicKey], printer: &Printer) -> Result<bool> {
     let IndexSite { root, fetch } = open_site(place, printer)?;
     let shown = text_without_users(&place.to_string_lossy());
-    let Some(stream) = read_recorded((&*fetch, &root), keys, printer.reporter())? else {
+    let Some(stream) = read_recorded((&*fetch, &root), (keys, environment::clock()), printer.reporter())? else {
         printer.note(format!("`{shown}` is no stream, so `--reuse-key` changes nothing there"));
         return Ok(false);
     };
-    let RecordedStream { wheels, damaged } = stream;
+    let RecordedStream { wheels, damaged, expired } = stream;
     let server = RemoteServer::new(format!("`{shown}`"), printer.progress());
     let open = |wheel: &StreamWheel| match wheel.address.to_file_path() {
         Ok(path) if wheel.address.scheme() == "file" => EarlierWheel::at(&path),
@@ -54,7 +55,9 @@ pub(super) fn add_stream(source: &PackedSource, place: &OsStr, keys: &[PublicKey
             source.add(earlier);
         }
     }
-    if recorded == 0 && damaged.is_empty() {
+    if let Some(reason) = expired {
+        printer.warn(format!("`--reuse-key` changes nothing at `{shown}`: {reason}"));
+    } else if recorded == 0 && damaged.is_empty() {
         printer.note(format!("no wheel of `{shown}` was published with a record of how it was packed"));
     }
     if others > 0 {
