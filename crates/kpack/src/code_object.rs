@@ -6,6 +6,7 @@
 //! in LLVM's "User Guide for AMDGPU Backend", sections "ELF Code Object" and "Code Object
 //! Metadata".
 
+mod embedded;
 mod metadata;
 
 use object::LittleEndian;
@@ -16,6 +17,7 @@ use rocwheel_rocm::target::{Feature, TargetId};
 
 use crate::error::Error;
 
+pub use embedded::{EmbeddedCode, embedded};
 pub use metadata::{Kernel, MetadataFormat};
 
 /// Largest metadata note that is read, in bytes; the largest known one (a composable kernel
@@ -216,24 +218,14 @@ impl<'a> Image<'a> {
     /// that is not linked yet.
     fn note_ranges(&self) -> Result<Vec<(u64, u64, u64)>, Error> {
         let endian = LittleEndian;
-        let segments: Vec<ProgramHeader64<LittleEndian>> = self.table(
-            self.header.e_phoff.get(endian),
-            rocwheel_elf::program_header_count(self.reader, &self.header, endian)?,
-            self.header.e_phentsize.get(endian),
-            "program header table",
-        )?;
+        let segments = self.segments()?;
         let mut ranges: Vec<_> = segments
             .iter()
             .filter(|segment| segment.p_type.get(endian) == elf::PT_NOTE)
             .map(|segment| (segment.p_offset.get(endian), segment.p_filesz.get(endian), segment.p_align.get(endian)))
             .collect();
         if ranges.is_empty() {
-            let sections: Vec<SectionHeader64<LittleEndian>> = self.table(
-                self.header.e_shoff.get(endian),
-                self.header.e_shnum.get(endian).into(),
-                self.header.e_shentsize.get(endian),
-                "section header table",
-            )?;
+            let sections = self.sections()?;
             let noted = sections.iter().filter(|section| section.sh_type.get(endian) == elf::SHT_NOTE);
             ranges.extend(noted.map(|section| {
                 (section.sh_offset.get(endian), section.sh_size.get(endian), section.sh_addralign.get(endian))
@@ -241,6 +233,24 @@ impl<'a> Image<'a> {
         }
         ranges.truncate(MOST_RANGES);
         Ok(ranges)
+    }
+
+    fn segments(&self) -> Result<Vec<ProgramHeader64<LittleEndian>>, Error> {
+        self.table(
+            self.header.e_phoff.get(LittleEndian),
+            rocwheel_elf::program_header_count(self.reader, &self.header, LittleEndian)?,
+            self.header.e_phentsize.get(LittleEndian),
+            "program header table",
+        )
+    }
+
+    fn sections(&self) -> Result<Vec<SectionHeader64<LittleEndian>>, Error> {
+        self.table(
+            self.header.e_shoff.get(LittleEndian),
+            self.header.e_shnum.get(LittleEndian).into(),
+            self.header.e_shentsize.get(LittleEndian),
+            "section header table",
+        )
     }
 
     fn table<T: Pod>(&self, offset: u64, count: u64, entry_size: u16, what: &str) -> Result<Vec<T>, Error> {

@@ -177,6 +177,15 @@ pub enum Error {
     /// An archive could not be compressed or written.
     #[error("could not write a kpack archive")]
     WriteArchive(#[source] io::Error),
+    /// A part of an archive of AOTriton contradicts another, or leaves the archive.
+    #[error("malformed AOTriton archive: {reason}")]
+    Images {
+        /// The contradiction, for the message.
+        reason: String,
+    },
+    /// Unpacking an archive of AOTriton failed.
+    #[error("could not unpack the AOTriton archive")]
+    ReadImages(#[source] io::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),

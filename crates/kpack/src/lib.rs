@@ -4,8 +4,10 @@
 //! [`bundle`] reads and writes the offload bundles in a fat binary's `.hip_fatbin` section,
 //! [`fatbin`] the wrappers that point at them. [`archive`] handles the `.kpack` archives, which
 //! hold one target's code objects of many binaries; [`marker`] the data that replaces the code in a
-//! split binary; [`code_object`] the headers and notes of an AMDGPU ELF file.
+//! split binary; [`code_object`] the headers and notes of an AMDGPU ELF file, also of those in the
+//! data of a program; [`aotriton`] the archives of AOTriton.
 
+pub mod aotriton;
 pub mod archive;
 pub mod bundle;
 pub mod code_object;

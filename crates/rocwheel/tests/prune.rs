@@ -67,3 +67,44 @@ fn wrong_usage_is_named() {
         assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
     }
 }
+
+/// The header of a code object for gfx950 or gfx942, without kernels.
+fn code_object(machine: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x40\x03");
+    bytes[18] = 224;
+    bytes[20] = 1;
+    bytes[48] = machine;
+    bytes[52] = 64;
+    bytes
+}
+
+#[test]
+fn many_files_with_one_result_are_one_row() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    for number in 0..11 {
+        context.write(format!("tree/hsa/gfx942/a/{number}.co"), code_object(0x4c));
+        context.write(format!("tree/hsa/gfx950/{number}/b.co"), code_object(0x4f));
+        context.write(format!("tree/aot/{number}.hsaco"), code_object(0x4f));
+    }
+    context.write("tree/aot/one.hsaco", code_object(0x4c));
+    let ran = context.run(["prune", "--keep", "gfx942", "tree", "--output", "out"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let rows: Vec<String> =
+        ran.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rows,
+        [
+            "action before after kept dropped file",
+            "kept 704 B 704 B gfx950 - tree/aot (11 files)",
+            "kept 768 B 768 B gfx942 - tree (12 files)",
+            "dropped 704 B 0 B - gfx950 tree/hsa/gfx950 (11 files)",
+            "out/tree: 2.2 kB became 1.5 kB, 32 % less",
+        ]
+    );
+    let note = "`tree/aot` (11 files): not changed: its path does not name its target, so it may be opened on any GPU";
+    assert!(ran.stderr.contains(note), "{ran:?}");
+    assert_eq!(ran.stderr.matches("not changed").count(), 1, "{ran:?}");
+    let ran = context.run(["prune", "--keep", "gfx942", "tree", "--dry-run", "--verbose"]);
+    assert_eq!(ran.stdout.lines().count(), 35, "{ran:?}");
+}

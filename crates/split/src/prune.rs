@@ -3,9 +3,10 @@
 //! kept code is byte for byte the same and that nothing else changed.
 //!
 //! Removed are entries of offload bundles in host files and in separate bundle files, entries of
-//! `.kpack` archives, files of kernel databases by the rules of [`rocwheel_rocm::database`], and
-//! artifacts for one target. Kept are generic targets that cover a kept one, portable code, files
-//! that serve all targets, and code without a wrapper, because its reader is unknown.
+//! `.kpack` archives, files of kernel databases by the rules of [`rocwheel_rocm::database`], code
+//! objects whose path names their target, and artifacts for one target. Kept are generic targets
+//! that cover a kept one, portable code, files that serve all targets, and code without a wrapper,
+//! because its reader is unknown.
 
 mod check;
 mod code;

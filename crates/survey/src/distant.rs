@@ -126,7 +126,7 @@ fn read_member(
         (Looks::Other, _) => Box::new(Vec::new()) as Reader,
         (_, Some(reader)) => reader,
         (Looks::CodeObject, None) => Box::new(start),
-        (Looks::Tar(_) | Looks::Zip, None) => Box::new(Vec::new()),
+        (Looks::Tar(_) | Looks::Zip | Looks::Images, None) => Box::new(Vec::new()),
         (_, None) if member.compressed <= SMALL => Box::new(opened.bytes()?),
         (_, None) => {
             let message = format!("it is compressed, so {} bytes would have to be downloaded", member.compressed);
@@ -192,6 +192,10 @@ fn survey_tables((location, size): (Location, u64), looks: Looks, reader: Reader
             }
             surveyed
         }
+        Looks::Images => {
+            let message = "its targets are in compressed data, which would have to be downloaded";
+            only(location, vec![FileMessage::note(Subject::Skipped, message)])
+        }
         Looks::Zip | Looks::Tar(_) => {
             let message = "an archive that is far away is not looked into, unless it is a wheel";
             only(location, vec![FileMessage::note(Subject::Skipped, message)])
@@ -209,6 +213,7 @@ fn unread(target: String, size: u64, stored: u64) -> FoundCode {
         own_target: None,
         bundle: None,
         entry: None,
+        offset: None,
         size,
         stored,
         digest: None,

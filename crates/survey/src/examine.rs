@@ -4,9 +4,10 @@
 use positioned_io::ReadAt;
 use rocwheel_content::{MemoryBudget, sha256_at};
 use rocwheel_kpack::Error;
+use rocwheel_kpack::aotriton::{ImageArchive, XZ_MEMORY};
 use rocwheel_kpack::archive::{Scheme, share};
 use rocwheel_kpack::bundle::{Bundle, BundleEntry, Limits};
-use rocwheel_kpack::code_object::{CodeObject, MetadataFormat, agrees, is_bitcode, is_spirv};
+use rocwheel_kpack::code_object::{CodeObject, EmbeddedCode, MetadataFormat, agrees, embedded, is_bitcode, is_spirv};
 use rocwheel_rocm::target::TargetId;
 use rocwheel_wheel::FileDigest;
 
@@ -43,6 +44,10 @@ pub(crate) fn examine(unit: Unit, options: &Options, memory: &MemoryBudget) -> P
     } else if file.kind == FileFormat::CodeObject {
         let place = Place { size: file.size, stored: file.size, ..Place::default() };
         examiner.code(&file.reader, place)
+    } else if file.kind == FileFormat::Elf {
+        examiner.embedded(&file)
+    } else if file.kind == FileFormat::Aotriton {
+        examiner.images(&file)
     } else {
         Ok(())
     };
@@ -65,6 +70,7 @@ struct Place {
     declared: Option<String>,
     bundle: Option<usize>,
     entry: Option<String>,
+    offset: Option<u64>,
     size: u64,
     stored: u64,
 }
@@ -75,8 +81,12 @@ impl Place {
         let target = self.declared.as_deref().unwrap_or("its target").escape_debug();
         match (&self.bundle, &self.entry) {
             (Some(bundle), _) => format!("the code for `{target}` in bundle {bundle}"),
+            (None, Some(entry)) if self.declared.is_none() => format!("the image `{}`", entry.escape_debug()),
             (None, Some(entry)) => format!("the code for `{target}` of `{}`", entry.escape_debug()),
-            (None, None) => "the code object".to_owned(),
+            (None, None) => match self.offset {
+                Some(offset) => format!("the code object at offset {offset:#x}"),
+                None => "the code object".to_owned(),
+            },
         }
     }
 }
@@ -88,9 +98,9 @@ impl Examiner<'_> {
         let place = |entry: &BundleEntry, stored| Place {
             declared: entry.target().map(str::to_owned),
             bundle: Some(number),
-            entry: None,
             size: entry.size,
             stored,
+            ..Place::default()
         };
         if bundle.compression.is_none() {
             // Headers and notes are enough; they are about a thousandth of the code.
@@ -139,10 +149,10 @@ impl Examiner<'_> {
         for located in archive.entries().skip(number * ENTRIES).take(ENTRIES) {
             let place = Place {
                 declared: Some(located.target.to_owned()),
-                bundle: None,
                 entry: Some(located.key()),
                 size: located.original_size,
                 stored: located.size,
+                ..Place::default()
             };
             if !archive.targets.iter().any(|target| target == located.target) && self.options.wants(located.target) {
                 let message = format!("{} is never looked for: the archive does not list that target", place.name());
@@ -160,6 +170,30 @@ impl Examiner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Examines the code objects in the data of a host file.
+    fn embedded(&mut self, file: &Shared) -> Result<(), Error> {
+        for EmbeddedCode { range, is_cut } in embedded(&file.reader, file.size)? {
+            let size = range.end - range.start;
+            let place = Place { offset: Some(range.start), size, stored: size, ..Place::default() };
+            if is_cut {
+                let message = format!("{} is cut, or its headers are damaged", place.name());
+                self.findings.push(FileMessage::fault(Subject::Unreadable, message));
+            }
+            self.code(&Window { reader: &file.reader, range }, place)?;
+        }
+        Ok(())
+    }
+
+    /// Examines the images of an archive of AOTriton. Their own headers say what they are for.
+    fn images(&mut self, file: &Shared) -> Result<(), Error> {
+        let archive = ImageArchive::open(&file.reader, file.size)?;
+        let _share = self.memory.take(archive.uncompressed.min(XZ_MEMORY));
+        archive.visit(&file.reader, |image, bytes| {
+            let entry = Some(image.name.clone());
+            self.code(bytes, Place { entry, size: image.size, stored: image.stored, ..Place::default() })
+        })
     }
 
     /// Examines one code object. An error becomes a finding and does not stop the others from being
@@ -204,6 +238,7 @@ impl Examiner<'_> {
             own_target,
             bundle: place.bundle,
             entry: place.entry,
+            offset: place.offset,
             size: place.size,
             stored: place.stored,
             digest,

@@ -2,9 +2,9 @@
 //! file: its target, size, kernels and position, and the problems with it.
 //!
 //! The first bytes of a file determine its type, never its name. Host programs and libraries, code
-//! objects, offload bundles and `.kpack` archives are read in folders, in wheels and other ZIP
-//! files, and in tar archives. Files are opened one after the other; their bundles are read in
-//! parallel and handed over in order.
+//! objects, offload bundles, `.kpack` archives and those of AOTriton are read in folders, in wheels
+//! and other ZIP files, and in tar archives. Files are opened one after the other; their bundles
+//! are read in parallel and handed over in order.
 
 mod distant;
 mod examine;
@@ -93,6 +93,8 @@ pub enum FileFormat {
     Bundle,
     /// A `.kpack` archive.
     Kpack,
+    /// An archive of AOTriton (`.aks2`).
+    Aotriton,
     /// Any other file; it has no GPU code.
     Other,
 }
@@ -106,6 +108,7 @@ impl FileFormat {
             Self::CodeObject => "code-object",
             Self::Bundle => "bundle",
             Self::Kpack => "kpack",
+            Self::Aotriton => "aotriton",
             Self::Other => "other",
         }
     }
@@ -173,6 +176,8 @@ pub struct FoundCode {
     pub bundle: Option<usize>,
     /// The name in an archive: `lib/librocblas.so.4#0`.
     pub entry: Option<String>,
+    /// The offset in the file, if it lies in the data of a program or library and in no bundle.
+    pub offset: Option<u64>,
     /// Size in bytes.
     pub size: u64,
     /// Bytes that it occupies in the file. The bytes of a compressed bundle are divided among its

@@ -12,7 +12,7 @@ use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::bundle::{self, Bundle};
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
 use rocwheel_kpack::marker::Marker;
-use rocwheel_kpack::{Error, code_object};
+use rocwheel_kpack::{Error, aotriton, code_object};
 
 use crate::{BundleSummary, FileFormat, FileMessage, Location, Subject, Surveyed};
 
@@ -33,6 +33,8 @@ pub(crate) enum Looks {
     CodeObject,
     Bundle,
     Kpack,
+    /// An archive of AOTriton.
+    Images,
     Zip,
     /// A tar archive. If the file is compressed this is only a guess.
     Tar(Packing),
@@ -59,6 +61,7 @@ pub(crate) fn looks(start: &[u8]) -> Looks {
         (b"__CLANG_OFFLOAD_BUNDLE__", Looks::Bundle),
         (b"CCOB", Looks::Bundle),
         (b"KPAK", Looks::Kpack),
+        (&aotriton::MAGIC, Looks::Images),
         (b"PK\x03\x04", Looks::Zip),
         (b"PK\x05\x06", Looks::Zip),
         (b"\x28\xb5\x2f\xfd", Looks::Tar(Packing::Zstd)),
@@ -111,7 +114,11 @@ impl Open {
     /// Reads the tables. For a broken file the result contains a finding.
     pub(crate) fn read(location: Location, size: u64, looks: Looks, reader: Reader) -> Self {
         let mut file = Self { reader, ..Self::only(location, size, Vec::new()) };
-        let expected = [("whl", Looks::Zip, "wheel"), ("kpack", Looks::Kpack, "kpack archive")];
+        let expected = [
+            ("whl", Looks::Zip, "wheel"),
+            ("kpack", Looks::Kpack, "kpack archive"),
+            ("aks2", Looks::Images, "archive of AOTriton"),
+        ];
         let extension = file.location.to_string();
         let named = |(extension_of, is, _): &&(&str, Looks, &str)| {
             looks != *is && Path::new(&extension).extension().is_some_and(|found| found == *extension_of)
@@ -128,6 +135,10 @@ impl Open {
             }
             Looks::Bundle => file.read_bundles(),
             Looks::Kpack => file.read_archive(),
+            Looks::Images => {
+                file.kind = FileFormat::Aotriton;
+                Ok(())
+            }
             Looks::Zip | Looks::Tar(_) | Looks::Other => Ok(()),
         };
         if let Err(error) = read {
@@ -178,10 +189,12 @@ impl Open {
     fn read_without_code(&mut self) -> Result<(), Error> {
         if rocwheel_elf::is_pe(&self.reader)? {
             let pe = Pe::read(&self.reader)?;
+            self.kind = FileFormat::Pe;
             self.has_cuda = pe.is_some_and(|pe| pe.sections.iter().any(|section| section.name == WINDOWS_CUDA));
             return Ok(());
         }
         let Some(elf) = Elf::read(&self.reader)? else { return Ok(()) };
+        self.kind = FileFormat::Elf;
         self.has_cuda = elf.sections.iter().any(|section| section.name == CUDA);
         if elf.sections.is_empty()
             && let Ok(symbols) = DynamicSymbols::read(&self.reader)
@@ -228,10 +241,11 @@ impl Open {
         self.summaries = self.bundles.iter().map(summary).collect();
     }
 
-    /// Number of work units; at least one, so that every file is handed over.
+    /// Number of work units; at least one, so that every file is handed over. The last one of a
+    /// host file for Linux is its data, in which code objects may lie.
     pub(crate) fn parts(&self) -> usize {
         let entries = self.archive.as_ref().map_or(0, |archive| archive.entries().len().div_ceil(ENTRIES));
-        self.bundles.len().max(entries).max(1)
+        (self.bundles.len() + usize::from(self.kind == FileFormat::Elf)).max(entries).max(1)
     }
 
     /// The facts that are known before any code object is read.

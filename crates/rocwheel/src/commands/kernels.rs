@@ -6,7 +6,7 @@ mod plot;
 mod tally;
 mod text;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -26,8 +26,8 @@ use tally::Tally;
 /// Show the GPU code in files, wheels, archives and folders
 ///
 /// A path may be a program or library (ELF or PE), a code object, an offload bundle, a .kpack
-/// archive, a wheel, ZIP file or tar archive with any of these in it, or a folder. Its contents
-/// decide, not its name. Nothing is changed.
+/// archive, an archive of AOTriton, a wheel, ZIP file or tar archive with any of these in it, or a
+/// folder. Its contents decide, not its name. Nothing is changed.
 ///
 /// Every code object is checked: its bundle and its own ELF header have to name the same GPU.
 /// Anything wrong or unreadable is a warning, and the exit code is then 1.
@@ -134,6 +134,9 @@ fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
     Ok(targets)
 }
 
+/// A note that is the same for more files than this is then only counted.
+const MOST_NOTES: u64 = 5;
+
 /// Prints the code. Any fault makes the exit code 1; a lack of code does not.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     // If only some paths are missing, each is a warning and the others are listed.
@@ -149,6 +152,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         digest: FileDigest::Skip,
     };
     let mut tally = Tally::new(settings.by, printer.format());
+    let mut notes: BTreeMap<String, u64> = BTreeMap::new();
     let mut add = |file: Surveyed| {
         if !file.is_of_interest() {
             printer.detail(format!("`{}` has no GPU code", file.location));
@@ -157,7 +161,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             let message = format!("`{}`: {}", file.location, finding.message);
             match finding.weight {
                 Weight::Fault => printer.warn(message),
-                Weight::Note => printer.note(message),
+                Weight::Note => {
+                    let count = notes.entry(finding.message.clone()).or_default();
+                    *count += 1;
+                    if *count <= MOST_NOTES || printer.has_details() {
+                        printer.note(message);
+                    }
+                }
             }
         }
         for marker in &file.markers {
@@ -177,6 +187,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             unread += u64::from(file.findings.iter().any(|finding| finding.subject == Subject::Skipped));
             add(file);
         })?;
+    }
+    for (message, count) in notes.iter().filter(|(_, count)| **count > MOST_NOTES && !printer.has_details()) {
+        printer.note(format!("{} more: {message}", printer::count(count - MOST_NOTES, "file", "files")));
     }
     if let Some(file) = &settings.plot {
         draw(file, settings, &tally)?;

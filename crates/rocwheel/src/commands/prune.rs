@@ -1,5 +1,6 @@
 //! `rocwheel prune`: keeps GPU code for some targets and removes the rest.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -8,7 +9,9 @@ use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::{Destination, StagedFile};
 use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
-use rocwheel_split::prune::{self, Compress, Empty, Keep, LEVEL, Options, PruneAction, PruneReport, PrunedFile};
+use rocwheel_split::prune::{
+    self, Compress, Empty, Keep, LEVEL, Options, PruneAction, PruneReport, Pruned, PrunedFile,
+};
 use rocwheel_wheel::WriteOptions;
 use serde::Serialize;
 
@@ -191,19 +194,14 @@ fn look<'a>(input: &Path, output: &Path, wheel: &StagedFile, scratch: &'a Path) 
 fn print(outcome: &PruneReport, settings: &Settings, printer: &Printer) -> Result<()> {
     let columns =
         [("action", Left), ("before", Right), ("after", Right), ("kept", Left), ("dropped", Left), ("file", Left)];
-    let mut rows = Vec::new();
-    for input in &outcome.inputs {
-        for file in &input.files {
-            let path = if file.path.is_empty() { input.path.clone() } else { input.path.join(&file.path) };
-            rows.push(row(file, &path.display().to_string()));
-        }
+    let groups: Vec<FileGroup<'_>> =
+        outcome.inputs.iter().flat_map(|input| group(input, printer.has_details())).collect();
+    if !groups.is_empty() {
+        printer.table(&columns, groups.iter().map(row))?;
     }
-    if !rows.is_empty() {
-        printer.table(&columns, rows)?;
-    }
-    for (input, file) in outcome.inputs.iter().flat_map(|input| input.files.iter().map(move |file| (input, file))) {
-        if let Some(note) = &file.note {
-            printer.note(format!("`{}`: {note}", input.path.join(&file.path).display()));
+    for group in &groups {
+        if let Some(note) = &group.files[0].note {
+            printer.note(format!("`{}`{}: {note}", group.path().display(), group.count()));
         }
     }
     for input in &outcome.inputs {
@@ -226,8 +224,56 @@ fn print(outcome: &PruneReport, settings: &Settings, printer: &Printer) -> Resul
     Ok(())
 }
 
-fn row(file: &PrunedFile, path: &str) -> Vec<String> {
-    let action = match file.action {
+/// More files than this with the same result are one row.
+const MOST_ROWS: usize = 10;
+
+/// Files of an input with the same result.
+struct FileGroup<'a> {
+    input: &'a Path,
+    files: Vec<&'a PrunedFile>,
+}
+
+impl FileGroup<'_> {
+    /// The file, or the deepest folder that has all of the files.
+    fn path(&self) -> PathBuf {
+        let [first, rest @ ..] = &*self.files else { return self.input.to_owned() };
+        let mut common = Path::new(&first.path);
+        while !rest.iter().all(|file| Path::new(&file.path).starts_with(common)) {
+            common = common.parent().unwrap_or(Path::new(""));
+        }
+        if common.as_os_str().is_empty() { self.input.to_owned() } else { self.input.join(common) }
+    }
+
+    /// The number of files for a text, if there are several.
+    fn count(&self) -> String {
+        if self.files.len() == 1 { String::new() } else { format!(" ({} files)", self.files.len()) }
+    }
+}
+
+/// Groups the files of an input, in the order of each group's first file.
+fn group(input: &Pruned, is_detailed: bool) -> Vec<FileGroup<'_>> {
+    let result = |file: &PrunedFile| (file.action, file.kept.clone(), file.dropped.clone(), file.note.clone());
+    let mut groups: Vec<FileGroup<'_>> = Vec::new();
+    let mut numbers = HashMap::new();
+    for file in &input.files {
+        let number = *numbers.entry(result(file)).or_insert(groups.len());
+        match groups.get_mut(number) {
+            Some(group) => group.files.push(file),
+            None => groups.push(FileGroup { input: &input.path, files: vec![file] }),
+        }
+    }
+    let (large, small): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|group| group.files.len() > MOST_ROWS && !is_detailed);
+    let single = |file| FileGroup { input: &input.path, files: vec![file] };
+    let mut groups: Vec<FileGroup<'_>> = small.into_iter().flat_map(|group| group.files).map(single).collect();
+    groups.extend(large);
+    groups.sort_by(|left, right| left.files[0].path.cmp(&right.files[0].path));
+    groups
+}
+
+fn row(group: &FileGroup<'_>) -> Vec<String> {
+    let first = group.files[0];
+    let action = match first.action {
         PruneAction::Kept => "kept",
         PruneAction::Changed => "changed",
         PruneAction::Dropped => "dropped",
@@ -235,11 +281,11 @@ fn row(file: &PrunedFile, path: &str) -> Vec<String> {
     let targets = |targets: &[String]| if targets.is_empty() { "-".to_owned() } else { targets.join(",") };
     vec![
         action.to_owned(),
-        printer::bytes(file.before),
-        about(file.after, file.estimated),
-        targets(&file.kept),
-        targets(&file.dropped),
-        path.to_owned(),
+        printer::bytes(group.files.iter().map(|file| file.before).sum()),
+        about(group.files.iter().map(|file| file.after).sum(), group.files.iter().any(|file| file.estimated)),
+        targets(&first.kept),
+        targets(&first.dropped),
+        format!("{}{}", group.path().display(), group.count()),
     ]
 }
 

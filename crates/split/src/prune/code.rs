@@ -14,7 +14,9 @@ use positioned_io::{ReadAt, Slice};
 use rocwheel_content::{Content, OpenContent, Reader};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, BundleForm, Method, Part};
-use rocwheel_kpack::{ArchiveWriter, BundleEntry, FatBinary, KpackArchive, Magic, NewWrapper, Replacement};
+use rocwheel_kpack::{
+    ArchiveWriter, BundleEntry, FatBinary, KpackArchive, Magic, NewWrapper, Replacement, code_object,
+};
 use rocwheel_output::Mode;
 use rocwheel_report::Reporter;
 use rocwheel_rocm::target::sort;
@@ -159,10 +161,13 @@ impl Pruner<'_> {
             verdict.kind = kind;
         }
         match kind {
-            Kind::FatBinary => self.fat_binary(key, content, &reader, &mut verdict)?,
+            Kind::FatBinary => {
+                self.fat_binary(key, content, &reader, &mut verdict)?;
+                self.embedded(key, content.size(), &reader, &mut verdict)?;
+            }
             Kind::Bundle => self.bundle_file(key, content.size(), &reader, &mut verdict)?,
             Kind::Archive => self.archive(key, content.size(), &reader, &mut verdict)?,
-            Kind::CodeObject => code_object(key, &reader, &mut verdict)?,
+            Kind::CodeObject => self.code_object(key, &reader, &mut verdict)?,
             Kind::Database | Kind::Other => {}
         }
         Ok(verdict)
@@ -203,6 +208,45 @@ impl Pruner<'_> {
             Some(forecast) => Fate::WouldChange(Forecast { size: patch.size, ..forecast }),
             None => Fate::Changes(Arc::new(PatchedContent::new(Arc::clone(content), patch))),
         };
+        Ok(())
+    }
+
+    /// Lists the code objects in the data of a host file, which stay: only the program knows where
+    /// they are.
+    fn embedded(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
+        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
+        let mut targets = BTreeSet::new();
+        for code in code_object::embedded(reader, size).map_err(failed)? {
+            let window = Slice::new(reader, code.range.start, Some(code.range.end - code.range.start));
+            targets.extend(code_object::target(&window).map_err(failed)?.map(|(target, _)| target.to_string()));
+        }
+        if verdict.kind == Kind::Other && !targets.is_empty() {
+            verdict.kind = Kind::FatBinary;
+        }
+        if !targets.iter().all(|target| self.takes(target)) {
+            let note = "the code objects in its data stay, because only the program knows where they are";
+            verdict.note.get_or_insert_with(|| note.to_owned());
+        }
+        verdict.kept.extend(targets);
+        Ok(())
+    }
+
+    /// Decides about a separate code object. It is removed if its path names the target that its
+    /// header states: the program chooses the file by its GPU. Any other may be opened on each GPU.
+    fn code_object(&self, key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
+        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
+        let Some((target, _)) = code_object::target(reader).map_err(failed)? else { return Ok(()) };
+        let name = target.to_string();
+        if verdict.kind == Kind::Database || self.takes(&name) {
+            verdict.kept.insert(name);
+        } else if names(key, &target.processor) {
+            verdict.dropped.insert(name);
+            verdict.fate = Fate::Goes;
+        } else {
+            verdict.kept.insert(name);
+            verdict.note =
+                Some("not changed: its path does not name its target, so it may be opened on any GPU".to_owned());
+        }
         Ok(())
     }
 
@@ -469,12 +513,26 @@ pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &BundleEntry> {
     bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some())
 }
 
-/// Keeps a separate code object: only files that a rule recognises as one of several variants are
-/// removed.
-fn code_object(key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-    let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
-    if let Some(object) = rocwheel_kpack::CodeObject::read(reader).map_err(failed)? {
-        verdict.kept.insert(object.target.to_string());
+/// `true` if a path has a target's processor as a whole word: `hsa/gfx950/a.co`, `a_gfx950.co`.
+fn names(path: &str, processor: &str) -> bool {
+    let is_apart = |text: char| !text.is_ascii_alphanumeric();
+    path.match_indices(processor).any(|(start, _)| {
+        path[..start].chars().next_back().is_none_or(is_apart)
+            && path[start + processor.len()..].chars().next().is_none_or(is_apart)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_target_in_a_word_of_its_own() {
+        for path in ["hsa/gfx950/a.co", "a_gfx950.co", "gfx950", "x/k.gfx950-xnack+.hsaco", "gfx9500/gfx950/é"] {
+            assert!(names(path, "gfx950"), "{path}");
+        }
+        for path in ["", "hsa/gfx9500/a.co", "hsa/gfx942/a.co", "agfx950.co", "gfx95/0"] {
+            assert!(!names(path, "gfx950"), "{path}");
+        }
     }
-    Ok(())
 }

@@ -67,7 +67,7 @@ pub struct PrunedFile {
 }
 
 /// The change to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PruneAction {
     /// The file stays unchanged.

@@ -258,9 +258,6 @@ impl<'a> Tree<'a> {
             return Ok(());
         }
         let mut verdict = self.pruner.judge(relative, &content)?;
-        if verdict.kind == Kind::CodeObject && !verdict.kept.iter().any(|kept| self.pruner.options.keep.takes(kept)) {
-            verdict.note = Some("not changed: no rule says that it is one of several for different targets".to_owned());
-        }
         let listed = verdict.listed(relative, before);
         if let Some(staged) = &staged {
             self.pruned.verified += write(self.pruner, path, &content, &mut verdict, staged, in_place)?;

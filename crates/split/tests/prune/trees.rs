@@ -320,3 +320,59 @@ fn extras_of_host_wheels_follow() {
     let device = root.join("fat_device_gfx1100-1.0-py3-none-manylinux_2_28_x86_64.whl");
     assert!(matches!(Call::keep("gfx942").run(&device, &folder.path().join("none")), Err(Error::Empty { .. })));
 }
+
+/// A wheel with separate code objects, and a library with some in its constants.
+#[test]
+fn separate_code_objects_go_if_their_path_names_their_target() {
+    let gpu = Gpu::new();
+    let code = code(&build(&gpu, &[], &["-shared"]));
+    let object = |target: &str| code[0].iter().find(|(found, _)| found == target).expect("compiled").1.clone();
+    fs_err::write(gpu.path("x.co"), object("gfx1100")).expect("write");
+    fs_err::write(gpu.path("x.s"), format!(".section .rodata\n.incbin \"{}\"\n", gpu.path("x.co").display()))
+        .expect("write");
+    let library = gpu.path("libdata.so");
+    gpu.run(
+        "clang-19",
+        &["-shared", "-nostdlib", "-o", library.to_str().expect("UTF-8"), gpu.path("x.s").to_str().expect("UTF-8")],
+    );
+    let files = [
+        ("x/hsa/gfx942/a.co", object("gfx942")),
+        ("x/hsa/gfx1100/a.co", object("gfx1100")),
+        ("x/b_gfx90a-xnack+.hsaco", object("gfx90a:xnack+")),
+        ("x/hsa/gfx1100/a.csv", b"gfx1100".to_vec()),
+        ("x/hsa/gfx942/wrong.co", object("gfx1100")),
+        ("x/aot/k.hsaco", object("gfx1100")),
+        ("x/libdata.so", fs_err::read(library).expect("read")),
+    ];
+    let root = gpu.path("tree");
+    for (path, bytes) in &files {
+        fs_err::create_dir_all(root.join(path).parent().expect("parent")).expect("folder");
+        fs_err::write(root.join(path), bytes).expect("write");
+    }
+    let outcome = Call::keep("gfx942").run(&root, &gpu.path("out")).expect("prune");
+    let result = |path: &str| outcome.inputs[0].files.iter().find(|file| file.path == path).expect("listed");
+    for path in ["x/hsa/gfx1100/a.co", "x/b_gfx90a-xnack+.hsaco"] {
+        assert_eq!(result(path).action, PruneAction::Dropped, "{path}");
+        assert!(!gpu.path("out/tree").join(path).exists());
+    }
+    for path in ["x/hsa/gfx942/a.co", "x/hsa/gfx942/wrong.co", "x/aot/k.hsaco", "x/libdata.so"] {
+        assert_eq!(result(path).action, PruneAction::Kept, "{path}");
+        assert!(gpu.path("out/tree").join(path).exists());
+    }
+    assert!(gpu.path("out/tree/x/hsa/gfx1100/a.csv").exists());
+    assert_eq!(result("x/hsa/gfx942/a.co").note, None);
+    let note = "not changed: its path does not name its target, so it may be opened on any GPU";
+    assert_eq!(result("x/aot/k.hsaco").note.as_deref(), Some(note));
+    assert_eq!(result("x/hsa/gfx942/wrong.co").note.as_deref(), Some(note));
+    let note = "the code objects in its data stay, because only the program knows where they are";
+    assert_eq!(
+        (result("x/libdata.so").note.as_deref(), &*result("x/libdata.so").kept),
+        (Some(note), &["gfx1100".to_owned()][..])
+    );
+    // A single file for another target is refused, also if it is cut behind its header.
+    let mut first = object("gfx1100");
+    first.truncate(100);
+    fs_err::write(gpu.path("cut.co"), first).expect("write");
+    let error = Call::keep("gfx942").run(&gpu.path("cut.co"), &gpu.path("cut")).expect_err("other code");
+    assert!(matches!(error, Error::Empty { .. }), "{error}");
+}

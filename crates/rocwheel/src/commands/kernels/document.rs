@@ -71,6 +71,8 @@ struct CodeObject<'a> {
     own_target: Option<String>,
     bundle: Option<usize>,
     entry: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
     size: u64,
     stored: u64,
     code: &'static str,
@@ -153,6 +155,7 @@ fn code_object(found: &FoundCode, with_kernels: bool) -> CodeObject<'_> {
         own_target: found.own_target.as_ref().map(ToString::to_string),
         bundle: found.bundle,
         entry: found.entry.as_deref(),
+        offset: found.offset,
         size: found.size,
         stored: found.stored,
         code: found.code.name(),
