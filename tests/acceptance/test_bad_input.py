@@ -181,7 +181,7 @@ def test_unreadable_file(public: Path, compiled: synthetic.Compiled) -> None:
 
 
 def test_unreadable_folder_of_earlier_wheels(public: Path, compiled: synthetic.Compiled) -> None:
-    """Reuse saves time only, so the run goes on without the folder."""
+    """An unreadable folder is a warning, because reuse only saves time."""
     artifacts = synthetic.write_artifacts(public / "artifacts", compiled)
     run("chmod", "-R", "a+rX", artifacts)
     locked = public / "earlier/locked"
@@ -190,7 +190,7 @@ def test_unreadable_folder_of_earlier_wheels(public: Path, compiled: synthetic.C
     (public / "earlier/loop").symlink_to("loop")
     command = [*unprivileged(), public / "rocwheel", "package", "--artifacts", artifacts, "--output", public / "output"]
     result = run(*command, "--reuse", public / "earlier", environment={"ROCWHEEL_CACHE": str(public / "cache")})
-    assert f"not searched for earlier wheels: `{locked}` (Permission denied" in result.stderr
+    assert f"not searched for earlier wheels: failed to read directory `{locked}`: Permission denied" in result.stderr
     assert "loop" not in result.stderr and list((public / "output/dist").iterdir())
 
 

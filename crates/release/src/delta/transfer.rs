@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
+use rocwheel_content::WINDOW;
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_report::{Reporter, Watched, WithoutProgress};
 use rocwheel_system::PositionedWriter;
@@ -15,8 +16,6 @@ use super::choose::shown;
 use crate::Error;
 use crate::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
 
-/// Bytes that are copied at a time.
-const BLOCK: usize = 1 << 18;
 /// Limit in bytes for a file whose size the index does not say. The largest wheels of ROCm and
 /// PyTorch have a third of it.
 const UNLISTED: u64 = 16 << 30;
@@ -209,7 +208,7 @@ impl RemoteFile<'_> {
         mut take: impl FnMut(&[u8]),
     ) -> Result<u64, TransferFault> {
         let mut writer = PositionedWriter::new(file.file(), position);
-        let (mut block, mut length) = (vec![0; BLOCK], 0);
+        let (mut block, mut length) = (vec![0; WINDOW], 0);
         loop {
             self.reporter.check().map_err(TransferFault::lasting)?;
             match body.read(&mut block) {

@@ -16,7 +16,6 @@ use rocwheel_release::{RemoteServer, StoredBytes, open_remote};
 use rocwheel_report::{Context, Reporter, Watched, WithoutProgress};
 use rocwheel_wheel::{EarlierWheel, PackedSource, WheelName};
 use url::{Origin, Url};
-use walkdir::{DirEntry, WalkDir};
 
 use crate::commands::release::stream::public_key;
 use crate::environment;
@@ -28,8 +27,6 @@ use crate::store::BucketOptions;
 const MOST_PROJECTS: usize = 1000;
 /// Things of one kind that a warning names.
 const MOST_NAMES: usize = 3;
-/// Levels below a folder in which wheels are searched.
-const DEPTH: usize = 4;
 /// Limit in bytes for a page of an index.
 const PAGE: u64 = 64 << 20;
 
@@ -123,37 +120,10 @@ pub(crate) fn tell_reuse(source: &PackedSource, printer: &Printer) {
 /// Adds a wheel, or the wheels in a folder and below it, without hidden folders. A folder below it
 /// that cannot be read is a warning: what its wheels have is compressed again.
 fn add_folder(source: &PackedSource, path: &Path, printer: &Printer) -> Result<()> {
-    let is_searched = |entry: &DirEntry| {
-        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        entry.depth() == 0 || !entry.file_type().is_dir() || !is_hidden
-    };
-    let mut skipped = Vec::new();
-    let walk = WalkDir::new(path).max_depth(DEPTH).follow_links(true).sort_by_file_name();
-    for entry in walk.into_iter().filter_entry(is_searched) {
-        match entry {
-            Ok(entry) if entry.depth() == 0 || WheelName::is_wheel(entry.path()) => {
-                // A folder is no wheel.
-                if let Some(wheel) = EarlierWheel::at(entry.path()) {
-                    source.add(wheel);
-                }
-            }
-            Ok(_) => {}
-            Err(error) if error.depth() == 0 => {
-                return Err(io::Error::from(error))
-                    .with_context(|| format!("cannot search `{}` for wheels", path.display()));
-            }
-            Err(error) => {
-                // A link that leads nowhere or around has no wheels.
-                if let (Some(path), Some(cause)) = (error.path(), error.io_error())
-                    && path.is_dir()
-                {
-                    skipped.push(format!("`{}` ({cause})", path.display()));
-                }
-            }
-        }
-    }
-    if !skipped.is_empty() {
-        printer.warn(format!("not searched for earlier wheels: {}", first_of(skipped)));
+    let unlisted = source.add_path(path).with_context(|| format!("cannot search `{}` for wheels", path.display()))?;
+    if !unlisted.is_empty() {
+        let errors = unlisted.iter().map(ToString::to_string).collect();
+        printer.warn(format!("not searched for earlier wheels: {}", first_of(errors)));
     }
     Ok(())
 }

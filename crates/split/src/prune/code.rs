@@ -218,7 +218,8 @@ impl Pruner<'_> {
         let mut targets = BTreeSet::new();
         for code in code_object::embedded(reader, size).map_err(failed)? {
             let window = Slice::new(reader, code.range.start, Some(code.range.end - code.range.start));
-            targets.extend(code_object::target(&window).map_err(failed)?.map(|(target, _)| target.to_string()));
+            // One for a GPU that is not known stays like the others.
+            targets.extend(code_object::target(&window).ok().flatten().map(|(target, _)| target.to_string()));
         }
         if verdict.kind == Kind::Other && !targets.is_empty() {
             verdict.kind = Kind::FatBinary;

@@ -94,8 +94,8 @@ pub(crate) struct Archive {
     packed: Vec<PackedMember>,
     /// How members of the wheel that is copied from were packed, by the position of their bytes.
     inherited: HashMap<u64, PackedMember>,
-    /// What the archive has in common with the one that its members are copied from; `None` while
-    /// this is everything.
+    /// The beginning that the archive shares with the one that its members are copied from; `None`
+    /// while all of it is shared.
     common: Option<Beginning>,
 }
 

@@ -177,15 +177,17 @@ impl PackedSource {
     }
 
     /// Adds a wheel, or the wheels in a folder and up to three levels of folders below it, without
-    /// hidden ones.
+    /// hidden ones. Returns the errors of folders below it that cannot be listed.
     ///
     /// # Errors
-    /// A path that does not exist or a folder that cannot be listed.
-    pub fn add_path(&self, path: &Path) -> std::io::Result<()> {
-        self.add_below(path, DEPTH)
+    /// A path that does not exist, or that is a folder that cannot be listed.
+    pub fn add_path(&self, path: &Path) -> std::io::Result<Vec<std::io::Error>> {
+        let mut unlisted = Vec::new();
+        self.add_below(path, DEPTH, &mut unlisted)?;
+        Ok(unlisted)
     }
 
-    fn add_below(&self, path: &Path, depth: usize) -> std::io::Result<()> {
+    fn add_below(&self, path: &Path, depth: usize, unlisted: &mut Vec<std::io::Error>) -> std::io::Result<()> {
         if !fs::metadata(path)?.is_dir() {
             self.add_file(path);
             return Ok(());
@@ -197,8 +199,12 @@ impl PackedSource {
             let name = entry.file_name().unwrap_or_default().to_string_lossy();
             if WheelName::is_wheel(&entry) {
                 self.add_file(&entry);
-            } else if depth > 0 && !name.starts_with('.') && entry.is_dir() {
-                self.add_below(&entry, depth - 1)?;
+            } else if depth > 0
+                && !name.starts_with('.')
+                && entry.is_dir()
+                && let Err(error) = self.add_below(&entry, depth - 1, unlisted)
+            {
+                unlisted.push(error);
             }
         }
         Ok(())
