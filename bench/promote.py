@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -59,14 +60,19 @@ def write_wheel(folder: Path, name: str, version: str, tag: str, megabytes: int,
 def make(folder: Path, count: int, megabytes: int) -> None:
     frameworks = [f"framework-{number}" for number in range(max(1, count // 10))]
     devices = count - len(frameworks) * len(PYTHONS) - 1
-    write_wheel(folder, "rocm", OLD, "py3-none-any", 1, [])
-    for number in range(devices):
-        requires = [f"rocm=={OLD}"]
-        write_wheel(folder, f"rocm-sdk-device-gfx{900 + number}", OLD, "py3-none-any", megabytes, requires)
-    for name in frameworks:
-        for minor in PYTHONS:
-            tag = f"cp3{minor}-cp3{minor}-linux_x86_64"
-            write_wheel(folder, name, f"2.14.0+rocm{OLD}", tag, megabytes, [f"rocm=={OLD}"])
+    requires = [f"rocm=={OLD}"]
+    with ProcessPoolExecutor() as pool:
+        written = [pool.submit(write_wheel, folder, "rocm", OLD, "py3-none-any", 1, [])]
+        for number in range(devices):
+            name = f"rocm-sdk-device-gfx{900 + number}"
+            written.append(pool.submit(write_wheel, folder, name, OLD, "py3-none-any", megabytes, requires))
+        for name in frameworks:
+            for minor in PYTHONS:
+                tag = f"cp3{minor}-cp3{minor}-linux_x86_64"
+                version = f"2.14.0+rocm{OLD}"
+                written.append(pool.submit(write_wheel, folder, name, version, tag, megabytes, requires))
+        for wheel in written:
+            wheel.result()
 
 
 class Benchmark:
