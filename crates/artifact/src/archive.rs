@@ -6,6 +6,7 @@ mod older;
 mod read;
 mod record;
 mod sidecar;
+mod state;
 mod tarball;
 mod unpack;
 mod write;

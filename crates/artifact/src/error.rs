@@ -153,6 +153,26 @@ pub enum Error {
         /// The reason, for the message.
         reason: String,
     },
+    /// An archive has a sparse file in the PAX format (`GNU.sparse.*`).
+    #[error("`{member}` of the archive `{path}` is a sparse file in the PAX format, which is not supported")]
+    SparseMember {
+        /// Path of the archive.
+        path: PathBuf,
+        /// Name of the file.
+        member: String,
+    },
+    /// An archive was replaced or written to between its digest and its last byte.
+    #[error("the archive `{path}` changed while it was read")]
+    ArchiveChanged {
+        /// Path of the archive.
+        path: PathBuf,
+    },
+    /// A file of an earlier version was written to while the new one was compared with it.
+    #[error("`{path}` changed while it was compared")]
+    OlderChanged {
+        /// Path of the older file.
+        path: PathBuf,
+    },
     /// The first member of an archive is not the manifest.
     #[error("the archive `{path}` does not begin with artifact_manifest.txt but with `{member}`")]
     ManifestNotFirst {
@@ -329,6 +349,10 @@ impl Hint for Error {
             Self::Conflict { .. } => "omit one of the two artifacts, or remove the file from one of them",
             Self::DamagedArchive { .. } | Self::DigestMismatch { .. } => {
                 "fetch the archive again; it is incomplete or was changed after its digest was taken"
+            }
+            Self::SparseMember { .. } => rocwheel_content::PACK_WITHOUT_SPARSE,
+            Self::ArchiveChanged { .. } | Self::OlderChanged { .. } => {
+                "run the command again when nothing writes there"
             }
             Self::ManifestNotFirst { .. } => "write the archive with `rocwheel artifact archive`",
             Self::MalformedSidecar { .. } => "remove the sidecar, or write it again with `sha256sum`",

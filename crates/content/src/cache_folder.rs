@@ -6,11 +6,17 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fs_err as fs;
 use rocwheel_system::{FileMetadata as _, Timestamp};
 
 use crate::read_small;
+
+/// The share of its limit that a process writes into a folder before it looks at its size again.
+/// Every look lists the folder.
+const SHARE: u64 = 32;
 
 /// A folder of entries, the oldest of which are removed when all of them become too large.
 #[derive(Debug, Clone)]
@@ -18,6 +24,8 @@ pub struct CacheFolder {
     path: PathBuf,
     extension: &'static str,
     limit: u64,
+    /// Bytes that were written since the last look; also those of clones.
+    written: Arc<AtomicU64>,
 }
 
 /// An entry of a [`CacheFolder`].
@@ -30,10 +38,11 @@ pub struct CacheEntry {
 }
 
 impl CacheFolder {
-    /// The entries below `path` with this extension. They may have `limit` bytes together. Nothing
-    /// is created.
+    /// The entries below `path` with this extension. They may have `limit` bytes together, and a
+    /// 32nd part more for each process that is writing. Nothing is created.
     pub fn new(path: impl Into<PathBuf>, extension: &'static str, limit: u64) -> CacheFolder {
-        CacheFolder { path: path.into(), extension, limit }
+        // The first entry makes it look.
+        CacheFolder { path: path.into(), extension, limit, written: Arc::new(AtomicU64::new(limit)) }
     }
 
     /// The folder.
@@ -51,15 +60,21 @@ impl CacheFolder {
         (hash == hash_of(name, content)).then(|| CacheEntry { content: content.to_vec(), written })
     }
 
-    /// Writes or replaces an entry, and removes the oldest ones if there are too many.
+    /// Writes or replaces an entry, and removes the oldest ones if there are too many. They are
+    /// counted at first, and when a share of the limit was written.
     ///
     /// # Errors
     /// A folder that cannot be created, and a file that cannot be written. There is no half of an
     /// entry then.
     pub fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
-        rocwheel_system::replace(&self.path_of(name), &joined(hash_of(name, content), content), 0o600)?;
-        self.sweep();
+        let bytes = joined(hash_of(name, content), content);
+        rocwheel_system::replace(&self.path_of(name), &bytes, 0o600)?;
+        let size = bytes.len() as u64;
+        if self.written.fetch_add(size, Ordering::Relaxed).saturating_add(size) > self.limit / SHARE {
+            self.written.store(0, Ordering::Relaxed);
+            self.sweep();
+        }
         Ok(())
     }
 
@@ -203,5 +218,26 @@ mod tests {
         names.sort();
         assert_eq!(names, ["c", "d"]);
         assert!(folder.path().join("note.txt").exists());
+    }
+
+    /// Thousands of entries are written by a process, and each look lists all of them.
+    #[test]
+    fn the_folder_is_listed_when_a_share_of_its_limit_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFolder::new(folder.path(), "entry", 1 << 20);
+        cache.write("first", b"x").unwrap();
+        let old = folder.path().join("old.entry");
+        fs::write(&old, vec![0; 1 << 20]).unwrap();
+        let time = SystemTime::now() - Duration::from_secs(1000);
+        fs::File::options().write(true).open(&old).unwrap().file().set_modified(time).unwrap();
+        cache.write("second", b"x").unwrap();
+        assert!(old.exists(), "it did not look");
+        cache.clone().write("third", &vec![0; 1 << 15]).unwrap();
+        assert!(!old.exists());
+        assert_eq!(cache.names().len(), 3);
+        fs::write(&old, vec![0; 1 << 20]).unwrap();
+        fs::File::options().write(true).open(&old).unwrap().file().set_modified(time).unwrap();
+        CacheFolder::new(folder.path(), "entry", 1 << 20).write("first", b"x").unwrap();
+        assert!(!old.exists(), "another process looks at its first entry");
     }
 }

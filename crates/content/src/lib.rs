@@ -11,6 +11,7 @@ mod digest;
 mod digest_cache;
 mod file_stamp;
 mod regular_file;
+mod sparse_member;
 mod spool;
 
 use std::io;
@@ -25,6 +26,7 @@ pub use digest::{Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, sha256, sha
 pub use digest_cache::DigestCache;
 pub use file_stamp::FileStamp;
 pub use regular_file::{open_regular, read_small};
+pub use sparse_member::{PACK_WITHOUT_SPARSE, pax_sparse_name};
 pub use spool::{OpenContent, Opening, Spool, Spooled};
 
 /// Number of bytes of a large file that are read, hashed, compared or written at a time. They stay

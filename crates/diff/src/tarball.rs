@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
+use rocwheel_content::{PACK_WITHOUT_SPARSE, pax_sparse_name};
 use rocwheel_report::{Interrupted, Reporter};
 use tar::EntryType;
 
@@ -105,6 +106,10 @@ fn collect<'r>(
             return Err(io::ErrorKind::Interrupted.into());
         }
         let mut member = member?;
+        if let Some(name) = pax_sparse_name(&mut member)? {
+            let reason = format!("`{name}` is a sparse file in the PAX format, which is not supported");
+            return Err(malformed(format!("{reason}: {PACK_WITHOUT_SPARSE}")));
+        }
         let text =
             |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start_matches("./").trim_end_matches('/').to_owned();
         let path = text(&member.path_bytes());

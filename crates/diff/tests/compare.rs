@@ -283,6 +283,13 @@ fn archives_are_compared_by_their_members() {
     place.write("new/inner.tar.gz", &cut[..cut.len() / 2]);
     let report = place.compare(&old, &new);
     assert_eq!(kinds(&report), [ChangeKind::Content, ChangeKind::Unreadable], "{report:#?}");
+
+    // A sparse file in the PAX format has other bytes in the archive than on disk.
+    fs_err::File::create(place.path("tree/b.txt")).unwrap().file().set_len(1 << 20).unwrap();
+    tar("new/inner.tar.gz", &["-z", "--sparse", "--format=posix", "tree/b.txt"]);
+    let report = place.compare(&old, &new);
+    assert_eq!(kinds(&report), [ChangeKind::Content, ChangeKind::Unreadable], "{report:#?}");
+    assert!(lines(&report)[1].contains("`tree/b.txt` is a sparse file in the PAX format"), "{report:#?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_content::{PACK_WITHOUT_SPARSE, hexadecimal, pax_sparse_name, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 use tar::EntryType;
 
@@ -42,8 +42,8 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
 /// dropped. Of the modes only the executable bit is kept, as in git.
 ///
 /// # Errors
-/// The file is not a tar archive, is damaged or has no files; or it has devices, or members or
-/// links that lead out of the folder.
+/// The file is not a tar archive, is damaged or has no files; or it has devices, sparse files in
+/// the PAX format, or members or links that lead out of the folder.
 pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let file = fs_err::File::open(archive)?;
     let stage = reporter.stage("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
@@ -73,6 +73,11 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
             continue;
         }
         let name = entry.path().map_err(failed)?.into_owned();
+        if let Some(name) = pax_sparse_name(&mut entry).map_err(failed)? {
+            return Err(wrong(format!(
+                "`{name}` is a sparse file in the PAX format, which is not supported: {PACK_WITHOUT_SPARSE}"
+            )));
+        }
         let Some(name) = plain(&name) else {
             return Err(wrong(format!("`{}` would be outside it", name.display())));
         };
@@ -290,6 +295,18 @@ mod tests {
             assert!(error.contains(words), "{error}");
             assert!(!folder.path().join("x").exists());
         }
+        let records = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n";
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(EntryType::XHeader);
+        header.set_size(records.len() as u64);
+        header.set_cksum();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append(&header, records.as_bytes()).unwrap();
+        let mut bytes = builder.into_inner().unwrap();
+        bytes.truncate(1024);
+        bytes.extend(tarball(&[("a/x", EntryType::Regular, "1\n0\n4\n")]));
+        let error = take(&bytes).1.unwrap_err().to_string();
+        assert!(error.contains("`a/x` is a sparse file in the PAX format"), "{error}");
         assert!(take(b"PK\x03\x04").1.unwrap_err().to_string().contains("zip archive"));
         assert!(take(b"nonsense").1.is_err());
         let whole = tarball(&[("a/x", EntryType::Regular, &"1".repeat(5000))]);

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
-use rocwheel_content::Reader;
+use rocwheel_content::{PACK_WITHOUT_SPARSE, Reader, pax_sparse_name};
 use rocwheel_wheel::read::{Listed, ZipFile};
+use tar::EntryType;
 use walkdir::WalkDir;
 
 use crate::open::{Looks, Open, Packing, START, Shared, Window, looks};
@@ -267,16 +268,24 @@ fn walk_tar(tarball: &Tarball, options: &Options, each: &mut dyn FnMut(Open) -> 
     let mut archive = tar::Archive::new(decoder);
     for entry in archive.entries()? {
         let mut entry = entry?;
-        if !entry.header().entry_type().is_file() {
+        if !matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse) {
             continue;
         }
         let size = entry.size();
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let sparse = pax_sparse_name(&mut entry)?;
+        let is_sparse = sparse.is_some();
+        let name = sparse.unwrap_or_else(|| String::from_utf8_lossy(&entry.path_bytes()).into_owned());
         let name = match &tarball.location.member {
             Some(outer) => format!("{outer}:{name}"),
             None => name,
         };
         let location = Location { path: tarball.location.path.clone(), member: Some(name) };
+        if is_sparse {
+            let reason =
+                format!("it is a sparse file in the PAX format, which is not supported: {PACK_WITHOUT_SPARSE}");
+            each(Open::only(location, size, vec![FileMessage::fault(Subject::Unreadable, reason)]))?;
+            continue;
+        }
         let mut start = Vec::new();
         entry.by_ref().take(START as u64).read_to_end(&mut start)?;
         let looks = looks(&start);

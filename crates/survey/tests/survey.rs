@@ -267,6 +267,23 @@ fn archives_are_read_in_place() {
         assert_whole(&file);
         assert_eq!(file.location.member.as_deref(), Some("./library.so"));
     }
+    // A sparse file is read in GNU's format, and is an error in that of PAX.
+    let holes = fs_err::File::options().write(true).open(inner.join("library.so")).unwrap();
+    holes.file().set_len(holes.metadata().unwrap().len() + (1 << 20)).unwrap();
+    let sparse = folder.path().join("sparse");
+    for format in ["gnu", "posix"] {
+        let mut tar = Command::new("tar");
+        tar.arg("-C").arg(&inner).args(["--sparse", "--format", format, "-cf"]).arg(&sparse).arg("library.so");
+        assert!(tar.status().unwrap().success());
+        let file = only(look(&[&sparse]));
+        assert_eq!(file.location.member.as_deref(), Some("library.so"));
+        if format == "gnu" {
+            assert_whole(&file);
+        } else {
+            let [(subject, message)] = faults(&file)[..] else { panic!("{file:#?}") };
+            assert!(subject == Subject::Unreadable && message.contains("sparse file in the PAX format"), "{message}");
+        }
+    }
     // A tar archive in a ZIP file is searched, a ZIP file in a ZIP file is not.
     let outer = folder.path().join("outer");
     let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n z.write(sys.argv[2], 'x.tar')\n";

@@ -1,12 +1,15 @@
 //! Input: the files of an archive, and an older version of the artifact. Output: the files. Those
 //! that did not change are second names of the older ones: their bytes are compared while they
-//! arrive, and nothing is written.
+//! arrive, and nothing is written. An older file that changes meanwhile is not used.
 
 use std::collections::HashMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_system::FileMetadata as _;
+
+use super::state::FileState;
+use crate::error::Error;
 
 /// Which older files can get another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +26,13 @@ pub(super) struct OlderTree<'a> {
     sharing: Sharing,
     /// Folders, and `true` for those that are no link and are in such folders.
     folders: HashMap<PathBuf, bool>,
+    /// New files that are second names, and the states in which they were compared.
+    shared: Vec<(PathBuf, FileState)>,
 }
 
 impl<'a> OlderTree<'a> {
     pub(super) fn new(root: Option<&'a Path>, sharing: Sharing) -> OlderTree<'a> {
-        OlderTree { root, sharing, folders: HashMap::new() }
+        OlderTree { root, sharing, folders: HashMap::new(), shared: Vec::new() }
     }
 
     /// The older file at a relative path, if it has this mode and can get another name.
@@ -42,7 +47,19 @@ impl<'a> OlderTree<'a> {
             return None;
         }
         let file = fs_err::File::open(&path).ok()?;
-        Some(OlderFile { path, file, size: metadata.len(), compared: 0 })
+        let state = FileState::of_open(&file).ok()?;
+        Some(OlderFile { path, file, state, compared: 0 })
+    }
+
+    /// Remembers that a new file is a second name of an older one, which had this state.
+    pub(super) fn share(&mut self, path: PathBuf, state: FileState) {
+        self.shared.push((path, state));
+    }
+
+    /// A new file that is a second name and was changed after it was compared.
+    pub(super) fn changed(&self) -> Option<&Path> {
+        let changed = |(path, state): &&(PathBuf, FileState)| FileState::of_path(path).ok() != Some(*state);
+        self.shared.iter().find(changed).map(|(path, _)| path.as_path())
     }
 
     /// `true` for a folder below the root that is reached without a link.
@@ -62,14 +79,15 @@ impl<'a> OlderTree<'a> {
 pub(super) struct OlderFile {
     path: PathBuf,
     file: fs_err::File,
-    size: u64,
+    /// Before its first byte was read.
+    state: FileState,
     compared: u64,
 }
 
 impl OlderFile {
     /// `true` if it goes on with these bytes.
     fn has_next(&mut self, bytes: &[u8], scratch: &mut Vec<u8>) -> bool {
-        if self.compared + bytes.len() as u64 > self.size {
+        if self.compared + bytes.len() as u64 > self.state.size {
             return false;
         }
         scratch.resize(bytes.len(), 0);
@@ -78,6 +96,17 @@ impl OlderFile {
             self.compared += bytes.len() as u64;
         }
         is_same
+    }
+
+    /// Writes what was compared into the new file. The path may lead to another file by now, or to
+    /// none.
+    fn copy_compared(&mut self, file: &mut fs_err::File) -> Result<(), Error> {
+        self.file.seek(SeekFrom::Start(0))?;
+        let copied = io::copy(&mut (&mut self.file).take(self.compared), file)?;
+        if copied != self.compared || FileState::of_open(&self.file)? != self.state {
+            return Err(Error::OlderChanged { path: self.path.clone() });
+        }
+        Ok(())
     }
 }
 
@@ -101,43 +130,47 @@ impl<'a> UnpackedFile<'a> {
         UnpackedFile { path, state, scratch: Vec::new() }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if let State::Equal(older) = &mut self.state
             && older.has_next(bytes, &mut self.scratch)
         {
             return Ok(());
         }
-        self.file()?.write_all(bytes)
+        Ok(self.file()?.write_all(bytes)?)
     }
 
     /// The new file, which has all bytes so far.
-    fn file(&mut self) -> io::Result<&mut fs_err::File> {
+    fn file(&mut self) -> Result<&mut fs_err::File, Error> {
         if !matches!(self.state, State::Written(_)) {
             let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(self.path)?;
-            if let State::Equal(older) = &self.state {
-                let mut begin = fs_err::File::open(&older.path)?.take(older.compared);
-                if io::copy(&mut begin, &mut file)? != older.compared {
-                    let path = older.path.display();
-                    return Err(io::Error::other(format!("`{path}` was cut while it was read")));
-                }
+            if let State::Equal(older) = &mut self.state {
+                older.copy_compared(&mut file)?;
             }
             self.state = State::Written(file);
         }
         match &mut self.state {
             State::Written(file) => Ok(file),
-            State::Equal(_) | State::Empty => Err(io::Error::other("the file is not open")),
+            State::Equal(_) | State::Empty => Err(io::Error::other("the file is not open").into()),
         }
     }
 
-    pub(super) fn finish(mut self, mode: u32) -> io::Result<()> {
+    /// Ends the file. Returns the state of the older one if it is a second name of it.
+    ///
+    /// # Errors
+    /// [`Error::OlderChanged`]: nobody knows which bytes the older file had when it was compared.
+    pub(super) fn finish(mut self, mode: u32) -> Result<Option<FileState>, Error> {
         if let State::Equal(older) = &self.state
-            && older.compared == older.size
+            && older.compared == older.state.size
             && fs_err::hard_link(&older.path, self.path).is_ok()
         {
-            return Ok(());
+            if FileState::of_path(self.path)? == older.state {
+                return Ok(Some(older.state));
+            }
+            fs_err::remove_file(self.path)?;
         }
         self.file()?;
-        rocwheel_system::set_mode(self.path, mode)
+        rocwheel_system::set_mode(self.path, mode)?;
+        Ok(None)
     }
 }
 
@@ -204,5 +237,45 @@ mod tests {
         assert_ne!(inode(&path), inode(&elsewhere.join("file")), "it was reached through a link");
         unpack(&mut older, ("none", b"text"), &new);
         unpack(&mut OlderTree::new(None, Sharing::Sole), ("alone", b"text"), &new);
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_compared_gets_no_second_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, other) = (folder.path().join("old"), folder.path().join("other"));
+        fs_err::create_dir(&old).unwrap();
+        let file = old.join("file");
+        // `end` is what arrives after the change.
+        let attempt = |change: &dyn Fn(), end: &[u8]| {
+            fs_err::write(&file, "0123456789").unwrap();
+            let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+            fs_err::File::options().write(true).open(&file).unwrap().file().set_modified(long_ago).unwrap();
+            rocwheel_system::set_mode(&file, 0o644).unwrap();
+            let new = folder.path().join("new");
+            let mut older = OlderTree::new(Some(&old), Sharing::Any);
+            let mut unpacked = UnpackedFile::new(&new, older.find("file", 0o644));
+            unpacked.write(b"01234").unwrap();
+            change();
+            let result = unpacked.write(end).and_then(|()| unpacked.finish(0o644));
+            let bytes = fs_err::read(&new);
+            let _ = fs_err::remove_file(&new);
+            result.map(|shared| (shared.is_some(), String::from_utf8(bytes.unwrap()).unwrap()))
+        };
+        let whole = "0123456789".to_owned();
+        assert_eq!(attempt(&|| {}, b"56789").unwrap(), (true, whole.clone()));
+        let replace = || {
+            fs_err::write(&other, "x123456789").unwrap();
+            fs_err::rename(&other, &file).unwrap();
+        };
+        assert_eq!(attempt(&replace, b"56789").unwrap(), (false, whole.clone()));
+        assert_eq!(attempt(&replace, b"abc").unwrap(), (false, "01234abc".to_owned()));
+        let remove = || fs_err::remove_file(&file).unwrap();
+        assert_eq!(attempt(&remove, b"56789").unwrap(), (false, whole));
+        assert_eq!(attempt(&remove, b"abc").unwrap(), (false, "01234abc".to_owned()));
+        let write = || fs_err::write(&file, "x123456789").unwrap();
+        for end in [&b"56789"[..], b"abc"] {
+            let error = attempt(&write, end).unwrap_err();
+            assert!(matches!(&error, Error::OlderChanged { path } if *path == file), "{error}");
+        }
     }
 }

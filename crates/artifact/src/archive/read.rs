@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use rocwheel_content::pax_sparse_name;
 use rocwheel_report::{Interrupted, Reporter, Watched};
 use tar::EntryType;
 
@@ -49,10 +50,10 @@ pub(crate) type Content<'a> = &'a mut dyn Read;
 /// hard links as files. Advances the reporter's stage by the compressed bytes read.
 ///
 /// # Errors
-/// A damaged or truncated archive, a manifest that is not the first member, and every member that
-/// must not be unpacked: absolute, with `..`, below a link or a file, repeated, a device, outside
-/// the manifest's basedirs, a hard link to anything but an earlier file, a symbolic link that leads
-/// out of its basedir.
+/// A damaged or truncated archive, a manifest that is not the first member, a sparse file in the
+/// PAX format, and every member that must not be unpacked: absolute, with `..`, below a link or a
+/// file, repeated, a device, outside the manifest's basedirs, a hard link to anything but an
+/// earlier file, a symbolic link that leads out of its basedir.
 pub(crate) fn for_each_member(
     archive: &Path,
     reporter: &dyn Reporter,
@@ -97,6 +98,9 @@ pub(crate) fn for_each_member_of(
         let mut entry = entry.map_err(failed)?;
         if entry.header().entry_type() == EntryType::XGlobalHeader {
             continue;
+        }
+        if let Some(member) = pax_sparse_name(&mut entry).map_err(failed)? {
+            return Err(Error::SparseMember { path: archive.to_owned(), member });
         }
         let Some(checker) = &mut checker else {
             let (first, bytes) = read_manifest(&mut entry, archive, &failed)?;

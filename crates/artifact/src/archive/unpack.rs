@@ -5,13 +5,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_report::{Interrupted, Reporter, Unit};
+use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
 use super::older::{OlderTree, Sharing, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
+use super::state::FileState;
 use crate::catalog::{ArtifactForm, ArtifactLocation};
 use crate::error::Error;
 use crate::name::ArtifactName;
@@ -46,27 +47,30 @@ pub fn unpack_over(
     (destination, older): (&Path, Option<&Path>),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    unpack_stream(Box::new(read::open(archive, reporter)?), archive, (destination, older), reporter)
+    match unpack_stream(Box::new(read::open(archive, reporter)?), archive, (destination, older), reporter) {
+        Err(Error::OlderChanged { .. }) => unpack(archive, destination, reporter),
+        unpacked => unpacked,
+    }
 }
 
 /// [`unpack_over`] of bytes that come from elsewhere, such as a download. `archive` is what errors
 /// call them, and its ending is their compression.
 ///
 /// # Errors
-/// As [`unpack`].
+/// As [`unpack`]; [`Error::OlderChanged`].
 pub fn unpack_stream(
     file: Box<dyn Read + '_>,
     archive: &Path,
     (destination, older): (&Path, Option<&Path>),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    unpack_tree(file, archive, (destination, OlderTree::new(older, Sharing::Sole)), reporter)
+    unpack_tree(file, archive, (destination, &mut OlderTree::new(older, Sharing::Sole)), reporter)
 }
 
 fn unpack_tree(
     file: Box<dyn Read + '_>,
     archive: &Path,
-    (destination, older): (&Path, OlderTree),
+    (destination, older): (&Path, &mut OlderTree),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     fs_err::create_dir(destination)?;
@@ -80,7 +84,7 @@ fn unpack_tree(
 fn unpack_into(
     file: Box<dyn Read + '_>,
     archive: &Path,
-    (destination, mut older): (&Path, OlderTree),
+    (destination, older): (&Path, &mut OlderTree),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let mut made: HashSet<PathBuf> = HashSet::new();
@@ -117,7 +121,9 @@ fn unpack_into(
                     }
                     file.write(&buffer[..read])?;
                 }
-                file.finish(mode)?;
+                if let Some(state) = file.finish(mode)? {
+                    older.share(path, state);
+                }
             }
         }
         Ok(())
@@ -141,8 +147,9 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
 
 /// The directory below which archives are unpacked, and those of earlier runs. A file that an
 /// earlier version of the archive has is not written again: it gets a second name. Its bytes are
-/// compared while they arrive, so earlier directories may hold anything; but a later write into one
-/// of their files reaches ours, too. Any number of processes may use the same directory.
+/// compared while they arrive, so earlier directories may hold anything and may change meanwhile;
+/// but a later write into one of their files reaches ours, too. Any number of processes may use the
+/// same directory.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     folder: PathBuf,
@@ -204,9 +211,14 @@ impl Scratch {
         !self.anew && is_intact(place)
     }
 
-    /// Returns the artifact directory of an archive with that digest, and unpacks it first if it is
-    /// missing or something was changed in it.
-    fn provide(&self, archive: &Path, label: &str, digest: &str, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
+    /// Returns the artifact directory of an archive, and unpacks it first if it is missing or
+    /// something was changed in it. The archive had the digest when it was in the state.
+    fn provide(
+        &self,
+        (archive, label): (&Path, &str),
+        (digest, state): &(String, FileState),
+        reporter: &dyn Reporter,
+    ) -> Result<PathBuf, Error> {
         let place = self.place(label, digest);
         if self.has(&place) {
             return Ok(place.join(TREE));
@@ -215,10 +227,11 @@ impl Scratch {
         let temporary = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&self.folder)?;
         let tree = temporary.path().join(TREE);
         let newest = self.newest(label).filter(|_| !self.anew);
-        let older = OlderTree::new(newest.as_deref(), Sharing::Any);
-        let file = Box::new(read::open(archive, reporter)?);
-        unpack_tree(file, archive, (&tree, older), reporter)?;
-        fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n{}\n", state_of(&tree)?))?;
+        let unpacked = match unpack_unchanged((archive, *state), (&tree, newest.as_deref()), reporter) {
+            Err(Error::OlderChanged { .. }) => unpack_unchanged((archive, *state), (&tree, None), reporter),
+            unpacked => unpacked,
+        };
+        fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n{}\n", unpacked?))?;
         if place.exists() && !self.has(&place) {
             fs_err::remove_dir_all(&place)?;
         }
@@ -229,6 +242,35 @@ impl Scratch {
         }
         Ok(place.join(TREE))
     }
+}
+
+/// Unpacks an archive that must be in this state before and after. Returns the state of the tree.
+fn unpack_unchanged(
+    (archive, state): (&Path, FileState),
+    (tree, older): (&Path, Option<&Path>),
+    reporter: &dyn Reporter,
+) -> Result<String, Error> {
+    let file = fs_err::File::open(archive)?;
+    let mut older = OlderTree::new(older, Sharing::Any);
+    let unpacked = unpack_tree(Box::new(Watched::new(&file, reporter)), archive, (tree, &mut older), reporter);
+    if FileState::of_open(&file)? != state && !matches!(unpacked, Err(Error::Interrupted(_))) {
+        return Err(Error::ArchiveChanged { path: archive.to_owned() });
+    }
+    unpacked?;
+    let tree_state = state_of(tree)?;
+    // A write before this would be part of that state; one after it differs from it.
+    if let Some(path) = older.changed() {
+        fs_err::remove_dir_all(tree)?;
+        return Err(Error::OlderChanged { path: path.to_owned() });
+    }
+    Ok(tree_state)
+}
+
+/// Returns the digest of an archive as [`verify_digest`] does, and the state that has it: a file
+/// that is replaced or written to after this has another one.
+fn digest_and_state(archive: &Path, reporter: &dyn Reporter) -> Result<(String, FileState), Error> {
+    let state = FileState::of_open(&fs_err::File::open(archive)?)?;
+    Ok((verify_digest(archive, reporter)?, state))
 }
 
 /// Returns the directory of every artifact, in the same order. Archives are compared with their
@@ -264,11 +306,11 @@ fn provide_archives(
     let size = |path: &Path| fs_err::metadata(path).map_or(0, |metadata| metadata.len());
     let total = archives.iter().map(|(_, path)| size(path)).sum();
     let stage = reporter.stage("Checking archives", Some(total), Unit::Bytes);
-    let digests: Vec<_> = archives.par_iter().map(|(_, path)| verify_digest(path, reporter)).collect();
+    let digests: Vec<_> = archives.par_iter().map(|(_, path)| digest_and_state(path, reporter)).collect();
     drop(stage);
 
     let missing = archives.iter().zip(&digests).filter_map(|((name, path), digest)| {
-        let place = scratch.place(&name.to_string(), digest.as_ref().ok()?);
+        let place = scratch.place(&name.to_string(), &digest.as_ref().ok()?.0);
         (!scratch.has(&place)).then(|| size(path))
     });
     let missing: Vec<u64> = missing.collect();
@@ -277,9 +319,9 @@ fn provide_archives(
     let work: Vec<_> = archives.iter().zip(digests).collect();
     let unpacked = work.into_par_iter().map(|((name, path), digest)| {
         let digest = digest?;
-        let root = scratch.provide(path, &name.to_string(), &digest, reporter);
+        let root = scratch.provide((path, &name.to_string()), &digest, reporter);
         let root = root.map_err(|error| error.or_full_disk(&scratch.folder))?;
-        Ok((root, ArtifactForm::Archive { path: path.to_path_buf(), digest }))
+        Ok((root, ArtifactForm::Archive { path: path.to_path_buf(), digest: digest.0 }))
     });
     unpacked.collect()
 }

@@ -55,6 +55,14 @@ pub enum Error {
         /// The reason, for the message.
         reason: String,
     },
+    /// A sparse file in the PAX format (`GNU.sparse.*`).
+    #[error("`{member}` of `{archive}` is a sparse file in the PAX format, which is not supported")]
+    Sparse {
+        /// Path of the `.deb` file or tarball.
+        archive: PathBuf,
+        /// Name of the file.
+        member: String,
+    },
     /// One package is given twice.
     #[error("the package `{name}` is given twice: `{first}` and `{second}`")]
     DuplicatePackage {
@@ -260,6 +268,7 @@ impl Hint for Error {
             Self::Package { .. } | Self::Damaged { .. } => {
                 "download the file again; it is incomplete or no such archive"
             }
+            Self::Sparse { .. } => rocwheel_content::PACK_WITHOUT_SPARSE,
             Self::DuplicatePackage { .. } => "give one version of each package",
             Self::Collision { .. } => "leave one of the two packages out",
             Self::TwoVersions { .. } => "leave one of the two versions out",

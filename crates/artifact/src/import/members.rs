@@ -9,6 +9,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use liblzma::stream::{CONCATENATED, MtStreamBuilder, Stream};
+use rocwheel_content::pax_sparse_name;
 use tar::EntryType;
 
 use super::error::Error;
@@ -99,6 +100,9 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
         let kind = entry.header().entry_type();
         if matches!(kind, EntryType::XGlobalHeader) {
             continue;
+        }
+        if let Some(member) = pax_sparse_name(&mut entry).map_err(|error| decoding.damaged(error))? {
+            return Err(Error::Sparse { archive: decoding.archive.to_owned(), member });
         }
         let raw = entry.path_bytes().into_owned();
         let path = checked_path(decoding, &raw)?;

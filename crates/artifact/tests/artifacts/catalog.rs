@@ -1,13 +1,16 @@
 //! `Catalog::open` on directories, archives and the files beside them.
 
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocwheel_artifact::archive::{self, ArchiveOptions, Compression, Scratch};
 use rocwheel_artifact::{ArtifactForm, Catalog, DistInfo, EntryKind, Error, Manifest, list};
-use rocwheel_report::{Hint as _, Silent};
+use rocwheel_report::{Hint as _, Reporter, Silent, Unit};
 
-use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
+use crate::fixture::{Artifact, Impatient, Recorder, manifest, names, noise, raw, raw_tar, rich, snapshot, zstd};
 
 fn open(directory: &Path) -> Result<Catalog, Error> {
     let scratch = tempfile::tempdir().unwrap();
@@ -421,6 +424,101 @@ fn an_interruption_leaves_nothing_half_unpacked() {
         }
     }
     assert!(finished > 0);
+}
+
+/// Calls `then` once while archives are unpacked, after this many bytes of them were read.
+struct Meddler<F> {
+    left: Mutex<Option<u64>>,
+    begun: AtomicBool,
+    then: F,
+}
+
+impl<F: Fn() + Send + Sync> Meddler<F> {
+    fn after(bytes: u64, then: F) -> Self {
+        Self { left: Mutex::new(Some(bytes)), begun: AtomicBool::new(false), then }
+    }
+}
+
+impl<F: Fn() + Send + Sync> Reporter for Meddler<F> {
+    fn begin(&self, stage: &str, _total: Option<u64>, _unit: Unit) {
+        self.begun.store(stage == "Unpacking archives", Ordering::Relaxed);
+        self.advance(0);
+    }
+    fn advance(&self, amount: u64) {
+        let mut left = self.left.lock().unwrap();
+        if let Some(bytes) = *left
+            && self.begun.load(Ordering::Relaxed)
+        {
+            *left = bytes.checked_sub(amount).filter(|bytes| *bytes > 0);
+            if left.is_none() {
+                (self.then)();
+            }
+        }
+    }
+    fn end(&self) {}
+    fn warn(&self, _message: &str) {}
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Writes an archive with a text and two files that hardly compress, the first of 1 MiB.
+fn write_archive(path: &Path, text: &str, noise: &[u8]) {
+    let (big, rest) = noise.split_at(1 << 20);
+    let files = [("stage/big", big), ("stage/text", text.as_bytes()), ("stage/rest", rest)];
+    let files = files.map(|(name, content)| raw(name, b'0', "", content));
+    let members = [&[manifest(&["stage"])][..], &files[..]].concat();
+    fs_err::write(path, zstd(&raw_tar(&members))).unwrap();
+}
+
+#[test]
+fn an_archive_that_changes_after_its_digest_is_an_error() {
+    let temporary = tempfile::tempdir().unwrap();
+    let [packed, scratch, other] = ["packed", "scratch", "other"].map(|name| temporary.path().join(name));
+    fs_err::create_dir(&packed).unwrap();
+    let archive = packed.join("a_lib_generic.tar.zst");
+    let noise = noise(3 << 19);
+    // Replaced before its first byte is read, and written to after half of them.
+    for (bytes, is_replaced) in [(0, true), (1 << 19, false)] {
+        write_archive(&archive, "old", &noise);
+        write_archive(&other, "new", &noise);
+        let meddler = Meddler::after(bytes, || {
+            if is_replaced {
+                fs_err::rename(&other, &archive).unwrap();
+            } else {
+                fs_err::File::options().append(true).open(&archive).unwrap().file().set_len(1 << 19).unwrap();
+            }
+        });
+        let error = Catalog::open(&packed, &scratch, &meddler).unwrap_err();
+        assert!(matches!(&error, Error::ArchiveChanged { path } if *path == archive), "{error}");
+        assert_eq!(names(&scratch), [""; 0]);
+    }
+}
+
+#[test]
+fn an_earlier_tree_that_changes_meanwhile_is_not_used() {
+    let temporary = tempfile::tempdir().unwrap();
+    let packed = temporary.path().join("packed");
+    fs_err::create_dir(&packed).unwrap();
+    let archive = packed.join("a_lib_generic.tar.zst");
+    let noise = noise(3 << 19);
+    // Also after the file was compared, when the rest of the archive is read.
+    for (turn, bytes) in [1 << 19, 11 << 17].into_iter().enumerate() {
+        let scratch = temporary.path().join(format!("scratch{turn}"));
+        write_archive(&archive, "old", &noise);
+        let old = Catalog::open(&packed, &scratch, &Silent).unwrap().artifacts[0].root.join("stage/big");
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+        fs_err::File::options().write(true).open(&old).unwrap().file().set_modified(long_ago).unwrap();
+        write_archive(&archive, "new", &noise);
+        let meddler = Meddler::after(bytes, || {
+            let mut file = fs_err::File::options().write(true).open(&old).unwrap();
+            file.write_all(b"CORRUPTED").unwrap();
+        });
+        let root = Catalog::open(&packed, &scratch, &meddler).unwrap().artifacts[0].root.clone();
+        assert!(fs_err::read(&old).unwrap().starts_with(b"CORRUPTED"), "it was not changed");
+        assert!(fs_err::read(root.join("stage/big")).unwrap() == noise[..1 << 20]);
+        assert_eq!(fs_err::read_to_string(root.join("stage/text")).unwrap(), "new");
+    }
 }
 
 #[test]

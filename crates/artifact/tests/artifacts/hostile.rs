@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rocwheel_artifact::archive::{self, Compression};
 use rocwheel_artifact::{Catalog, Error};
-use rocwheel_report::Silent;
+use rocwheel_report::{Hint as _, Silent};
 
 use crate::fixture::{Raw, manifest, names, noise, raw, raw_tar, xz, zstd};
 
@@ -138,6 +138,18 @@ fn devices_and_unknown_members() {
         (b'Z', "a member of the unknown type 'Z'"),
     ] {
         refused(&[first.clone(), raw("stage/x", kind, "", b"")], "stage/x", &format!("it is {what}"));
+    }
+}
+
+#[test]
+fn sparse_files_in_the_pax_format_are_refused() {
+    let version_1 = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n27 GNU.sparse.name=stage/x\n";
+    for records in [version_1, "27 GNU.sparse.name=stage/x\n", "21 GNU.sparse.size=9\n"] {
+        let pax = raw("././@PaxHeader", b'x', "", records.as_bytes());
+        let name = if records.contains("name") { "stage/GNUSparseFile.0/x" } else { "stage/x" };
+        let error = unpack(&[manifest(&["stage"]), pax, file(name)]).unwrap_err();
+        assert!(matches!(&error, Error::SparseMember { member, .. } if member == "stage/x"), "{records}: {error}");
+        assert_eq!(error.hint().unwrap(), "pack it without `--sparse` (bsdtar: `--no-read-sparse`)");
     }
 }
 

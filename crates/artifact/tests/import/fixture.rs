@@ -83,6 +83,14 @@ impl Tar {
         self
     }
 
+    /// Extended headers of the next member.
+    pub fn records(mut self, records: &str) -> Self {
+        self.header(tar::EntryType::XHeader, "PaxHeaders/next", records.len(), "");
+        self.0.extend(records.as_bytes());
+        self.0.resize(self.0.len().next_multiple_of(512), 0);
+        self
+    }
+
     pub fn finish(mut self) -> Vec<u8> {
         self.0.resize(self.0.len() + 1024, 0);
         self.0

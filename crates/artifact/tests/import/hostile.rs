@@ -41,6 +41,14 @@ fn members_that_lead_out_of_the_tree_are_refused() {
 }
 
 #[test]
+fn sparse_files_in_the_pax_format_are_refused() {
+    let records = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n27 GNU.sparse.name=./usr/x\n";
+    let error = refused(Tar::default().records(records).file("./usr/GNUSparseFile.0/x", b"1\n0\n4\n"));
+    assert!(matches!(&error, Error::Sparse { member, .. } if member == "./usr/x"), "{error}");
+    assert_eq!(error.hint().unwrap(), "pack it without `--sparse` (bsdtar: `--no-read-sparse`)");
+}
+
+#[test]
 fn nothing_is_written_through_a_link() {
     let directory = tempfile::tempdir().unwrap();
     let outside = directory.path().join("outside");
