@@ -334,6 +334,29 @@ def test_what_cannot_be_chosen_is_explained(rocwheel: Rocwheel, published: Strea
     assert str(tmp_path / "missing") in missing.stderr
 
 
+def test_a_missing_folder_is_found_before_the_download(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Without a description of the wheel, nobody would look into it."""
+    dist, output, missing = tmp_path / "dist", tmp_path / "out", tmp_path / "missing"
+    write_wheel(dist, "2.0", {"a.py": b""}, name="plain")
+    rocwheel.run("index", "build", dist)
+    said = get(rocwheel, dist, output, "plain", "--have", missing, expect=1)
+    assert str(missing) in said.stderr and not output.exists()
+
+
+def test_withdrawn_versions_are_named(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    dist, output = tmp_path / "dist", tmp_path / "out"
+    for version in ("1.0", "2.0"):
+        write_wheel(dist, version, {"a.py": b""}, name="bad")
+    row = "[[yanked]]\nproject = 'bad'\nversion = '{}'\nreason = '{}'\n"
+    (dist / "index-status.toml").write_text(row.format("1.0", "old") + row.format("2.0", "loses data"))
+    rocwheel.run("index", "build", dist)
+    said = get(rocwheel, dist, output, "bad", expect=1)
+    assert "every version that meets it is withdrawn; version 2.0 (loses data) is the newest" in said.stderr
+    assert "`bad==2.0` gets it all the same" in said.stderr and "--python" not in said.stderr
+    wheel = got(get(rocwheel, dist, output, "bad==2.0", "--json"))
+    assert Path(wheel["path"]).name.startswith("bad-2.0-")
+
+
 def test_all_names_are_chosen_before_the_first_download(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
     output = tmp_path / "out"
     for refused in ("demo-core[nonsense]", "absent"):

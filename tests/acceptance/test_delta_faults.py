@@ -3,6 +3,7 @@ not written: the whole wheel is downloaded, or the error says whose fault it is.
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import threading
@@ -238,6 +239,26 @@ def test_a_server_that_never_stops_is_stopped(rocwheel: Rocwheel, stream: Stream
     with served(stream.folder, Endless) as index:
         said = get(rocwheel, index, tmp_path / "out", NEW, expect=1)
     assert "the index is wrong: " in said.stderr and Endless.sent < 100 * MEGABYTE
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_packed_wheel_is_a_fault_of_the_server(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
+    class Packing(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            if not self.path.endswith(".whl"):
+                super().do_GET()
+                return
+            body = gzip.compress(Path(self.translate_path(self.path)).read_bytes())
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with served(stream.folder, Packing) as index:
+        said = get(rocwheel, index, tmp_path / "out", NEW, expect=1)
+    assert f"{NEW}`: the server packed it with gzip, and was not asked to" in said.stderr
+    assert "without `Content-Encoding`" in said.stderr
     assert not list((tmp_path / "out").glob("*"))
 
 

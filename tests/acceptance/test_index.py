@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -336,6 +337,17 @@ def test_families_have_an_index_each(rocwheel: Rocwheel, tmp_path: Path) -> None
     assert "more than one folder down" in rocwheel.run("index", "build", tmp_path / "d", expect=1).stderr
 
 
+def test_json_pages_under_other_names_go_together(rocwheel: Rocwheel, dist: Path) -> None:
+    index(rocwheel, dist)
+    before = set(snapshot(dist))
+    index(rocwheel, dist, "--json-root")
+    assert (dist / "simple/v1_json/index.html").exists()
+    index(rocwheel, dist)
+    assert not list(dist.glob("simple/v1_json/**/*.html"))
+    assert {path for path in snapshot(dist) if "v1_json/" in path and path.endswith(".html")} == set()
+    assert {path for path in before if path.endswith(".html")} <= set(snapshot(dist))
+
+
 def test_nothing_to_list(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert (
@@ -413,6 +425,36 @@ def test_check_says_what_pip_stumbles_over(rocwheel: Rocwheel, dist: Path, tmp_p
         assert (
             "does not name `nothing`" in rocwheel.run("index", "check", root, "--project", "nothing", expect=1).stdout
         )
+
+
+def test_check_reads_pages_as_installers_do(rocwheel: Rocwheel, dist: Path) -> None:
+    index(rocwheel, dist)
+    address = (dist / "simple").as_uri() + "/"
+    folder = dist / "simple/rocm-entry"
+    pages = {name: (folder / name).read_text() for name in ("index.html", "index.v1_html", "index.v1_json")}
+
+    def check(name: str, old: str, new: str, expect: int = 1) -> str:
+        assert re.search(old, pages[name]), pages[name]
+        (folder / name).write_text(re.sub(old, new, pages[name]))
+        said = rocwheel.run("index", "check", address, expect=expect).stdout
+        (folder / name).write_text(pages[name])
+        return said
+
+    for moment in ("", "2026-11-20"):
+        said = check("index.v1_json", '"upload-time": ?"[^"]*"', f'"upload-time":"{moment}"')
+        assert f"is `{moment}`: uv refuses the whole page" in said
+    said = check("index.html", "<title>", "<base href='/files/'><title>")
+    assert '`<base href="/files/">` is relative: pip and uv find no file' in said
+    check("index.html", "<title>", f"<base href='{address}rocm-entry/'><title>", expect=0)
+
+
+def test_check_takes_an_empty_requires_python_for_none(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    dist = tmp_path / "empty"
+    write_wheel(dist, "six", "1.0", python="")
+    index(rocwheel, dist)
+    address = (dist / "simple").as_uri() + "/"
+    assert "0 errors" in rocwheel.run("index", "check", address).stderr
+    pip("download", "--quiet", "--no-deps", "--index-url", address, "--dest", tmp_path / "got", "six")
 
 
 def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None:

@@ -105,6 +105,29 @@ def test_a_second_run_fetches_what_is_new_and_removes_the_rest(
     rocwheel.run("release", "mirror", "--verify", folder)
 
 
+def test_withdrawals_and_the_status_of_projects_are_mirrored(
+    rocwheel: Rocwheel, indexes: list[Path], tmp_path: Path
+) -> None:
+    (indexes[1] / "index-status.toml").write_text(
+        "[[yanked]]\nproject = 'sympy'\nversion = '1.13'\nreason = 'loses <data>'\n"
+        "[project.sympy]\nstatus = 'deprecated'\nreason = 'use numpy'\n"
+    )
+    rocwheel.run("index", "build", indexes[1])
+    folder = tmp_path / "mirror"
+    mirror(rocwheel, indexes, folder, "--package", "sympy==1.13", "--package", "rocm")
+    page = json.loads((folder / "simple/sympy/index.v1_json").read_text())
+    assert page["files"][0]["yanked"] == "loses <data>"
+    assert page["project-status"] == {"status": "deprecated", "reason": "use numpy"}
+    assert 'data-yanked="loses &lt;data&gt;"' in (folder / "simple/sympy/index.html").read_text()
+    assert "yanked" not in (folder / "simple/rocm/index.html").read_text()
+    # What is taken back there is taken back here.
+    (indexes[1] / "index-status.toml").unlink()
+    rocwheel.run("index", "build", indexes[1])
+    mirror(rocwheel, indexes, folder, "--package", "sympy==1.13", "--package", "rocm")
+    assert "yanked" not in (folder / "simple/sympy/index.html").read_text()
+    rocwheel.run("release", "mirror", "--verify", folder)
+
+
 def test_what_cannot_be_mirrored_is_named(rocwheel: Rocwheel, indexes: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "mirror"
     unknown = mirror(rocwheel, indexes, folder, "--package", "no-such-package", expect=1).stderr

@@ -420,6 +420,142 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
     assert "1 is good, 2 is bad: publish rocm-7.2.0" in said.stderr
 
 
+def test_bisect_says_what_could_not_be_tested(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for number in range(1, 5):
+        dist = tmp_path / str(number)
+        write_wheel(dist, "bx", f"{number}.0")
+        publish(rocwheel, dist, store, "--now", NOW)
+
+    def bisect(script: str, *words: object, expect: int) -> Result:
+        place = ("--store", store, "--stream", "nightly", *words, "--", "bash", "-c", script)
+        return rocwheel.run("release", "bisect", 1, 4, *place, expect=expect)
+
+    said = bisect("exit 125", expect=3)
+    assert "1 is good, 4 is bad, and nothing between them could be tested" in said.stderr
+    rows = said.stdout.partition("the first bad publication is one of these:\n")[2].splitlines()
+    assert sorted(row.split()[0] for row in rows) == ["2", "3", "4"]
+    document = json.loads(bisect("exit 125", "--json", expect=3).stdout)
+    assert (document["good"], document["bad"], document["untested"]) == (1, 4, [2, 3])
+    document = json.loads(bisect("test $ROCWHEEL_SNAPSHOT = 2", "--json", expect=0).stdout)
+    assert (document["good"], document["bad"], document["untested"]) == (2, 3, [])
+
+
+def withdrawn(stream: Path) -> dict[str, str]:
+    """The reasons of withdrawn files, by name."""
+    pages = [json.loads(page.read_text()) for page in stream.glob("*/index.v1_json")]
+    return {file["filename"]: file["yanked"] for page in pages for file in page["files"] if file.get("yanked")}
+
+
+def test_taking_a_withdrawal_back_leaves_others(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream, dist = tmp_path / "store", tmp_path / "store/nightly", tmp_path / "dist"
+    write_wheel(dist, "beta", "2.0")
+    gamma = write_wheel(dist, "gamma", "2.0").name
+    alpha = write_wheel(dist, "alpha", "2.0", *requires("beta==2.0", "gamma==2.0")).name
+    publish(rocwheel, dist, store, "--now", NOW)
+    change(rocwheel, "yank", store, "beta==2.0", "--reason", "slow")
+    change(rocwheel, "yank", store, "gamma==2.0", "--reason", "loses data")
+    said = change(rocwheel, "yank", store, "beta==2", "--undo").stderr
+    reason = "it requires gamma==2.0, which was withdrawn: loses data"
+    assert f"alpha==2.0 stays withdrawn: {reason}" in said and "1 file restored, and 0 because of that" in said
+    assert withdrawn(stream) == {alpha: reason, gamma: "loses data"}
+    said = change(rocwheel, "yank", store, "alpha==2.0", "--undo").stderr
+    assert "alpha==2.0 stays withdrawn" in said and "0 files restored" in said and alpha in withdrawn(stream)
+    change(rocwheel, "yank", store, "gamma==2.0", "--undo")
+    assert withdrawn(stream) == {}
+    # Another reason for the same withdrawal.
+    for reason in ("one", "two"):
+        change(rocwheel, "yank", store, "beta==2.0", "--reason", reason)
+        assert withdrawn(stream)[alpha] == f"it requires beta==2.0, which was withdrawn: {reason}"
+    said = change(rocwheel, "yank", store, "beta==2.0", "--undo").stderr
+    assert "1 file restored, and 1 because of that" in said and withdrawn(stream) == {}
+
+
+def test_pins_for_some_pythons_are_withdrawn_too(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, dist = tmp_path / "store", tmp_path / "dist"
+    core = write_wheel(dist, "core", "1.0").name
+    user = write_wheel(dist, "user", "1.0", *requires("core==1.0; python_version < '3.12'")).name
+    pinned = requires("core==1.0; python_version < '3.10'")
+    old = tagged_wheel(dist, "old", "1.0", "cp39-cp39-manylinux_2_28_x86_64", *pinned)
+    write_wheel(dist, "mac", "1.0", *requires("core==1.0; sys_platform == 'darwin'"))
+    write_wheel(dist, "option", "1.0", "Provides-Extra: core", *requires("core==1.0; extra == 'core'"))
+    publish(rocwheel, dist, store, "--set", "all", "--now", NOW)
+    change(rocwheel, "yank", store, "core==1.0", "--reason", "loses data")
+    assert set(withdrawn(store / "nightly")) == {core, user, old.name}
+
+
+def test_what_is_withdrawn_stays_so(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """New files of a withdrawn version are withdrawn, and nothing new may need it."""
+    store, stream, dist = tmp_path / "store", tmp_path / "store/nightly", tmp_path / "dist"
+    write_wheel(dist, "beta", "2.0")
+    write_wheel(dist, "alpha", "2.0", *requires("beta==2.0"))
+    publish(rocwheel, dist, store, "--now", NOW)
+    change(rocwheel, "yank", store, "beta==2.0", "--reason", "loses data")
+    assert "is published already" in publish(rocwheel, dist, store, "--now", NOW).stderr
+    joined = tagged_wheel(tmp_path / "more", "beta", "2.0", "cp311-cp311-manylinux_2_28_x86_64").name
+    words = (tmp_path / "more", store, "--join", "alpha-2.0", "--now", NOW)
+    for dry in (("--dry-run",), ()):
+        said = publish(rocwheel, *words, *dry)
+        assert f"`{joined}` is withdrawn, as its version is: loses data" in said.stderr
+    assert withdrawn(stream)[joined] == "loses data"
+    rocwheel.run("release", "verify", stream)
+    write_wheel(tmp_path / "top", "top", "1.0", *requires("beta==2.0"))
+    before = snapshot(store)
+    said = publish(rocwheel, tmp_path / "top", store, expect=1).stderr
+    assert "top cannot be installed: top 1.0 requires `beta==2.0`: 2.0 is withdrawn: loses data" in said
+    assert "rocwheel release yank --undo" in said and differences(before, snapshot(store)) == []
+    change(rocwheel, "yank", store, "beta==2.0", "--undo")
+    assert withdrawn(stream) == {}
+    publish(rocwheel, tmp_path / "top", store)
+
+
+def test_unsigned_changes_warn(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, key = tmp_path / "store", tmp_path / "key"
+    rocwheel.run("release", "key", "new", key)
+    write_wheel(tmp_path / "dist", "demo", "1.0")
+    publish(rocwheel, tmp_path / "dist", store, "--signing-key", key)
+    for verb, *words in (["yank", "demo==1.0", "--reason", "bad"], ["rollback", "--to", 1], ["prune"]):
+        assert "the snapshot is not signed" not in change(rocwheel, verb, store, *words, "--dry-run").stderr
+        assert "the snapshot is not signed" not in change(rocwheel, verb, store, *words, "--signing-key", key).stderr
+        assert "the snapshot is not signed: `--signing-key` names" in change(rocwheel, verb, store, *words).stderr
+
+
+@pytest.mark.parametrize("rule", ["versions = 1", "days = 20"])
+def test_pruning_keeps_what_replaces_withdrawn_versions(rocwheel: Rocwheel, tmp_path: Path, rule: str) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for version, day in (("1.0", "2026-01-01"), ("2.0", "2026-02-20")):
+        write_wheel(tmp_path / version, "beta", version)
+        publish(rocwheel, tmp_path / version, store, "--now", f"{day}T00:00:00Z")
+    write_wheel(tmp_path / "app", "app", "1.0", *requires("beta>=1.0"))
+    publish(rocwheel, tmp_path / "app", store, "--now", "2026-02-21T00:00:00Z")
+    change(rocwheel, "yank", store, "beta==2.0", "--reason", "bad", "--now", "2026-02-22T00:00:00Z")
+    (stream / ".release/stream.toml").write_text(f"[retention]\n{rule}\n")
+    change(rocwheel, "prune", store, "--now", "2026-03-01T00:00:00Z")
+    assert installed(f"{stream.as_uri()}/", "app", tmp_path) == {"app": "1.0", "beta": "1.0"}
+
+
+def test_pruning_forgets_neither_sets_nor_bytes(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for month, version in enumerate(("1.0", "2.0"), start=1):
+        write_wheel(tmp_path / version, "beta", version)
+        publish(rocwheel, tmp_path / version, store, "--now", f"2026-0{month}-01T00:00:00Z")
+    # All files of this set came with another one.
+    publish(rocwheel, tmp_path / "2.0", store, "--set", "blessed", "--now", "2026-02-02T00:00:00Z")
+    (stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 1\n")
+    for month in (3, 4):
+        change(rocwheel, "prune", store, "--now", f"2026-0{month}-01T00:00:00Z")
+    assert sorted(path.name for path in (stream / ".release/sets").iterdir()) == ["beta-2.0.json", "blessed.json"]
+    rocwheel.run("release", "verify", stream)
+    wheel = stream / "beta/beta-1.0-py3-none-any.whl"
+    assert not wheel.exists()
+    words = (store, "--allow", "older", "--now", "2026-05-01T00:00:00Z")
+    write_wheel(tmp_path / "other", "beta", "1.0", "Requires-Python: >=3.9")
+    said = publish(rocwheel, tmp_path / "other", *words, expect=1)
+    assert "1 of the files of beta 1.0 has other bytes" in said.stderr and not wheel.exists()
+    publish(rocwheel, tmp_path / "1.0", *words)
+    assert wheel.exists()
+
+
 def test_pruning_follows_pins(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store, stream = tmp_path / "store", tmp_path / "store/nightly"
     days = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")

@@ -3,9 +3,11 @@ and GPU target, which pip, uv and pypi-simple read."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -135,6 +137,27 @@ def test_views_of_a_stream(rocwheel: Rocwheel, tmp_path: Path) -> None:
         "`by_target/gfx1100/rocm/index.html` is missing",
     ):
         assert problem in said.stdout + said.stderr, said
+
+
+def test_pages_that_the_snapshot_does_not_have_are_problems(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    stream = with_views(store)
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
+    publish(rocwheel, tmp_path / "one", store, "--now", NOW)
+    verified = json.loads(rocwheel.run("release", "verify", stream, "--json").stdout)
+    assert verified["problems"] == [] and verified["unverified"] == ["chooser.html"]
+    assert "`chooser.html` was not verified" in rocwheel.run("release", "verify", stream).stderr
+    wheel = write_wheel(tmp_path / "evil/evil", "evil", "1.0", "py3-none-any")
+    rocwheel.run("index", "build", tmp_path / "evil", "--layout", "structured")
+    for folder in (stream, stream / "by_target/gfx942"):
+        shutil.copytree(tmp_path / "evil/evil", folder / "evil")
+    # Neither is what a killed publication leaves on any page, nor are notes of a person.
+    shutil.copy(wheel, stream / "rocm")
+    (stream / "evil/README").write_text("notes\n")
+    said = rocwheel.run("release", "verify", stream, expect=1)
+    names = ("index.html", "index.v1_html", "index.v1_json", wheel.name)
+    problems = {f"`{folder}evil/{name}` is not listed" for folder in ("", "by_target/gfx942/") for name in names}
+    assert set(said.stdout.splitlines()) == problems
 
 
 def test_views_go_with_their_rule(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -426,7 +426,7 @@ impl Candidate {
     }
 
     fn is_yanked(&self) -> bool {
-        matches!(&self.origin, Origin::Remote(link) | Origin::RemoteSdist(link) if link.yanked)
+        matches!(&self.origin, Origin::Remote(link) | Origin::RemoteSdist(link) if link.yanked.is_some())
     }
 }
 

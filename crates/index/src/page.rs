@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use html5gum::{Token, Tokenizer};
+use html5gum::{StartTag, Token, Tokenizer};
 use percent_encoding::percent_decode_str;
 use rocwheel_content::HashAlgorithm;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
+
+use crate::pages::ProjectStatus;
 
 /// The accepted media types: JSON, otherwise HTML.
 pub const ACCEPT: &str =
@@ -28,10 +30,11 @@ pub struct PageLink {
     pub address: Url,
     /// The strongest hash whose algorithm this program knows.
     pub hash: Option<FileHash>,
-    /// The value of Requires-Python.
+    /// The value of Requires-Python; installers take an empty one for none.
     pub python: Option<String>,
-    /// `true` for a withdrawn file (PEP 592).
-    pub yanked: bool,
+    /// Why the file is withdrawn (PEP 592), empty where the page does not say it; `None` for a file
+    /// that is not.
+    pub yanked: Option<String>,
     /// The METADATA beside the file (PEP 658).
     pub metadata: MetadataBeside,
     /// Size in bytes (PEP 700; in HTML an extension of uv).
@@ -92,6 +95,45 @@ pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink
         }
         other => Err(format!("it is `{other}`, neither JSON nor HTML of a package index")),
     }
+}
+
+/// Reads the status of the project from its page (PEP 792), and the reason for it. A page without
+/// one, or with one that this program does not know, is of an active project.
+///
+/// # Errors
+/// The defect of the page, in words.
+pub fn parse_status(content_type: &str, body: &[u8]) -> Result<(ProjectStatus, Option<String>), String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct StatusPage {
+        project_status: Option<Status>,
+    }
+    #[derive(Deserialize)]
+    struct Status {
+        status: Option<String>,
+        reason: Option<String>,
+    }
+    check_unpacked(body)?;
+    let (mut word, mut reason) = (None, None);
+    if is_json(content_type) {
+        let page: StatusPage = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        if let Some(status) = page.project_status {
+            (word, reason) = (status.status, status.reason);
+        }
+    } else {
+        for Ok(token) in Tokenizer::new(body) {
+            let Token::StartTag(tag) = token else { continue };
+            let attributes = attributes(&tag);
+            match attributes.get("name").map(String::as_str) {
+                Some("pypi:project-status") => word = attributes.get("content").cloned(),
+                Some("pypi:project-status-reason") => reason = attributes.get("content").cloned(),
+                _ => {}
+            }
+        }
+    }
+    let all = [ProjectStatus::Archived, ProjectStatus::Quarantined, ProjectStatus::Deprecated];
+    let known = all.into_iter().find(|status| word.as_deref() == Some(status.word()));
+    Ok(known.map_or((ProjectStatus::Active, None), |status| (status, reason)))
 }
 
 /// A packed page would look like one without links.
@@ -185,8 +227,12 @@ fn json(body: &[u8], base: &Url) -> Result<Vec<PageLink>, String> {
             address: resolve(base, &file.url)?.0,
             written: file.url,
             hash: FileHash::of(&file.hashes),
-            python: file.requires_python,
-            yanked: !matches!(file.yanked, Value::Null | Value::Bool(false)),
+            python: file.requires_python.filter(|python| !python.trim().is_empty()),
+            yanked: match file.yanked {
+                Value::Null | Value::Bool(false) => None,
+                Value::String(reason) => Some(reason),
+                _ => Some(String::new()),
+            },
             metadata: match metadata {
                 Value::Bool(true) => MetadataBeside::Yes(None),
                 Value::Object(_) => MetadataBeside::Yes(
@@ -207,14 +253,7 @@ fn html(body: &[u8], page: &Url) -> Vec<PageLink> {
     let mut links = Vec::new();
     for Ok(token) in Tokenizer::new(body) {
         let Token::StartTag(tag) = token else { continue };
-        let attributes: BTreeMap<String, String> = tag
-            .attributes
-            .iter()
-            .map(|(name, value)| {
-                let value: &[u8] = value;
-                (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned())
-            })
-            .collect();
+        let attributes = attributes(&tag);
         let Some(href) = attributes.get("href") else { continue };
         let name: &[u8] = &tag.name;
         match name {
@@ -226,6 +265,21 @@ fn html(body: &[u8], page: &Url) -> Vec<PageLink> {
     links
 }
 
+/// The address with which a page in HTML has its links joined, as the page writes it: that of its
+/// first `<base>`.
+pub fn written_base(body: &[u8]) -> Option<String> {
+    Tokenizer::new(body).find_map(|token| {
+        let Ok(Token::StartTag(tag)) = token else { return None };
+        let name: &[u8] = &tag.name;
+        if name == b"base" { attributes(&tag).remove("href") } else { None }
+    })
+}
+
+fn attributes(tag: &StartTag<()>) -> BTreeMap<String, String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    tag.attributes.iter().map(|(name, value)| (text(name), text(value))).collect()
+}
+
 fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Option<PageLink> {
     let (address, fragment) = resolve(base, href)?;
     let last = address.path_segments()?.next_back()?;
@@ -234,8 +288,8 @@ fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Opti
     Some(PageLink {
         file_name,
         hash: fragment.split('&').find_map(FileHash::parse),
-        python: attributes.get("data-requires-python").cloned(),
-        yanked: attributes.contains_key("data-yanked"),
+        python: attributes.get("data-requires-python").filter(|python| !python.trim().is_empty()).cloned(),
+        yanked: attributes.get("data-yanked").cloned(),
         written: href.split('#').next().unwrap_or_default().to_owned(),
         size: attributes.get("data-size").and_then(|size| size.parse().ok()),
         uploaded: attributes.get("data-upload-time").cloned(),
@@ -268,7 +322,7 @@ mod tests {
         let hash = "0123456789abcdef".repeat(4);
         let html = format!(
             "<!DOCTYPE html><title>x</title><a class=y href=\"../../files/torch-2.0%2Brocm7-py3-none-any.whl#sha256={hash}\" \
-             data-requires-python=\"&gt;=3.9\" data-size=7 data-yanked=\"\" data-core-metadata=\"sha256={hash}\">torch</a>\
+             data-requires-python=\"&gt;=3.9\" data-size=7 data-yanked=broken data-core-metadata=\"sha256={hash}\">torch</a>\
              <A HREF='b-1.tar.gz'>b</A><a>no address</a><a href='http://[broken'>broken</a>"
         );
         let json = format!(
@@ -284,7 +338,33 @@ mod tests {
         let wheel = &from_html[0];
         assert_eq!(wheel.file_name, "torch-2.0+rocm7-py3-none-any.whl");
         assert_eq!(wheel.address.as_str(), "http://example.invalid/files/torch-2.0%2Brocm7-py3-none-any.whl");
-        assert!(wheel.yanked && wheel.hash == Some(FileHash { algorithm: HashAlgorithm::Sha256, hexadecimal: hash }));
+        assert!(
+            wheel.yanked.is_some()
+                && wheel.hash == Some(FileHash { algorithm: HashAlgorithm::Sha256, hexadecimal: hash })
+        );
+    }
+
+    #[test]
+    fn the_status_of_a_project_is_in_both_forms() {
+        let html = "<meta name='pypi:project-status' content='deprecated'>\
+                    <meta name='pypi:project-status-reason' content='use &lt;b&gt;'>";
+        let json = r#"{"project-status": {"status": "deprecated", "reason": "use <b>"}, "files": []}"#;
+        let status = (ProjectStatus::Deprecated, Some("use <b>".to_owned()));
+        assert_eq!(parse_status("text/html", html.as_bytes()), Ok(status.clone()));
+        assert_eq!(parse_status("application/vnd.pypi.simple.v1+json", json.as_bytes()), Ok(status));
+        let active = Ok((ProjectStatus::Active, None));
+        assert_eq!(parse_status("text/html", b"<a href=x>x</a>"), active);
+        assert_eq!(parse_status("application/json", br#"{"project-status": {"status": "odd"}}"#), active);
+    }
+
+    #[test]
+    fn an_empty_requires_python_is_none() {
+        let html = "<a href=a-1-py3-none-any.whl data-requires-python=''>a</a>";
+        let json = r#"{"files": [{"filename": "a-1-py3-none-any.whl", "url": "a-1-py3-none-any.whl",
+            "requires-python": ""}]}"#;
+        let from_html = parse("text/html", html.as_bytes(), &base()).unwrap();
+        assert_eq!(from_html, parse("application/json", json.as_bytes(), &base()).unwrap());
+        assert_eq!(from_html[0].python, None);
     }
 
     #[test]
@@ -300,5 +380,8 @@ mod tests {
         );
         let page = parse("text/html", b"<base href='http://other.invalid/x/'><a href=a-1-py3-none-any.whl>", &base());
         assert_eq!(page.unwrap()[0].address.as_str(), "http://other.invalid/x/a-1-py3-none-any.whl");
+        let base = |page: &str| written_base(page.as_bytes());
+        assert_eq!(base("<base target=x><base href='/files/'><base href=y><a href=z>").as_deref(), Some("/files/"));
+        assert_eq!(base("<a href=z>"), None);
     }
 }

@@ -186,7 +186,7 @@ mod tests {
             names,
             ["torch-2.9.1+rocm7.2-cp312-cp312-linux_x86_64.whl", "torch-2.10.0+rocm7.2-cp312-cp312-linux_x86_64.whl"]
         );
-        assert_eq!((html[0].yanked, html[1].yanked), (true, false));
+        assert_eq!((html[0].yanked.is_some(), html[1].yanked.is_some()), (true, false));
         assert_eq!(html[0].python.as_deref(), Some(">=3.9,<4"));
         let hash =
             |hexadecimal: &str| FileHash { algorithm: HashAlgorithm::Sha256, hexadecimal: hexadecimal.repeat(4) };

@@ -21,6 +21,8 @@ const TEXT_LIMIT: u64 = 64 << 20;
 /// Limit in bytes for a source distribution whose metadata is read. PyPI accepts files of up to 100
 /// MB unless a project requests more.
 const SDIST_LIMIT: u64 = 128 << 20;
+/// Limit in bytes for a wheel. The largest wheels of ROCm and PyTorch have a third of it.
+const WHEEL_LIMIT: u64 = 16 << 30;
 const WINDOW: usize = 1 << 18;
 
 pub(crate) struct Store<'a> {
@@ -68,9 +70,12 @@ impl Store<'_> {
         Ok(Some(String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// The path of a wheel, which is downloaded unless it is in the cache.
+    /// The path of a wheel, which is downloaded unless it is in the cache. One over the limit, or
+    /// that has more bytes than the index says, is refused.
     pub(crate) fn wheel(&self, link: &PageLink) -> Result<PathBuf, Error> {
-        self.file(link, "wheels", u64::MAX)
+        // One byte more than the index says shows that there are more; the hash is compared later.
+        let listed = link.size.map_or(WHEEL_LIMIT, |size| size.saturating_add(1));
+        self.file(link, "wheels", listed.min(WHEEL_LIMIT))
     }
 
     /// The path of a source distribution, downloaded like a wheel. One over the limit is refused.

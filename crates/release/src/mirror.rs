@@ -9,12 +9,14 @@
 mod bucket;
 mod lock;
 mod resolve;
+mod status;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::archive_path::join;
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_index::Http;
 use rocwheel_report::{Reporter, Unit, Watched};
@@ -22,7 +24,9 @@ use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use crate::build::{BuildOptions, build};
-use crate::{Error, FolderStore, Layout};
+use crate::status::FILE as STATUS_FILE;
+use crate::store::Store;
+use crate::{Error, FolderStore, Layout, StatusTable};
 pub use bucket::{mirror_into, verify_stored_mirror};
 pub use lock::LockedFile;
 pub use resolve::{MirrorRequest, ResolvedSet};
@@ -39,6 +43,8 @@ pub struct MirrorPlan {
     pub sets: Vec<ResolvedSet>,
     /// The distributions by file name.
     pub files: BTreeMap<String, LockedFile>,
+    /// Which of them are withdrawn in their index, and the status of their projects.
+    pub status: StatusTable,
 }
 
 /// What a run did with a mirror.
@@ -124,7 +130,8 @@ pub fn make_mirror(
     // Pages name only what stays, before the rest goes.
     let names: Vec<String> = plan.files.keys().map(|name| globset::escape(name)).collect();
     let store = FolderStore::open(folder)?;
-    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, ..options.clone() };
+    let status = Some(status_table(&store, plan)?);
+    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, status, ..options.clone() };
     let built = build(&store, &options, reporter)?;
     let removed: Vec<String> = before.into_iter().filter(|name| !plan.files.contains_key(name)).collect();
     for name in &removed {
@@ -146,6 +153,17 @@ pub fn make_mirror(
     let bytes = plan.files.keys().filter_map(|name| list.files.get(name)).map(|file| file.size).sum();
     let index = built.indexes.first().map(|index| index.folder.clone()).unwrap_or_default();
     Ok(MirrorReport { kept: plan.files.len() - fetched.len(), fetched, removed, bytes, index })
+}
+
+/// What a person wrote into the store, and then what the indexes say.
+fn status_table(store: &dyn Store, plan: &MirrorPlan) -> Result<(PathBuf, StatusTable), Error> {
+    let path = PathBuf::from(join(&store.name(), STATUS_FILE));
+    let mut table = match store.read(STATUS_FILE)? {
+        Some(bytes) => StatusTable::parse(&String::from_utf8_lossy(&bytes), &path)?,
+        None => StatusTable::default(),
+    };
+    table.add(&plan.status);
+    Ok((path, table))
 }
 
 /// Distributions that no run fetched would be in the index, or in the way of its files.

@@ -65,6 +65,26 @@ impl StatusTable {
         Ok(table)
     }
 
+    /// Withdraws a file.
+    pub(crate) fn yank_file(&mut self, name: String, reason: String) {
+        self.yanked.push(Yank { file: Some(name), project: None, version: None, reason });
+    }
+
+    /// Gives a project a status.
+    pub(crate) fn set_project(&mut self, name: &str, status: ProjectStatus, reason: Option<String>) {
+        if status != ProjectStatus::Active {
+            self.project.insert(canonical_name(name), ProjectRow { status, reason });
+        }
+    }
+
+    /// Adds the rows of another table. Those of this one come first.
+    pub(crate) fn add(&mut self, other: &StatusTable) {
+        self.yanked.extend(other.yanked.iter().cloned());
+        for (name, row) in &other.project {
+            self.project.entry(name.clone()).or_insert_with(|| row.clone());
+        }
+    }
+
     /// Why a file is withdrawn; `None` when it is not.
     pub(crate) fn yanked(&self, distribution: &Distribution) -> Option<&str> {
         let found = self.yanked.iter().find(|yank| yank.is_of(distribution));

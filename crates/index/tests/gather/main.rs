@@ -284,6 +284,12 @@ fn what_an_index_does_wrong_is_an_error_and_leaves_nothing() {
     assert!(error.contains("could not download") && exit == Exit::TryAgain, "{error}");
     let (error, exit) = changed(wheel, &|page| page.status = 503);
     assert!(error.contains("answered with status 503") && exit == Exit::TryAgain, "{error}");
+    let sized = r#""size": 10, "url": "../../files/json-2.0.whl""#;
+    let (error, exit) = changed("/simple/json/", &|page| {
+        let text = String::from_utf8(page.body.clone()).unwrap();
+        page.body = text.replace(r#""url": "../../files/json-2.0.whl""#, sized).into_bytes();
+    });
+    assert!(error.contains("json-2.0.whl` has 11 bytes or more") && exit == Exit::Failed, "{error}");
     let (error, _) = changed("/simple/json/", &|page| page.body = b"{}".to_vec());
     assert!(error.contains("is not of a package index: missing field `files`"), "{error}");
 

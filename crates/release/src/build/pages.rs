@@ -439,6 +439,14 @@ impl<'a> Writer<'a> {
                 stale.extend([HTML, VERSIONED_HTML, JSON].map(|name| join(folder, name)));
                 stale.insert(join(folder, &format!("{JSON_ROOT}/{HTML}")));
             }
+            // The last run had JSON pages under other names; this one removes those of projects.
+            for folder in indexes.iter().map(|index| join(&index.folder, JSON_ROOT)) {
+                let inside = format!("{folder}/");
+                let had = work.heads.values().flat_map(|head| head.pages.keys()).any(|page| page.starts_with(&inside));
+                if had && !work.options.json_root {
+                    stale.insert(join(&folder, HTML));
+                }
+            }
             stale.extend(self.pages_without_record()?);
         }
         // Several projects have pages in a folder, so what one of them left may be another's now.

@@ -112,6 +112,7 @@ impl Site<'_> {
             wrong("its hash is not that of the page: pip stops".to_owned());
         }
         let python = Headers::parse(&String::from_utf8_lossy(&bytes)).get("Requires-Python");
+        let python = python.filter(|python| !python.trim().is_empty());
         if python != link.python {
             let show = |python: &Option<String>| python.clone().unwrap_or_else(|| "nothing".to_owned());
             wrong(format!("it has Requires-Python {}, and the page {}", show(&python), show(&link.python)));

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
+use jiff::Timestamp;
 use rocwheel_index::Answer;
-use rocwheel_index::page::{PageLink, parse, parse_root};
+use rocwheel_index::page::{PageLink, parse, parse_root, written_base};
 use rocwheel_index::pages::{HTML_TYPE, JSON_TYPE};
 use rocwheel_wheel::canonical_name;
 use url::Url;
@@ -120,7 +121,14 @@ impl Site<'_> {
             return Ok(None);
         }
         match parse(&page.kind, &page.body, &page.address) {
-            Ok(links) => Ok(Some(links)),
+            Ok(links) => {
+                if is_json {
+                    check_times(address, &links, faults);
+                } else {
+                    check_base(address, &page.body, faults);
+                }
+                Ok(Some(links))
+            }
             Err(reason) => {
                 faults.push(IndexFault::error(address, reason));
                 Ok(None)
@@ -145,6 +153,26 @@ impl Site<'_> {
             Ok(_) => Ok(Ok(Page { kind, address, body: bytes })),
             Err(error) => Ok(Err(format!("it breaks off: {error}"))),
         }
+    }
+}
+
+/// uv reads no page in JSON of which it cannot read a time.
+fn check_times(address: &Url, links: &[PageLink], faults: &mut Vec<IndexFault>) {
+    for link in links {
+        let Some(time) = link.uploaded.as_ref().filter(|time| time.parse::<Timestamp>().is_err()) else { continue };
+        let text = format!("the upload time of `{}` is `{time}`: uv refuses the whole page", link.file_name);
+        let hint = "write a time of UTC such as `2026-11-20T01:02:03Z`, or leave it out";
+        faults.push(IndexFault::error(address, text).hint(hint));
+    }
+}
+
+/// Installers join links with the address in `<base>` as it is written.
+fn check_base(address: &Url, body: &[u8], faults: &mut Vec<IndexFault>) {
+    if let Some(base) = written_base(body)
+        && Url::parse(&base).is_err()
+    {
+        let text = format!("`<base href=\"{base}\">` is relative: pip and uv find no file of the page in HTML");
+        faults.push(IndexFault::error(address, text).hint("write the whole address, or leave `<base>` out"));
     }
 }
 
@@ -203,7 +231,7 @@ fn compare(address: &Url, json: &[PageLink], html: &[PageLink], faults: &mut Vec
             ("hash", one.hash != other.hash),
             ("address", one.address != other.address),
             ("Requires-Python", one.python != other.python),
-            ("withdrawal", one.yanked != other.yanked),
+            ("withdrawal", one.yanked.is_some() != other.yanked.is_some()),
         ];
         for (what, _) in differs.into_iter().filter(|(_, differs)| *differs) {
             faults.push(IndexFault::error(address, format!("`{name}` has another {what} in JSON than in HTML")));

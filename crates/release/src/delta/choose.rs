@@ -134,17 +134,27 @@ fn one_of(
 ) -> Result<(PageLink, WheelName), Error> {
     let total = links.len();
     let mut left: Vec<(Version, (PageLink, WheelName))> = Vec::new();
+    let mut withdrawn: Vec<(Version, String)> = Vec::new();
     for (link, name) in links {
         let Ok(version) = name.version.replace('_', "-").parse::<Version>() else { continue };
-        let is_wanted = requirement.accepts(&version) && (!link.yanked || requirement.pins());
-        if is_wanted && suits(&link, &name, request) {
-            left.push((version, (link, name)));
+        if !requirement.accepts(&version) || !suits(&link, &name, request) {
+            continue;
+        }
+        match &link.yanked {
+            Some(reason) if !requirement.pins() => withdrawn.push((version, reason.clone())),
+            _ => left.push((version, (link, name))),
         }
     }
     if !requirement.wants_prereleases() && left.iter().any(|(version, _)| !version.any_prerelease()) {
         left.retain(|(version, _)| !version.any_prerelease());
     }
     let Some(newest) = left.iter().map(|(version, _)| version.clone()).max() else {
+        if let Some((version, why)) = withdrawn.into_iter().max() {
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            let reason = format!("every version that meets it is withdrawn; version {version}{why} is the newest");
+            let hint = format!("`{}=={version}` gets it all the same", requirement.name);
+            return Err(nothing(request.name, reason, &hint));
+        }
         let reason = format!("none of the {total} wheels of the project meets it on this Python and system");
         let hint = "`--python` and `--platform` name others, and the name of a wheel gets that wheel";
         return Err(nothing(request.name, reason, hint));

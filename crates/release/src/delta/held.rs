@@ -44,6 +44,19 @@ pub(super) struct HeldPiece {
     pub(super) offset: u64,
 }
 
+/// Errors for a path that does not exist, in the words of [`find_wheels`].
+///
+/// # Errors
+/// [`Error::Read`].
+pub(super) fn check_places(places: &[PathBuf]) -> Result<(), Error> {
+    for place in places {
+        if let Some(Err(error)) = WalkDir::new(place).max_depth(0).follow_links(true).into_iter().next() {
+            return Err(Error::Read { path: place.clone(), source: error.into() });
+        }
+    }
+    Ok(())
+}
+
 /// Finds the wheels of a project, those with the tags of `wanted` first, and the newest of them.
 ///
 /// # Errors

@@ -19,6 +19,10 @@ use crate::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
 /// Limit in bytes for a file whose size the index does not say. The largest wheels of ROCm and
 /// PyTorch have a third of it.
 const UNLISTED: u64 = 16 << 30;
+/// How a file begins that gzip packed (RFC 1952), and no wheel.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The fault of a server whose answer begins so.
+const PACKED: &str = "the server packed it with gzip, and was not asked to";
 /// The advice after a range at which the server stopped sending.
 const WITHOUT_RANGES: &str = "try again later; without `--have`, and with an empty folder as `--output`, the whole wheel is downloaded in one request";
 
@@ -174,8 +178,13 @@ impl RemoteFile<'_> {
             file.set_len(0).map_err(|source| TransferFault::Write { path: file.path().to_owned(), source })?;
             // One byte more shows that there are more.
             let body = answer.body.take(limit.saturating_add(1));
-            let length = self.copy(body, (file, 0), |block| take(&mut state, block))?;
+            let mut packed = None;
+            let length = self.copy(body, (file, 0), |block| {
+                packed.get_or_insert_with(|| block.starts_with(&GZIP));
+                take(&mut state, block);
+            })?;
             match size {
+                _ if packed == Some(true) => Err(TransferFault::lasting(PACKED)),
                 _ if length > limit => Err(too_many()),
                 Some(size) if size != length => {
                     Err(TransferFault::passing(format!("{length} of {size} bytes arrived")))
@@ -186,6 +195,9 @@ impl RemoteFile<'_> {
         done.map_err(|fault| {
             let hint = match listed {
                 _ if fault.may_pass() => "try again later",
+                _ if matches!(&fault, TransferFault::Lasting(reason) if reason == PACKED) => {
+                    "let the server send files without `Content-Encoding`"
+                }
                 Some(_) => "check the index with `rocwheel index check`",
                 None => {
                     "check its address, and ask for sizes on the pages of the index: `rocwheel index build` writes them"

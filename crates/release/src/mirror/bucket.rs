@@ -48,7 +48,8 @@ pub fn mirror_into(
     }
     // Pages name only what stays, before the rest goes.
     let names: Vec<String> = plan.files.keys().map(|name| globset::escape(name)).collect();
-    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, ..options.clone() };
+    let status = Some(super::status_table(store, plan)?);
+    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, status, ..options.clone() };
     let built = build(store, &options, reporter)?;
     let removed: Vec<String> = old.into_iter().filter(|name| !plan.files.contains_key(name)).collect();
     for name in &removed {

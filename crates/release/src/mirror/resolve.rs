@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::lock::{self, LockedFile};
-use super::{MirrorPlan, transfer};
-use crate::Error;
+use super::{MirrorPlan, status, transfer};
+use crate::{Error, StatusTable};
 
 /// What setuptools' default is when a source distribution does not name its build system (PEP 517).
 const DEFAULT_BUILD: &str = "setuptools >= 40.8.0";
@@ -78,7 +78,7 @@ pub(super) fn plan(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
     for address in request.indexes.iter().filter_map(|index| Url::parse(index).ok()) {
         request.http.remember(&address);
     }
-    let mut plan = MirrorPlan { sets: Vec::new(), files: BTreeMap::new() };
+    let mut plan = MirrorPlan { sets: Vec::new(), files: BTreeMap::new(), status: StatusTable::default() };
     let cells: Vec<(&str, &str)> = request
         .pythons
         .iter()
@@ -100,22 +100,22 @@ pub(super) fn plan(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
         .filter(|(name, _)| !WheelName::is_wheel(name))
         .map(|(name, file)| (name.clone(), file.clone()))
         .collect();
-    if sources.is_empty() {
-        return Ok(plan);
+    if !sources.is_empty() {
+        fs_err::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+        transfer::fetch_all(&sources, folder, &request.http, reporter)?;
+        let mut needed = BTreeSet::new();
+        for name in sources.keys() {
+            needed.extend(build_requirements(&folder.join(name))?);
+        }
+        let needed: Vec<String> = needed.into_iter().collect();
+        reporter.begin("Resolving build requirements", Some(cells.len() as u64), Unit::Items);
+        for cell in cells {
+            add(&mut plan.files, resolve(request, cell, &needed, Kinds::WheelsOnly, reporter)?)?;
+            reporter.advance(1);
+        }
+        reporter.end();
     }
-    fs_err::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
-    transfer::fetch_all(&sources, folder, &request.http, reporter)?;
-    let mut needed = BTreeSet::new();
-    for name in sources.keys() {
-        needed.extend(build_requirements(&folder.join(name))?);
-    }
-    let needed: Vec<String> = needed.into_iter().collect();
-    reporter.begin("Resolving build requirements", Some(cells.len() as u64), Unit::Items);
-    for cell in cells {
-        add(&mut plan.files, resolve(request, cell, &needed, Kinds::WheelsOnly, reporter)?)?;
-        reporter.advance(1);
-    }
-    reporter.end();
+    plan.status = status::read(request, &plan.files, reporter)?;
     Ok(plan)
 }
 

@@ -11,6 +11,7 @@ mod local;
 mod previous;
 pub(crate) mod promoted;
 pub(crate) mod pythons;
+mod withdrawn;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,17 +29,19 @@ use crate::Error;
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
 use crate::store::{NewFile, Store, put as put_page, with_threads};
-use crate::stream::manifest::SnapshotManifest;
+use crate::stream::manifest::{SnapshotFile, SnapshotManifest};
 use crate::stream::pages::dependencies_first;
 use crate::stream::sets::{self, ReleaseSet};
 use crate::stream::settings::patterns_of;
 use crate::stream::{Stream, StreamChange, StreamFault, Transition, statement_key};
 use crate::views::target;
-use local::LocalFile;
 pub(crate) use local::distributions;
+use local::{LocalFile, shown};
 pub use local::{LocalSet, read_promoted, read_set};
 use previous::Objection;
+use withdrawn::withdrawn;
 use world::ClosedWorld;
+pub(crate) use world::marker_environments;
 
 /// How often a publication begins again because others were quicker.
 const TRIES: usize = 5;
@@ -122,7 +125,8 @@ pub struct PublicationPlan {
     pub unchanged: Vec<String>,
     /// Bytes of the new files.
     pub bytes: u64,
-    /// Objections that an option accepts.
+    /// Objections that an option accepts, and new files that are withdrawn because their versions
+    /// are.
     pub accepted: Vec<String>,
     /// Where the set can be installed.
     pub environments: Vec<PlannedEnvironment>,
@@ -155,7 +159,7 @@ pub fn plan_publication(
     change: &StreamChange<'_>,
 ) -> Result<PublicationPlan, Error> {
     let mut objections: Vec<Objection> = Vec::new();
-    let mut fatal = previous::other_bytes(&stream.manifest, local);
+    let mut fatal = previous::other_bytes(stream, local)?;
     fatal.extend(previous::several_versions(local.files.keys().cloned()));
     let set = describe(stream, local, options, change)?;
     if fatal.is_empty() {
@@ -179,10 +183,13 @@ pub fn plan_publication(
     objections.extend(world.holes().into_iter().map(|text| (Some(AllowedGap::Holes), text)));
     objections.extend(world.gaps()?.lines().into_iter().map(|text| (None, text)));
     let environments = environments(&mut world, &set)?;
-    let accepted = refuse(&set.name, objections, options)?;
+    let mut accepted = refuse(&set.name, objections, options)?;
     let is_new = |key: &&String| !stream.manifest.files.contains_key(*key);
     let (new, unchanged): (Vec<&String>, Vec<&String>) = local.files.keys().partition(is_new);
     let bytes = new.iter().filter_map(|key| Some(local.files.get(*key)?.set_file.size)).sum();
+    for (key, reason) in withdrawn(&stream.manifest, new.iter().copied()) {
+        accepted.push(format!("`{}` is withdrawn, as its version is: {reason}", shown(&key)));
+    }
     let owned = |keys: Vec<&String>| keys.into_iter().cloned().collect();
     let plan = PublicationPlan {
         set: set.name.clone(),
@@ -241,6 +248,9 @@ fn refuse(set: &str, objections: Vec<Objection>, options: &PublishOptions) -> Re
         Some(gaps) => {
             let words: Vec<&str> = gaps.into_iter().map(AllowedGap::word).collect();
             format!("if that is what you want, add `--allow {}`", words.join(" "))
+        }
+        None if refused.iter().any(|(_, text)| text.contains(" is withdrawn: ")) => {
+            "require another version, or restore the withdrawn one with `rocwheel release yank --undo`".to_owned()
         }
         None if refused.iter().any(|(_, text)| text.contains("requires")) => {
             "publish what is missing first, add it to the set, or name it with `--outside` if installers get it elsewhere"
@@ -520,11 +530,13 @@ fn next_manifest(
     change: &StreamChange<'_>,
 ) -> SnapshotManifest {
     let mut manifest = stream.next(change, format!("publish {}", plan.set));
+    let mut withdrawn = withdrawn(&stream.manifest, &plan.new);
     for key in &plan.new {
         let Some(file) = local.files.get(key) else { continue };
         // A file that pages listed before keeps its time.
         let uploaded = manifest.unlisted.remove(key).map_or(change.now, |file| file.file.uploaded);
-        manifest.files.insert(key.clone(), file.snapshot_file(&plan.set, uploaded));
+        let yanked = withdrawn.remove(key);
+        manifest.files.insert(key.clone(), SnapshotFile { yanked, ..file.snapshot_file(&plan.set, uploaded) });
     }
     let projects: BTreeSet<String> = manifest.projects().into_iter().map(str::to_owned).collect();
     for (key, file) in &local.files {

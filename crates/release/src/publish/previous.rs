@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
+use rocwheel_content::Digest;
 use rocwheel_content::archive_path::parent;
 use rocwheel_wheel::Platform;
 
@@ -20,15 +21,19 @@ use crate::stream::settings::VersionKind;
 /// A problem, and the option that accepts it, if any does.
 pub(super) type Objection = (Option<AllowedGap>, String);
 
-/// Files whose names the stream has with other bytes, and files that installers take for others.
-pub(super) fn other_bytes(manifest: &SnapshotManifest, local: &LocalSet) -> Vec<String> {
+/// Files whose names the stream or one of its snapshots has with other bytes, and files that
+/// installers take for others.
+pub(super) fn other_bytes(stream: &Stream<'_>, local: &LocalSet) -> Result<Vec<String>, Error> {
+    let manifest = &stream.manifest;
     let mut problems = Vec::new();
+    let deleted = stream.named_files(&maybe_deleted(manifest, local))?;
     let mut changed: BTreeMap<(String, Version), usize> = BTreeMap::new();
     for one in distributions(local.files.keys()) {
         let key = &one.file.key;
         let unlisted = || manifest.unlisted.get(key).map(|file| &file.file);
-        let Some(old) = manifest.files.get(key).or_else(unlisted) else { continue };
-        if local.files.get(key).is_some_and(|new| new.set_file.sha256 != old.sha256) {
+        let existing = manifest.files.get(key).or_else(unlisted).map(|file| &file.sha256);
+        let Some(old) = existing.or_else(|| deleted.get(key)) else { continue };
+        if local.files.get(key).is_some_and(|new| new.set_file.sha256 != *old) {
             *changed.entry((one.project.clone(), one.version.clone())).or_default() += 1;
         }
     }
@@ -44,7 +49,30 @@ pub(super) fn other_bytes(manifest: &SnapshotManifest, local: &LocalSet) -> Vec<
         keys.extend(local.files.keys().filter(|key| parent(key) == project));
         problems.extend(clashes(&distributions(keys)));
     }
-    problems
+    Ok(problems)
+}
+
+/// Keys of files that pruning may have deleted: the stream has no version of their project, or a
+/// newer one. Those of the newest version are not among them, because snapshots are read for these.
+fn maybe_deleted<'l>(manifest: &SnapshotManifest, local: &'l LocalSet) -> BTreeSet<&'l String> {
+    let mut newest: BTreeMap<String, Option<Version>> = BTreeMap::new();
+    let mut found = BTreeSet::new();
+    for one in distributions(local.files.keys()) {
+        let Some((key, file)) = local.files.get_key_value(&one.file.key) else { continue };
+        // The bytes of a promotion that is only planned are not known yet.
+        let is_known = file.sha256 != Digest::default();
+        if !is_known || manifest.files.contains_key(key) || manifest.unlisted.contains_key(key) {
+            continue;
+        }
+        let newest = newest.entry(one.project.clone()).or_insert_with(|| {
+            let listed = distributions(manifest.files_of(&one.project).map(|(key, _)| key));
+            listed.into_iter().map(|old| old.version).max()
+        });
+        if newest.as_ref().is_none_or(|newest| *newest > one.version) {
+            found.insert(key);
+        }
+    }
+    found
 }
 
 /// The next version that sorts after `version` and before that of the next day.

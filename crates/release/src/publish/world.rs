@@ -18,7 +18,9 @@ use rocwheel_index::tags::{self, TagRank};
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 use super::local::{distributions, shown};
+use super::withdrawn::withdrawal;
 use crate::Error;
+use crate::listing::Distribution;
 use crate::promote::target_of;
 use crate::stream::Stream;
 use crate::stream::sets::{ReleaseSet, SetFile};
@@ -35,7 +37,8 @@ pub(super) struct Choice {
     pub(super) project: String,
     pub(super) version: Version,
     wheel: Option<WheelName>,
-    is_yanked: bool,
+    /// Why it is withdrawn.
+    yanked: Option<String>,
     python: Option<VersionSpecifiers>,
     /// The set that describes it.
     set: String,
@@ -112,23 +115,24 @@ impl<'a> ClosedWorld<'a> {
     /// The files of a project, the best for an installer first.
     fn choices(&mut self, project: &str) -> &[Rc<Choice>] {
         if !self.projects.contains_key(project) {
-            let mut files: BTreeMap<&String, (Option<&str>, &str, bool)> = BTreeMap::new();
-            for (key, file) in self.stream.manifest.files_of(project) {
-                files.insert(key, (file.requires_python.as_deref(), &file.set, file.yanked.is_some()));
+            let manifest = &self.stream.manifest;
+            let mut files: BTreeMap<&String, (Option<&str>, &str)> = BTreeMap::new();
+            for (key, file) in manifest.files_of(project) {
+                files.insert(key, (file.requires_python.as_deref(), &file.set));
             }
             for (key, file) in self.set.files.iter().filter(|(key, _)| parent(key) == project) {
-                files.insert(key, (file.requires_python.as_deref(), &self.set.name, false));
+                files.insert(key, (file.requires_python.as_deref(), &self.set.name));
             }
             let mut choices: Vec<Rc<Choice>> = distributions(files.keys().copied())
                 .into_iter()
                 .filter_map(|one| {
-                    let (python, set, is_yanked) = *files.get(&one.file.key)?;
+                    let (python, set) = *files.get(&one.file.key)?;
                     Some(Rc::new(Choice {
+                        yanked: withdrawal(manifest, &one),
                         key: one.file.key,
                         project: one.project,
                         version: one.version,
                         wheel: one.wheel,
-                        is_yanked,
                         python: python.and_then(|python| python.parse().ok()),
                         set: set.to_owned(),
                     }))
@@ -247,7 +251,7 @@ impl<'a> ClosedWorld<'a> {
                     continue;
                 }
                 let all: Vec<Demand> = learned.get(&name).into_iter().flatten().chain(&*all).cloned().collect();
-                match self.choose(world, &name, &all) {
+                match self.choose(world, start, &name, &all) {
                     Ok(found) => {
                         open.push_back(Rc::clone(&found));
                         chosen.insert(name, found);
@@ -261,21 +265,25 @@ impl<'a> ClosedWorld<'a> {
         Ok(Ok((demands, chosen)))
     }
 
-    fn choose(&mut self, world: &World, name: &str, demands: &[Demand]) -> Result<Rc<Choice>, String> {
+    fn choose(&mut self, world: &World, start: &Choice, name: &str, demands: &[Demand]) -> Result<Rc<Choice>, String> {
         if demands.iter().any(|demand| demand.requirement.address().is_some()) {
             return Err("an address is not in the stream".to_owned());
         }
+        let set = self.set;
+        // What people have may pin a withdrawn version. What is new must not.
+        let is_new = start.yanked.is_none() && !self.stream.manifest.files.contains_key(&start.key);
         let choices = self.choices(name);
         if choices.is_empty() {
             return Err("neither the set nor the stream has it".to_owned());
         }
         let is_pinned = demands.iter().any(|demand| demand.requirement.pins());
         let wants_prereleases = demands.iter().any(|demand| demand.requirement.wants_prereleases());
-        let accepted: Vec<&Rc<Choice>> = choices
-            .iter()
-            .filter(|choice| is_pinned || !choice.is_yanked)
-            .filter(|choice| demands.iter().all(|demand| demand.requirement.accepts(&choice.version)))
-            .collect();
+        let meets = |choice: &&Rc<Choice>| demands.iter().all(|demand| demand.requirement.accepts(&choice.version));
+        let may_be_yanked = |choice: &Choice| !is_new && (is_pinned || set.files.contains_key(&choice.key));
+        let accepted: Vec<&Rc<Choice>> =
+            choices.iter().filter(|choice| choice.yanked.is_none() || may_be_yanked(choice)).filter(meets).collect();
+        let withdrawn =
+            choices.iter().filter(meets).find_map(|choice| Some((&choice.version, choice.yanked.as_ref()?)));
         let fitting: Vec<&Rc<Choice>> =
             accepted.iter().copied().filter(|choice| rank(choice, world).is_some()).collect();
         let has_final = fitting.iter().any(|choice| !choice.version.any_prerelease());
@@ -285,19 +293,31 @@ impl<'a> ClosedWorld<'a> {
         }
         let mut versions: Vec<String> = choices.iter().map(|choice| choice.version.to_string()).collect();
         versions.dedup();
-        Err(match accepted.first() {
-            Some(first) => format!("no file of {} is for {}", first.version, world.name()),
-            None if demands.len() > 1 => {
+        Err(match (accepted.first(), withdrawn) {
+            (Some(first), _) => format!("no file of {} is for {}", first.version, world.name()),
+            (None, Some((version, reason))) => format!("{version} is withdrawn: {reason}"),
+            (None, None) if demands.len() > 1 => {
                 let others: BTreeSet<&str> = demands.iter().map(|demand| demand.requirer.as_str()).collect();
                 let others: Vec<&str> = others.into_iter().collect();
                 format!("no version meets what {} require", others.join(" and "))
             }
-            None if versions.len() > 5 => {
+            (None, None) if versions.len() > 5 => {
                 format!("there are {} versions, the newest is {}", versions.len(), versions[0])
             }
-            None => format!("there is only {}", versions.join(", ")),
+            (None, None) => format!("there is only {}", versions.join(", ")),
         })
     }
+}
+
+/// The Pythons and systems in which a requirement of a listed file can count.
+pub(crate) fn marker_environments(listed: &[Distribution]) -> Vec<MarkerEnvironment> {
+    let compiled = listed.iter().filter_map(|one| one.wheel.as_ref()).flat_map(compiled_for);
+    let minors: BTreeSet<u16> = compiled.map(|(minor, _)| minor).chain(PYTHONS).collect();
+    let on_both = |minor: u16| {
+        let python = PythonVersion { major: 3, minor, free_threaded: false };
+        [Platform::Linux, Platform::Windows].map(|platform| World::new(python, platform).markers)
+    };
+    minors.into_iter().flat_map(on_both).collect()
 }
 
 /// The Pythons that a wheel was compiled for, with `true` for a free-threaded one.

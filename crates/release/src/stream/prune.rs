@@ -8,22 +8,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use pep440_rs::Version;
+use rayon::prelude::*;
 use rocwheel_index::requirement::Requirement;
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Silent, Unit};
 use serde::Serialize;
 
 use super::history::{change_stream, numbers};
-use super::manifest::UnlistedFile;
+use super::manifest::{SnapshotManifest, UnlistedFile};
 use super::packing::PACKING;
 use super::settings::{Retention, patterns_of};
 use super::yank::requirements;
-use super::{FOLDER, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key};
+use super::{
+    FOLDER, ReleaseSet, Stream, StreamChange, StreamFault, Transition, document_key, snapshot_key, statement_key,
+};
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
 use crate::listing::Distribution;
 use crate::publish::distributions;
-use crate::store::Store;
+use crate::store::{Store, with_threads};
 
 /// The endings of files beside a distribution.
 const BESIDE: [&str; 4] = [".metadata", ATTESTATIONS, DELTA, PACKING];
@@ -69,9 +72,7 @@ pub fn prune_stream(
                     next.unlisted.insert(key.clone(), UnlistedFile { since: change.now, file });
                 }
             }
-            // A set of which nothing is left has no description.
-            let alive: BTreeSet<&String> = next.files.values().map(|file| &file.set).collect();
-            let gone: Vec<String> = next.sets.keys().filter(|name| !alive.contains(name)).cloned().collect();
+            let gone = empty_sets(stream, &next)?;
             next.sets.retain(|name, _| !gone.contains(name));
             stream.commit(Transition { manifest: next, sets: BTreeMap::new() }, change.keys, reporter)?;
         }
@@ -79,6 +80,19 @@ pub fn prune_stream(
         Ok(plan)
     };
     change_stream(store, change, reporter, work)
+}
+
+/// The names of the sets of which no file is left: they have no description. The files of a set may
+/// have come with others.
+fn empty_sets(stream: &Stream<'_>, next: &SnapshotManifest) -> Result<BTreeSet<String>, Error> {
+    let alive: BTreeSet<&String> = next.files.values().map(|file| &file.set).collect();
+    let mut empty = BTreeSet::new();
+    for name in next.sets.keys().filter(|name| !alive.contains(name)) {
+        if !stream.set(name)?.files.keys().any(|key| next.files.contains_key(key)) {
+            empty.insert(name.clone());
+        }
+    }
+    Ok(empty)
 }
 
 fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter) -> Result<PrunePlan, Error> {
@@ -131,11 +145,18 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
     let is_young = |one: &&Distribution| {
         limit.is_some_and(|limit| files.get(&one.file.key).is_some_and(|file| file.uploaded > limit))
     };
+    let is_withdrawn = |one: &&Distribution| files.get(&one.file.key).is_some_and(|file| file.yanked.is_some());
     // Project and version. A version stays as a whole.
     let mut kept: BTreeSet<(&str, &Version)> = BTreeSet::new();
+    let mut withdrawn = BTreeSet::new();
     for (project, by_version) in &projects {
-        let newest = by_version.keys().rev().take(versions.unwrap_or(0));
-        kept.extend(newest.map(|version| (*project, *version)));
+        let all_withdrawn = by_version.iter().filter(|(_, files)| files.iter().all(is_withdrawn));
+        withdrawn.extend(all_withdrawn.map(|(version, _)| (*project, *version)));
+        let newest = by_version.keys().rev().map(|version| (*project, *version));
+        let amount = versions.unwrap_or(0);
+        kept.extend(newest.clone().take(amount));
+        // People install these instead of withdrawn ones.
+        kept.extend(newest.filter(|version| !withdrawn.contains(version)).take(amount));
         for (version, files) in by_version {
             if files.iter().any(|one| is_young(one) || held.contains(&one.file.key)) {
                 kept.insert((project, version));
@@ -147,7 +168,7 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
     while let Some((project, version)) = open.pop() {
         let files = projects.get(project).and_then(|by_version| by_version.get(version));
         for requirement in files.into_iter().flatten().filter_map(|one| requirements.get(&one.file.key)).flatten() {
-            for required in required(requirement, &projects, &kept) {
+            for required in required(requirement, &projects, &kept, &withdrawn) {
                 kept.insert(required);
                 open.push(required);
             }
@@ -158,20 +179,46 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
 }
 
 /// What has to stay because of a requirement: what it pins, or the newest that meets it if nothing
-/// that stays does.
+/// that stays does. A withdrawn one does only if there is no other.
 fn required<'p>(
     requirement: &Requirement,
     projects: &BTreeMap<&'p str, BTreeMap<&'p Version, Vec<&Distribution>>>,
     kept: &BTreeSet<(&'p str, &'p Version)>,
+    withdrawn: &BTreeSet<(&'p str, &'p Version)>,
 ) -> Vec<(&'p str, &'p Version)> {
     let Some((project, by_version)) = projects.get_key_value(requirement.name.as_str()) else { return Vec::new() };
     let accepted: Vec<(&str, &Version)> =
         by_version.keys().filter(|version| requirement.accepts(version)).map(|version| (*project, *version)).collect();
-    let mut new = accepted.iter().copied().filter(|one| !kept.contains(one));
     if requirement.pins() {
-        return new.collect();
+        return accepted.into_iter().filter(|one| !kept.contains(one)).collect();
     }
-    if accepted.iter().any(|one| kept.contains(one)) { Vec::new() } else { new.next_back().into_iter().collect() }
+    let (yanked, others): (Vec<_>, Vec<_>) = accepted.into_iter().partition(|one| withdrawn.contains(one));
+    let usable = if others.is_empty() { yanked } else { others };
+    if usable.iter().any(|one| kept.contains(one)) { Vec::new() } else { usable.last().copied().into_iter().collect() }
+}
+
+impl Stream<'_> {
+    /// SHA-256 of files that the snapshots name, by key, of those that `wanted` names. Reads every
+    /// snapshot.
+    pub(crate) fn named_files(&self, wanted: &BTreeSet<&String>) -> Result<BTreeMap<String, String>, Error> {
+        if wanted.is_empty() || self.manifest.number == 0 {
+            return Ok(BTreeMap::new());
+        }
+        let mut snapshots = numbers(self.store, &Silent)?;
+        // One that is under way is no publication yet.
+        snapshots.retain(|number| *number <= self.manifest.number);
+        let read = |number: &u64| -> Result<BTreeMap<String, String>, Error> {
+            let files = match super::read_snapshot(self.store, *number, None) {
+                Ok((manifest, _)) => manifest.files.into_iter(),
+                // Another run pruned it.
+                Err(Error::Stream(StreamFault::Missing { .. })) => return Ok(BTreeMap::new()),
+                Err(error) => return Err(error),
+            };
+            Ok(files.filter(|(key, _)| wanted.contains(key)).map(|(key, file)| (key, file.sha256)).collect())
+        };
+        let found = with_threads(self.store, || snapshots.par_iter().map(read).collect::<Result<Vec<_>, _>>())?;
+        Ok(found.into_iter().flatten().collect())
+    }
 }
 
 fn delete(stream: &Stream<'_>, plan: &PrunePlan, delete_orphans: bool, reporter: &dyn Reporter) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use rayon::prelude::*;
-use rocwheel_content::archive_path::{join, parent};
+use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_report::{Reporter, Unit, Watched};
@@ -19,11 +19,13 @@ use super::offer::StreamView;
 use super::packing::PACKING;
 use super::pages::Pages;
 use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key};
-use crate::Error;
+use crate::build::pages::{HTML, JSON, VERSIONED_HTML};
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
 use crate::delta::description::Description;
+use crate::listing::project_of;
 use crate::store::{Store, StoredBytes, StoredFile, with_threads};
+use crate::{Error, chooser};
 
 /// How a stream is verified.
 #[derive(Debug, Clone)]
@@ -53,6 +55,9 @@ pub struct VerifiedStream {
     pub bytes: u64,
     /// The problems, sorted.
     pub problems: Vec<String>,
+    /// Pages of which the snapshot says nothing, so they were compared with nothing: that for
+    /// people.
+    pub unverified: Vec<String>,
 }
 
 /// Compares a stream with its last snapshot.
@@ -80,11 +85,18 @@ pub fn verify_stream(
             manifest.files.par_iter().map(|(key, file)| work.file(key, file)).collect::<Result<_, _>>()?;
         let names: Vec<&str> = manifest.projects().into_iter().collect();
         let pages: Vec<_> = names.par_iter().map(|name| work.page(manifest, name)).collect::<Result<_, _>>()?;
-        Ok::<_, Error>([files, pages])
+        Ok::<_, Error>((files, pages))
     });
     reporter.end();
-    problems.extend(found?.into_iter().flatten().flatten());
-    problems.extend(work.root_pages(manifest)?);
+    let (files, pages) = found?;
+    problems.extend(files.into_iter().flatten());
+    let mut listed: BTreeSet<String> = BTreeSet::new();
+    for compared in pages.into_iter().chain([work.root_pages(manifest)?]) {
+        problems.extend(compared.problems);
+        listed.extend(compared.keys);
+    }
+    let unlisted = stored.keys().filter(|key| is_unlisted(key, manifest, &listed));
+    problems.extend(unlisted.map(|key| format!("`{key}` is not listed")));
     for name in manifest.sets.keys() {
         let set = match stream.set(name) {
             Ok(set) => set,
@@ -117,7 +129,19 @@ pub fn verify_stream(
         files: manifest.files.len(),
         bytes: total,
         problems,
+        unverified: stored.keys().filter(|key| *key == chooser::FILE).cloned().collect(),
     })
+}
+
+/// `true` for what installers would read and the snapshot does not have: pages that are not among
+/// `pages`, and distributions in the folders of no project, which servers list by themselves. What
+/// a killed publication left beside the files of a project is on no page.
+fn is_unlisted(key: &str, manifest: &SnapshotManifest, pages: &BTreeSet<String>) -> bool {
+    if [HTML, VERSIONED_HTML, JSON].contains(&file_name(key)) {
+        return !pages.contains(key);
+    }
+    let is_known = manifest.files.contains_key(key) || manifest.unlisted.contains_key(key);
+    !is_known && manifest.files_of(parent(key)).next().is_none() && project_of(file_name(key)).is_some()
 }
 
 fn signers(stream: &Stream<'_>, options: &VerifyOptions, problems: &mut Vec<String>) -> Result<Vec<String>, Error> {
@@ -220,7 +244,7 @@ impl Verification<'_> {
     }
 
     /// The pages of a project, in the index and in its views.
-    fn page(&self, manifest: &SnapshotManifest, name: &str) -> Result<Vec<String>, Error> {
+    fn page(&self, manifest: &SnapshotManifest, name: &str) -> Result<ComparedPages, Error> {
         self.reporter.check()?;
         let project = pages::project(manifest, name);
         let views = self.views.iter().filter_map(|view| view.project_pages(&project, manifest.number));
@@ -230,7 +254,7 @@ impl Verification<'_> {
     }
 
     /// The first pages of the index and of its views.
-    fn root_pages(&self, manifest: &SnapshotManifest) -> Result<Vec<String>, Error> {
+    fn root_pages(&self, manifest: &SnapshotManifest) -> Result<ComparedPages, Error> {
         let mut wanted = pages::root_pages(&manifest.projects(), None, manifest.number);
         wanted.extend(self.views.iter().flat_map(|view| view.root_pages(manifest, manifest.number)));
         self.compare(wanted, "list the projects of the snapshot", names)
@@ -243,19 +267,27 @@ impl Verification<'_> {
         wanted: Pages,
         shortfall: &str,
         read: fn(&str, &[u8]) -> Option<T>,
-    ) -> Result<Vec<String>, Error> {
-        let mut problems = Vec::new();
+    ) -> Result<ComparedPages, Error> {
+        let mut compared = ComparedPages::default();
         for (key, expected) in wanted {
             match self.store.read(&key)? {
-                None => problems.push(format!("`{key}` is missing")),
+                None => compared.problems.push(format!("`{key}` is missing")),
                 Some(found) if read(&key, &found) != read(&key, &expected) => {
-                    problems.push(format!("`{key}` does not {shortfall}"));
+                    compared.problems.push(format!("`{key}` does not {shortfall}"));
                 }
                 Some(_) => {}
             }
+            compared.keys.push(key);
         }
-        Ok(problems)
+        Ok(compared)
     }
+}
+
+/// Pages that the snapshot has.
+#[derive(Debug, Default)]
+struct ComparedPages {
+    keys: Vec<String>,
+    problems: Vec<String>,
 }
 
 fn media(key: &str) -> &'static str {

@@ -26,7 +26,8 @@ const SKIP: i32 = 125;
 /// Runs COMMAND with the index as it was after publications between GOOD and BAD. The command
 /// installs and tests: 0 means good, 125 that it cannot tell, anything else bad. PIP_INDEX_URL and
 /// UV_DEFAULT_INDEX have the address of the index, ROCWHEEL_SNAPSHOT the number, and
-/// UV_EXCLUDE_NEWER the time.
+/// UV_EXCLUDE_NEWER the time. If the first bad publication may be one that could not be tested, all
+/// of these are printed, and the exit code is 3.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Number of a snapshot that works
@@ -123,14 +124,27 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let stream = Stream::existing(&*store, name)?;
     let changes = SnapshotChanges::between(&stream.snapshot(good)?, &stream.snapshot(bad)?);
     let action = rows.iter().find(|row| row.number == bad).map(|row| row.action.clone()).unwrap_or_default();
+    // All that are left between the two were tried.
+    let untested: Vec<u64> = numbers.iter().filter(|number| (good + 1..bad).contains(*number)).copied().collect();
+    let exit = if untested.is_empty() { Exit::Done } else { Exit::Partial };
     if printer.format() == Format::Json {
-        let document = serde_json::json!({ "good": good, "bad": bad, "action": action, "changes": changes });
+        let document = serde_json::json!({
+            "good": good, "bad": bad, "action": action, "untested": untested, "changes": changes,
+        });
         printer.json(&document)?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     diff::show(&changes, printer)?;
-    printer.note(format!("{good} is good, {bad} is bad: {action}"));
-    Ok(Exit::Done)
+    if untested.is_empty() {
+        printer.note(format!("{good} is good, {bad} is bad: {action}"));
+        return Ok(exit);
+    }
+    printer.note(format!("{good} is good, {bad} is bad, and nothing between them could be tested"));
+    printer.line("the first bad publication is one of these:")?;
+    for row in rows.iter().filter(|row| untested.contains(&row.number) || row.number == bad) {
+        printer.line(format!("{} {}", row.number, row.action))?;
+    }
+    Ok(exit)
 }
 
 fn try_snapshot(

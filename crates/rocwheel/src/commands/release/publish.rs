@@ -221,10 +221,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         show(&plan, None, printer)?;
         return Ok(exit);
     }
-    if !settings.change.is_signed() {
-        printer
-            .warn("the snapshot is not signed: `--signing-key` names a key, `rocwheel release key new FILE` makes one");
-    }
+    settings.change.warn_unsigned(printer);
     let store = match missing {
         Some(path) => {
             fs_err::create_dir_all(path)?;

@@ -45,6 +45,7 @@ impl TryFrom<Arguments> for Settings {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let store = settings.place.place.open(printer)?;
     let change = settings.change.change(&settings.place.name);
+    settings.change.warn_unsigned(printer);
     let changes = roll_back(&*store, settings.to, &change, printer.reporter())?;
     diff::show(&changes, printer)?;
     let did = if settings.change.mode == Mode::DryRun { "would list" } else { "lists" };

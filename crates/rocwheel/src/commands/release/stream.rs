@@ -12,6 +12,7 @@ use crate::commands::Mode;
 use crate::commands::index::build::chooser;
 use crate::environment;
 use crate::failure::{Result, Usage};
+use crate::printer::Printer;
 use crate::store::{BucketOptions, StorePlace};
 
 /// Where a stream is.
@@ -135,6 +136,15 @@ impl ChangeSettings {
 
     pub(super) fn is_signed(&self) -> bool {
         !self.keys.is_empty()
+    }
+
+    /// Warns that the snapshot has no signature, unless nothing is written.
+    pub(super) fn warn_unsigned(&self, printer: &Printer) {
+        if self.mode == Mode::Execute && !self.is_signed() {
+            printer.warn(
+                "the snapshot is not signed: `--signing-key` names a key, `rocwheel release key new FILE` makes one",
+            );
+        }
     }
 }
 

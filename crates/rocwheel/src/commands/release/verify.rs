@@ -16,8 +16,9 @@ use crate::store::{BucketOptions, StorePlace};
 
 /// Verify a stream, or a copy of one
 ///
-/// Compares every file, METADATA and page with the last snapshot, verifies the snapshot's signature
-/// and that each snapshot names the one before. Asks nothing but the store.
+/// Compares every file, METADATA and page with the last snapshot, finds pages that it does not
+/// have, and verifies its signature and that each snapshot names the one before. Asks nothing but
+/// the store. The page for people (chooser.html) is not verified.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder of a copy, or s3://BUCKET/PREFIX
@@ -69,6 +70,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     } else {
         for problem in &verified.problems {
             printer.line(problem)?;
+        }
+        for page in &verified.unverified {
+            printer.note(format!("`{page}` was not verified: the snapshot says nothing of this page for people"));
         }
         let files = printer::count(verified.files as u64, "file", "files");
         let signed = match &verified.signers[..] {

@@ -67,6 +67,7 @@ impl TryFrom<Arguments> for Settings {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let store = settings.place.place.open(printer)?;
     let change = settings.change.change(&settings.place.name);
+    settings.change.warn_unsigned(printer);
     let yanked = yank(&*store, &settings.request, &change, printer.reporter())?;
     if printer.format() == Format::Json {
         printer.json(&yanked)?;

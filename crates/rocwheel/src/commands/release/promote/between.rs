@@ -296,9 +296,7 @@ impl Work<'_> {
         drop(target);
         let statement = SignedEnvelope::seal(STATEMENT_PAYLOAD, statement.as_bytes(), settings.change.keys()).bytes();
         options.statements = gate.into_iter().flat_map(|gate| gate.statements).chain([statement]).collect();
-        if !settings.change.is_signed() {
-            printer.warn("the snapshot is not signed: `--signing-key` names a key");
-        }
+        settings.change.warn_unsigned(printer);
         let native = self.native()?;
         let store: Box<dyn Store> = match &settings.to.place {
             StorePlace::Folder(path) => {
