@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -351,6 +352,35 @@ def test_what_others_put_into_the_output_stays(
     assert "exists and was not fetched by rocwheel" in refused.stderr and mine.read_text() == "mine\n"
     fetch(rocwheel, home, *words, "--force")
     assert not mine.exists() and (output / "base_lib_generic/artifact_manifest.txt").is_file()
+
+
+def test_what_is_gone_or_damaged_is_put_there_again(
+    rocwheel: Rocwheel, artifacts: Path, store: Path, home: dict[str, str], tmp_path: Path
+) -> None:
+    output, packed = tmp_path / "out", tmp_path / "packed"
+    words = ("--run-id", RUN, "--from", store.parent, "--json")
+
+    def states(*more: object) -> set[str]:
+        return {artifact["state"] for artifact in json.loads(fetch(rocwheel, home, *words, *more).stdout)["artifacts"]}
+
+    states("--output", output)
+    assert states("--output", output) == {"unchanged"}
+    shutil.rmtree(output / "blas_lib_gfx942/math-libs")
+    assert states("--output", output) != {"unchanged"}
+    assert visible(output) == visible(artifacts)
+    before = snapshot(store)
+    keep = ("--no-extract", "--output", packed)
+    states(*keep)
+    assert states(*keep) == {"unchanged"}
+    archive = packed / "blas_lib_gfx942.tar.zst"
+    assert archive.stat().st_nlink == 1
+    os.truncate(archive, 100)
+    assert snapshot(store) == before, "a change of the output is none of the store"
+    assert states(*keep) != {"unchanged"}
+    assert archive.read_bytes() == (store / archive.name).read_bytes()
+    archive.with_name(archive.name + ".sha256sum").unlink()
+    assert states(*keep) != {"unchanged"}
+    run("sha256sum", "--check", "--quiet", *packed.glob("*.sha256sum"), cwd=packed)
 
 
 def test_files_that_did_not_change_are_not_written_again(

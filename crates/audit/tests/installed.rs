@@ -181,6 +181,21 @@ fn what_changed_after_the_installation_is_found() {
     assert_eq!(said(&environment.audit_installed()), ["RW016 - RECORD"]);
 }
 
+/// The wheel of numpy has a row for bytecode, and pip adds one for the same file.
+#[test]
+fn only_files_that_stay_are_listed_twice() {
+    let environment = Environment::new();
+    environment.install(&[&environment.wheel("pack", &[], vec![("pack/__init__.py", b"".to_vec())])]);
+    let record = environment.packages().join("pack-1.0.dist-info/RECORD");
+    let rows = fs_err::read_to_string(&record).unwrap();
+    let bytecode = "pack/__pycache__/tool.cpython-311.pyc";
+    fs_err::write(&record, format!("{bytecode},sha256=x,1\n{rows}{bytecode},,\n")).unwrap();
+    assert_eq!(said(&environment.audit_installed()), Vec::<String>::new());
+    let module = rows.lines().find(|row| row.starts_with("pack/__init__.py,")).unwrap();
+    fs_err::write(&record, format!("{rows}{module}\n")).unwrap();
+    assert_eq!(said(&environment.audit_installed()), ["RW016 pack/__init__.py repeated"]);
+}
+
 /// The state after `rocm-sdk init`: rows without hashes, names of temporary files, no tar file.
 #[test]
 fn an_expanded_devel_tree_is_as_it_should_be() {

@@ -113,7 +113,7 @@ impl DownloadCache {
         };
         let path = self.place(&digest, &wanted.file.name);
         let file = fs_err::File::open(&path).ok()?;
-        // Files are links of those in outputs, which a user may have changed.
+        // A user may have changed it.
         match sha256_of(Watched::new(file, reporter)) {
             Ok(actual) if hexadecimal(&actual) == digest => Some(CachedFile { path, sha256: digest, is_new: false }),
             _ if reporter.interrupted() => None,

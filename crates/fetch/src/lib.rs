@@ -12,6 +12,7 @@ mod error;
 mod github;
 mod growth;
 mod http;
+mod intact;
 mod page;
 mod place;
 mod push;

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arriving::unpack_as_it_arrives;
 use crate::cache::{CachedFile, DownloadCache, Wanted, wait};
+use crate::intact::{is_archive, tree_digest};
 use crate::select::{self, ArtifactFilter, NamePattern};
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
 use crate::{DownloadFault, Error};
@@ -191,6 +192,9 @@ struct OutputRecord {
 struct RecordedArtifact {
     sha256: String,
     source: String,
+    /// What [`tree_digest`] says of a directory; records of earlier versions have none.
+    #[serde(default)]
+    tree: Option<String>,
 }
 
 impl OutputRecord {
@@ -368,7 +372,7 @@ impl Fetching<'_> {
             state: FetchState::Unchanged,
             size: planned.size,
         };
-        if self.has_already(&name, &path, sidecar.as_deref())? {
+        if self.has_already(&name, &path, sidecar.as_deref(), reporter)? {
             reporter.advance(planned.size.unwrap_or_default());
             return Ok(FetchedFile { fetched, archive: None });
         }
@@ -411,14 +415,27 @@ impl Fetching<'_> {
         parse_sidecar(&String::from_utf8_lossy(&bytes)).map(Some).ok_or(DownloadFault::Sidecar)
     }
 
-    /// `true` if the output has this artifact. Another one in its place may have to stay.
-    fn has_already(&self, name: &str, path: &Path, digest: Option<&str>) -> Result<bool, DownloadFault> {
+    /// `true` if the output has this artifact as it was put there. Another one in its place may
+    /// have to stay.
+    fn has_already(
+        &self,
+        name: &str,
+        path: &Path,
+        digest: Option<&str>,
+        reporter: &dyn Reporter,
+    ) -> Result<bool, DownloadFault> {
         if self.options.form == FetchForm::Tree || fs_err::symlink_metadata(path).is_err() {
             return Ok(false);
         }
-        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        match record.artifacts.get(name) {
-            Some(recorded) => Ok(Some(recorded.sha256.as_str()) == digest),
+        let recorded = self.record.lock().unwrap_or_else(PoisonError::into_inner).artifacts.get(name).cloned();
+        match recorded {
+            Some(recorded) if Some(recorded.sha256.as_str()) != digest => Ok(false),
+            Some(recorded) if self.options.form == FetchForm::Archives => {
+                let is_intact = is_archive(path, &recorded.sha256, &WithoutProgress(reporter));
+                reporter.check()?;
+                Ok(is_intact)
+            }
+            Some(recorded) => Ok(recorded.tree.is_some() && tree_digest(path).ok() == recorded.tree),
             None if self.options.existing == Replaceable::Anything => Ok(false),
             None => Err(DownloadFault::Foreign { path: path.to_owned() }),
         }
@@ -459,9 +476,8 @@ impl Fetching<'_> {
         let staged = self.staging.join(name);
         match self.options.form {
             FetchForm::Archives => {
-                if fs_err::hard_link(&archive.path, &staged).is_err() {
-                    fs_err::copy(&archive.path, &staged).map_err(disk)?;
-                }
+                // A link would let a change of the output reach the store or the cache.
+                fs_err::copy(&archive.path, &staged).map_err(disk)?;
                 let line = sidecar_line(&archive.sha256, name);
                 rocwheel_system::replace(&sidecar_path(path), line.as_bytes(), 0o644).map_err(disk)?;
             }
@@ -474,12 +490,16 @@ impl Fetching<'_> {
                 }
             })?,
         }
+        let tree = match self.options.form {
+            FetchForm::Archives => None,
+            _ => Some(tree_digest(&staged).map_err(disk)?),
+        };
         if fs_err::symlink_metadata(path).is_ok() {
             rocwheel_system::rename(path, self.staging.join(format!("old-{name}"))).map_err(disk)?;
         }
         rocwheel_system::rename(&staged, path).map_err(disk)?;
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        let recorded = RecordedArtifact { sha256: archive.sha256.clone(), source: self.source.name() };
+        let recorded = RecordedArtifact { sha256: archive.sha256.clone(), source: self.source.name(), tree };
         record.artifacts.insert(name.to_owned(), recorded);
         record.write(&self.options.output).map_err(disk)
     }
@@ -526,14 +546,18 @@ pub fn fetch_file(
     fetched.map_err(failed)
 }
 
-/// Gives a file of the cache another name, without a copy where the file system can do that.
+/// Copies a file of the cache or of a store to another place, where it replaces an older one.
 ///
 /// # Errors
 /// A file that cannot be written.
 pub fn place_file(file: &Path, place: &Path) -> Result<(), Error> {
-    let _ = fs_err::remove_file(place);
-    let put = fs_err::hard_link(file, place).or_else(|_| fs_err::copy(file, place).map(drop));
-    put.map_err(|source| Error::Disk { attempted: "write", path: place.to_owned(), source })
+    let put = || -> io::Result<()> {
+        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let staged = tempfile::Builder::new().prefix(STAGING).tempfile_in(folder)?;
+        fs_err::copy(file, staged.path())?;
+        rocwheel_system::persist(staged, place)
+    };
+    put().map_err(|source| Error::Disk { attempted: "write", path: place.to_owned(), source })
 }
 
 /// The directory that an artifact will replace. Files of it that did not change are kept.

@@ -140,7 +140,7 @@ struct Image<'a> {
 }
 
 /// The parts of the notes that are used.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Notes {
     metadata: MetadataFormat,
     kernels: Vec<Kernel>,
@@ -202,16 +202,33 @@ impl<'a> Image<'a> {
         let mut left = MOST_NOTES;
         for (offset, size, align) in self.note_ranges()? {
             let end = offset.checked_add(size).ok_or_else(|| malformed("a note segment leaves the file"))?;
-            let mut position = offset;
-            while left > 0 && position < end {
-                left -= 1;
-                let Some(next) = self.note(position, end, align, &mut notes)? else {
-                    break;
-                };
-                position = next;
+            let (before, before_left) = (notes.clone(), left);
+            self.notes_in((offset, end), align, (&mut notes, &mut left))?;
+            // The finalizer of the HSA runtime aligned notes to 4 bytes in sections aligned to 8.
+            if align == 8 && matches!(notes.metadata, MetadataFormat::Malformed(_)) {
+                let (mut again, mut left_again) = (before, before_left);
+                self.notes_in((offset, end), 4, (&mut again, &mut left_again))?;
+                if !matches!(again.metadata, MetadataFormat::Malformed(_)) {
+                    (notes, left) = (again, left_again);
+                }
             }
         }
         Ok(notes)
+    }
+
+    /// Reads the notes from `position` to `end`, at most as many as are left.
+    fn notes_in(
+        &self,
+        (mut position, end): (u64, u64),
+        align: u64,
+        (notes, left): (&mut Notes, &mut usize),
+    ) -> Result<(), Error> {
+        while *left > 0 && position < end {
+            *left -= 1;
+            let Some(next) = self.note(position, end, align, notes)? else { break };
+            position = next;
+        }
+        Ok(())
     }
 
     /// Returns offset, size and alignment of the note segments, or of the note sections of a file

@@ -5,7 +5,8 @@
 //! [`fatbin`] the wrappers that point at them. [`archive`] handles the `.kpack` archives, which
 //! hold one target's code objects of many binaries; [`marker`] the data that replaces the code in a
 //! split binary; [`code_object`] the headers and notes of an AMDGPU ELF file, also of those in the
-//! data of a program; [`aotriton`] the archives of AOTriton.
+//! data of a program; [`aotriton`] the archives of AOTriton; [`runtime`] the names of the libraries
+//! that load code from archives.
 
 pub mod aotriton;
 pub mod archive;
@@ -15,6 +16,7 @@ mod error;
 pub mod fatbin;
 pub mod marker;
 mod messagepack;
+pub mod runtime;
 
 pub use archive::{ArchiveWriter, Blob, KpackArchive, Located, Scheme};
 pub use bundle::{Bundle, BundleEntry, CompressionHeader};

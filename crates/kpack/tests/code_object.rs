@@ -233,6 +233,28 @@ fn version_2_has_its_target_in_notes() {
     assert_eq!(object.target.xnack, Feature::On);
 }
 
+/// The HSA runtime has objects of its old finalizer, whose notes are aligned to 4 bytes although
+/// their section says 8.
+#[test]
+fn notes_may_be_aligned_less_than_their_section() {
+    let mut version = [4u16, 7].map(u16::to_le_bytes).concat();
+    version.extend([7u32, 0, 0].map(u32::to_le_bytes).concat());
+    version.extend(b"AMD\0AMDGPU");
+    let mut producer = [25u32, 1, 0].map(u32::to_le_bytes).concat();
+    producer.extend(b"AMD HSA Runtime Finalizer\0\0\0\0");
+    let notes: [(&[u8], u32, &[u8]); 4] = [
+        (b"AMD\0", 1, &[1, 0, 0, 0, 0, 0, 0, 0]),
+        (b"AMD\0", 2, &[1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 0]),
+        (b"AMD\0", 3, &version),
+        (b"AMD\0", 4, &producer),
+    ];
+    let mut bytes = with_notes(0, &notes);
+    bytes[112..120].copy_from_slice(&8u64.to_le_bytes());
+    let object = read(&bytes);
+    assert_eq!((object.target.to_string().as_str(), object.is_known), ("gfx700", true));
+    assert_eq!((object.metadata, object.kernels.len()), (MetadataFormat::Absent, 0));
+}
+
 #[test]
 fn a_note_that_lies_leaves_the_target() {
     let many = [&b"\x81\xaeamdhsa.kernels"[..], b"\xdd\xff\xff\xff\xff"].concat();

@@ -243,9 +243,12 @@ impl Population {
             return;
         }
         if let Some(soname) = nature.soname() {
+            let packaged_as = join(parent(&resolved), soname);
+            let is_here = parent(path) == parent(&resolved) || input.world.get(&join(parent(path), soname)).is_some();
+            let is_there = selected.contains(resolved.as_str()) || input.world.get(&packaged_as).is_some();
             if soname == file_name(path) {
                 self.files.insert(path.to_owned(), PlannedFile::of(node));
-            } else {
+            } else if is_here || !is_there {
                 self.aliases.insert(path.to_owned(), soname.to_owned());
             }
             return;

@@ -55,6 +55,15 @@ fn a_library_that_nothing_provides_is_named_with_who_needs_it() {
 }
 
 #[test]
+fn a_link_to_a_library_in_another_folder_is_skipped_as_one_beside_it() {
+    let build = minimal();
+    build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
+    build.link("rand_lib_generic", "lib/librocrand.so", "librocrand.so.1");
+    build.link("rand_lib_generic", "lib/compat/librocrand.so", "../librocrand.so.1");
+    build.package(&build.request()).unwrap();
+}
+
+#[test]
 fn core_must_not_need_what_only_the_libraries_hold() {
     let build = minimal();
     let rand = build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);

@@ -257,12 +257,8 @@ impl Draft<'_> {
         let file = sbom::name(|file| self.wheel.member(&format!("{folder}/{file}")).is_some());
         let version = self.request.rocm_version.as_deref().unwrap_or("unknown");
         let tree = tree.map(|tree| (tree, version));
-        // The name of the folder contains the version.
-        let info = if name.version == self.wheel.name.version {
-            self.wheel.info().to_owned()
-        } else {
-            format!("{}.dist-info", name.stem())
-        };
+        // A folder whose name does not fit the wheel is renamed.
+        let info = rocwheel_wheel::new_info(self.wheel, name).unwrap_or_else(|| self.wheel.info().to_owned());
         WrittenText {
             member: format!("{info}/sboms/{file}"),
             purpose: "says where the libraries come from (PEP 770)".to_owned(),

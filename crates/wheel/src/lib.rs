@@ -47,5 +47,5 @@ pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;
 pub use record::{RecordRow, RowEdit, edit_rows, hash_column, parse_rows};
 pub use reuse::{EarlierWheel, PackedSource};
-pub use rewrite::{Existing, MemberOrder, Rewrite, rewrite, rewrite_and_hash};
+pub use rewrite::{Existing, MemberOrder, Rewrite, new_info, rewrite, rewrite_and_hash};
 pub use sdist::{Sdist, write_sdist};

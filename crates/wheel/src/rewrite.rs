@@ -271,7 +271,7 @@ impl<'n> Names<'n> {
 
 /// The name of the `.dist-info` folder in a wheel with this name; `None` if the current one is
 /// equivalent. If the distribution is the same, its spelling is kept.
-pub(crate) fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
+pub fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
     let old = wheel.info().strip_suffix(".dist-info").unwrap_or_default();
     let (distribution, version) = old.rsplit_once('-').unwrap_or((old, ""));
     let same_name = canonical_name(distribution) == canonical_name(&name.distribution);

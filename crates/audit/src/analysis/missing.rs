@@ -190,7 +190,8 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
             // For example, `rocm-sdk-libraries-gfx94x-dcgpu` holds the files of
             // `rocm-sdk-libraries`.
             let is_holder = |name: &&String| {
-                name.strip_prefix(&holder).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+                name.strip_prefix(&holder)
+                    .is_some_and(|rest| holder.is_empty() || rest.is_empty() || rest.starts_with('-'))
             };
             if let Some(there) = given.iter().find(is_holder) {
                 let code = if is_dll { Code::DllNotFound } else { Code::LibraryNotFound };
@@ -269,7 +270,10 @@ fn require(context: &Context<'_>, wheel: usize, owner: &LibraryOwner) -> Option<
     // PyTorch brings the ROCm or CUDA that it was built with.
     let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
     let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel)) };
-    fix::require(&context.site.distributions[wheel], &requirement)
+    let installed = &context.site.distributions[wheel];
+    // PySide6_Essentials requires shiboken6, and PySide6 requires both.
+    let is_part = owner.name == "Qt" && ["pyside6", "shiboken6"].iter().any(|start| installed.name.starts_with(start));
+    if requirement.is_empty() || is_part { None } else { fix::require(installed, &requirement) }
 }
 
 /// The major version of CUDA that a wheel is linked to, from those of NVIDIA's libraries that are

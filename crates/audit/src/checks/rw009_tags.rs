@@ -49,6 +49,10 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
         let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
         findings.push(finding("Version", message));
     }
+    let metadata = installed.bytes(&format!("{}/METADATA", own.info()));
+    if metadata.is_ok_and(|bytes| std::str::from_utf8(&bytes).is_err()) {
+        findings.push(finding("METADATA", "METADATA is not in UTF-8, and pip refuses such a wheel".to_owned()));
+    }
     findings.extend(unknown_tags(installed, name));
     findings.extend(wheel_version(installed));
     let in_wheel = installed.tags_inside();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_kpack::fatbin::Magic;
 use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
-use rocwheel_kpack::{FatBinary, Marker};
+use rocwheel_kpack::{FatBinary, Marker, runtime};
 use rocwheel_loader::facts::Object;
 use rocwheel_rocm::Pattern;
 
@@ -40,8 +40,8 @@ const LEFT: u64 = 4096;
 fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let sonames =
         || context.facts.native().map(|(path, object)| object.elf.soname.as_deref().unwrap_or(file_name(path)));
-    let has_runtime = sonames().any(|name| name.starts_with("libamdhip64.so"));
-    let understands = sonames().any(|name| name.starts_with("librocm_kpack.so"));
+    let has_runtime = sonames().any(runtime::is_hip_runtime);
+    let understands = sonames().any(runtime::is_archive_reader);
     let mut unread = Vec::new();
     let mut astray: BTreeMap<BTreeSet<String>, Vec<&str>> = BTreeMap::new();
     for (path, object) in context.native(wheel).filter(|(_, object)| may_be_split(object)) {

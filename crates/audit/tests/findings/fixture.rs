@@ -32,6 +32,8 @@ pub struct Pack {
     pub metadata: Vec<String>,
     /// Name and version in METADATA; `None` for those of the file name.
     pub said: Option<(String, String)>,
+    /// Encodes METADATA.
+    pub encoding: fn(String) -> Vec<u8>,
     /// Members besides the .dist-info folder.
     pub files: Vec<(String, Vec<u8>)>,
     /// The line of WHEEL with the version of the format.
@@ -54,6 +56,7 @@ pub fn pack(stem: &str, tag: &str) -> Pack {
         wheel_tags: Vec::new(),
         metadata: Vec::new(),
         said: None,
+        encoding: String::into_bytes,
         files: Vec::new(),
         wheel_version: "Wheel-Version: 1.0\n",
         record: |text| text,
@@ -99,7 +102,7 @@ impl Pack {
         let wheel = format!("{}Generator: test\nRoot-Is-Purelib: false\n{tags}", self.wheel_version);
         let info = format!("{}.dist-info", self.stem);
         let mut members = self.files.clone();
-        members.push((format!("{info}/METADATA"), metadata.into_bytes()));
+        members.push((format!("{info}/METADATA"), (self.encoding)(metadata)));
         members.push((format!("{info}/WHEEL"), wheel.into_bytes()));
         let mut record = String::new();
         for (name, bytes) in &members {

@@ -88,6 +88,26 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
     );
 }
 
+/// Each package of Qt 5 has its own, and the parts of PySide6 require each other.
+#[test]
+fn rw012_only_a_requirement_that_is_right_is_proposed() {
+    let bench = Bench::new();
+    for (stem, library, proposed) in [
+        ("demo-1.0", "libQt5Core.so.5", None),
+        ("demo-1.0", "libQt6Core.so.6", Some("--requires PySide6_Essentials")),
+        ("PySide6_Addons-6.8.0", "libQt6Core.so.6", None),
+    ] {
+        bench.library(library, "int q(void) { return 1; }", &[&format!("-Wl,-soname,{library}")]);
+        let module = bench.module("", &[&format!("-l:{library}")]);
+        let wheel = pack(stem, "cp312-cp312-manylinux_2_34_x86_64").with(MODULE, &module);
+        let report = bench.audit(&[wheel], &Options::default());
+        let finding = report.findings.iter().find(|finding| finding.subject == library).unwrap();
+        let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
+        assert_eq!(command.is_some(), proposed.is_some(), "{stem} {library}: {command:?}");
+        assert!(proposed.is_none_or(|proposed| command.unwrap().ends_with(proposed)));
+    }
+}
+
 #[test]
 fn rw030_a_requirement_on_another_release_of_rocm() {
     let bench = Bench::new();

@@ -198,6 +198,10 @@ fn rw021_split_code_without_a_runtime_that_reads_it() {
     assert_eq!(bench.found(std::slice::from_ref(&wheel)), ["RW021 note"], "no archive is in the set");
     assert_eq!(bench.found(&[wheel.clone(), device.clone()]), NONE);
     assert_eq!(bench.found(&[wheel.clone(), device.clone(), runtime.clone()]), ["RW021 error"]);
+    let name = "libamdhip64-f1043337.so.7.2.70204";
+    let grafted = bench.library(name, "", &[&format!("-Wl,-soname,{name}")]);
+    let grafting = wheel.clone().with(&format!("demo.libs/{name}"), &grafted);
+    assert!(bench.found(&[grafting, device.clone()]).contains(&"RW021 error".to_owned()), "auditwheel's copy");
     let newer = runtime.with("_rocm_sdk_core/lib/librocm_kpack.so.0", &reads);
     assert_eq!(bench.found(&[wheel, device, newer]), NONE);
 }
@@ -240,6 +244,17 @@ fn rw027_stacks_on_which_code_runs() {
     assert_eq!(bench.found(&[demo().with(MODULE, &module)]), ["RW027 error"]);
     let module = bench.module("", &["-Wl,-z,noexecstack"]);
     assert_eq!(bench.found(&[demo().with(MODULE, &module)]), NONE);
+}
+
+#[test]
+fn rw009_metadata_in_another_encoding() {
+    let bench = Bench::new();
+    let in_utf_8 = Pack { metadata: vec!["Author: J\u{f6}rg".to_owned()], ..demo() };
+    assert_eq!(bench.found(std::slice::from_ref(&in_utf_8)), NONE);
+    let in_latin_1 = |text: String| -> Vec<u8> { text.chars().map(|letter| u8::try_from(letter).unwrap()).collect() };
+    let report = bench.audit(&[Pack { encoding: in_latin_1, ..in_utf_8 }], &Options::default());
+    assert_eq!(said(&report), ["RW009 error"]);
+    assert_eq!(report.findings[0].subject, "METADATA");
 }
 
 #[test]

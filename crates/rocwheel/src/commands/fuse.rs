@@ -290,8 +290,15 @@ impl Job<'_> {
             self.printer.note(note);
         }
         let plan = self.plan(&set.builds)?;
+        if set.database_files > 0 {
+            let files = printer::count(set.database_files, "file", "files");
+            self.printer.note(format!("the device wheels have {files} of kernel databases"));
+        }
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &set.removed) };
-        Self::needs_code(&[&plan])?;
+        // A library such as AOTriton loads the code of all kernels from files.
+        if set.database_files == 0 {
+            Self::needs_code(&[&plan])?;
+        }
         let fused = self.fuse(&plan, &set.builds, scratch.path())?;
         let reuse = self.settings.reuse.source(Some(output), self.printer)?;
         let options = WriteOptions { reuse: reuse.clone(), ..self.settings.options.clone() };

@@ -26,6 +26,8 @@ pub struct Wheels {
     pub removed: Vec<String>,
     /// Remarks for the user.
     pub notes: Vec<String>,
+    /// Number of files of kernel databases in the device wheels.
+    pub database_files: u64,
     host: Arc<Wheel>,
     hosts: Vec<PathBuf>,
     metadata: Option<String>,
@@ -144,6 +146,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
         .collect();
     let mut builds = Vec::new();
     let mut members = BTreeMap::new();
+    let mut database_files = 0;
     for host in &hosts {
         let mut view = View::default();
         let folders = Folders::new(&host.wheel);
@@ -161,6 +164,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
                 let path = folders.path(&member.name);
                 let is_database = Databases::embedded().classify(&path).is_some_and(|found| found.target.is_some());
                 if is_archive(&path) || is_database {
+                    database_files += u64::from(is_database);
                     insert(&mut view, path, &device.wheel, member, scratch)?;
                 } else if Path::new(&member.name).extension().is_none_or(|extension| extension != "py") {
                     notes.push(format!("skipped `{}` of `{}`", member.name, show(device)));
@@ -172,7 +176,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
     let (metadata, removed) = cleaned(&first.headers);
     let host = Arc::clone(&first.wheel);
     let hosts = hosts.iter().map(|host| host.wheel.path().to_owned()).collect();
-    Ok(Wheels { builds, removed, notes, host, hosts, metadata, members })
+    Ok(Wheels { builds, removed, notes, database_files, host, hosts, metadata, members })
 }
 
 fn files<'a>(wheel: &'a Wheel, folders: &'a Folders) -> impl Iterator<Item = &'a Listed> {

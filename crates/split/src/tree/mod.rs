@@ -16,6 +16,7 @@ use std::sync::Arc;
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest};
 use rocwheel_content::FileContent;
 use rocwheel_kpack::bundle::Checksum;
+use rocwheel_kpack::runtime;
 use rocwheel_output::TreeMaker;
 use rocwheel_report::Reporter;
 use rocwheel_rocm::{Databases, target};
@@ -225,15 +226,13 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestinat
 /// Refuses a set whose runtime cannot read archives: it loads a split library silently and then
 /// finds no kernels.
 fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error> {
-    let named = |start: &str| {
+    let named = |is_wanted: fn(&str) -> bool| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
-        let starts = |entry: &rocwheel_artifact::ArtifactEntry| {
-            entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(start))
-        };
-        entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
+        let is_named = |entry: &rocwheel_artifact::ArtifactEntry| entry.path.rsplit('/').next().is_some_and(is_wanted);
+        entries.find(|(_, entry)| is_named(entry)).map(|(artifact, entry)| artifact.path(entry))
     };
-    match (named("libamdhip64.so"), named("librocm_kpack.so")) {
+    match (named(runtime::is_hip_runtime), named(runtime::is_archive_reader)) {
         (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
         _ => Ok(()),
     }

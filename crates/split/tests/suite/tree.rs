@@ -257,6 +257,11 @@ fn a_runtime_that_cannot_read_archives_is_refused() {
     assert!(matches!(&error, Error::RuntimeWithoutArchives { runtime } if runtime.ends_with("lib/libamdhip64.so.5")));
     assert!(error.hint().unwrap().contains("--force"));
     assert!(!tree.output().exists());
+    let runtime = "lib/libamdhip64-f1043337.so.7.2.70204";
+    let grafting = Tree::full();
+    grafting.file("core-hip_lib_generic", "core/stage", runtime, b"x");
+    let error = grafting.split(&request()).unwrap_err();
+    assert!(matches!(&error, Error::RuntimeWithoutArchives { runtime: found } if found.ends_with(runtime)));
     tree.split(&Request { unsupported: OldRuntime::Allow, ..request() }).unwrap();
     tree.file("core-kpack_lib_generic", "core/stage", "lib/librocm_kpack.so.1", b"x");
     tree.split(&request()).unwrap();

@@ -13,6 +13,7 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
+use crate::rewrite::new_info;
 use crate::{Error, Existing, MemberOrder, Rewrite, WriteOptions, rewrite};
 
 /// Number of bytes that are copied between two checks for an interruption.
@@ -145,6 +146,8 @@ fn write_wheel(
         let original = MemberContent::new(&steps.wheel, member, scratch)?;
         replace.insert(member.clone(), Box::new(PatchedContent::new(original, patch.clone())));
     }
+    // The name of the folder may be wrong although that of the file is right.
+    let is_renamed = steps.name != steps.wheel.name || new_info(&steps.wheel, &steps.name).is_some();
     let change = Rewrite {
         drop: steps.drop.clone(),
         replace,
@@ -152,7 +155,7 @@ fn write_wheel(
         add: Vec::new(),
         metadata: steps.metadata.clone(),
         wheel: steps.tags.clone(),
-        name: (steps.name != steps.wheel.name).then(|| steps.name.clone()),
+        name: is_renamed.then(|| steps.name.clone()),
         // The caller has already checked that the output is not the input.
         existing: Existing::Replace,
         order: MemberOrder::Kept,

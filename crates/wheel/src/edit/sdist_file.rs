@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use rocwheel_content::{PACK_WITHOUT_SPARSE, pax_sparse_name};
 use rocwheel_report::Reporter;
 use tar::EntryType;
 
@@ -208,6 +209,9 @@ fn each_in(
             let lossy = String::from_utf8_lossy(bytes).into_owned();
             String::from_utf8(bytes.to_vec()).map_err(|_| malformed(format!("{what} `{lossy}` is not UTF-8")))
         };
+        if let Some(name) = pax_sparse_name(&mut entry).map_err(fail)? {
+            return Err(malformed(format!("`{name}` is a sparse file in the PAX format: {PACK_WITHOUT_SPARSE}")));
+        }
         let name = text(&entry.path_bytes(), "the name")?;
         let name = name.strip_suffix('/').unwrap_or(&name).to_owned();
         let link = entry.link_name_bytes().map(|bytes| text(&bytes, "the link")).transpose()?.unwrap_or_default();

@@ -317,6 +317,17 @@ fn what_has_no_change_is_copied_with_its_signature() {
 }
 
 #[test]
+fn a_folder_with_a_wrong_name_gets_the_right_one() {
+    let (folder, output) = (folder(), tempfile::tempdir().expect("folder"));
+    let input = forge(folder.path(), &format!("INFO = 'pkg-1.0-1.0.dist-info/'\n{}", script()));
+    let (plan, edited_once) = edited(&input, &summary_of("x"), output.path()).expect("edit");
+    assert!(plan.changes.iter().any(|change| change.subject == "folder"), "{:?}", plan.changes);
+    assert_eq!(Wheel::open(&edited_once.path).expect("open").info(), "pkg-1.0.dist-info");
+    listing(&edited_once.path);
+    assert!(!planned(&edited_once.path, &summary_of("x")).expect("plan").changes_anything());
+}
+
+#[test]
 fn the_comment_of_the_archive_stays() {
     let (folder, output) = (folder(), tempfile::tempdir().expect("folder"));
     let input = forge(folder.path(), &format!("{}\nwheel.comment = b'made by hand'\n", script()));
