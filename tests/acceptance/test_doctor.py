@@ -475,6 +475,11 @@ def test_no_gpu_is_calm_unless_one_is_needed(rocwheel: Rocwheel, tmp_path: Path)
     assert list(named(report)) == ["no-gpu"] and report["verdict"] == (
         "nothing wrong was found; no AMD GPU can be used here"
     )
+    # A machine without that folder has not been looked at.
+    assert named(report)["no-gpu"]["evidence"][1]["value"].startswith("does not exist, so nobody could look")
+    machine.write("sys/bus/pci/devices/0000:00:1f.0/vendor", "0x8086\n")
+    (_, bus) = named(diagnose(rocwheel, machine))["no-gpu"]["evidence"]
+    assert bus == {"path": "/sys/bus/pci/devices", "value": "no GPU of the vendor 0x1002"}
     assert "not well" in diagnose(rocwheel, machine, "--need-gpu", expect=1)["verdict"]
     # A CPU torch is right on such a machine.
     machine.package("torch", "2.9.1+cpu", **{"torch/__init__.py": ""})

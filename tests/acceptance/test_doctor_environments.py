@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from command import Rocwheel, run, unprivileged
-from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, named
+from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
 
 PACKAGES = "lib/python3.12/site-packages"
 
@@ -207,6 +207,44 @@ def test_a_damaged_list_of_files_is_no_good_answer(rocwheel: Rocwheel, machine: 
     (record,) = machine.site.glob("torch-*.dist-info/RECORD")
     record.write_bytes(b'\0\xff"\x80\n')
     assert "torch" in named(diagnose(rocwheel, machine, expect=1))["record-damaged"]["meaning"]
+
+
+@pytest.mark.parametrize("content", ["", "Version: 7.2.0\n", None])
+def test_a_package_without_metadata_is_no_good_answer(
+    rocwheel: Rocwheel, machine: Machine, tmp_path: Path, content: str | None
+) -> None:
+    """Its version, which may be another one than that of the others, is not known."""
+    only = make_machine(tmp_path / "only")
+    only.package("rocm-sdk-core")
+    for one in (machine, only):
+        (metadata,) = one.site.glob("rocm_sdk_core-*.dist-info/METADATA")
+        metadata.unlink()
+        if content is not None:
+            metadata.write_text(content)
+        found = named(diagnose(rocwheel, one, expect=1))["not-read"]
+        assert found["evidence"][0]["path"] == str(metadata) and "of rocm-sdk-core is" in found["meaning"]
+    # An uninstallation may leave the folder.
+    for file in metadata.parent.iterdir():
+        file.unlink()
+    assert list(named(diagnose(rocwheel, only))) == ["no-gpu"]
+
+
+def test_an_environment_that_is_gone_is_not_called_unset(rocwheel: Rocwheel, shared: Path) -> None:
+    found = named(look(rocwheel, VIRTUAL_ENV="/nonex"))["no-python"]
+    assert found["evidence"] == [{"path": "VIRTUAL_ENV", "value": "/nonex, which is not a folder"}]
+    report = look(rocwheel, VIRTUAL_ENV="/nonex", CONDA_PREFIX=str(shared / "venv"))
+    assert report["python"]["path"] == str(shared / "venv" / PACKAGES)
+
+
+def test_the_python_of_a_folder_is_known_or_not(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    install(target, "torch", "2.9.0")
+    assert look(rocwheel, "--venv", target)["python"]["version"] is None
+    said = subprocess.run([rocwheel.binary, "doctor", "--venv", target], capture_output=True, text=True)
+    assert "of an unknown version in" in said.stdout, said
+    # An environment without packages has a Python too.
+    report = diagnose(rocwheel, make_machine(tmp_path))
+    assert (report["python"]["version"], report["python"]["count"]) == ("3.12", 0)
 
 
 def test_a_named_pipe_is_not_waited_for(rocwheel: Rocwheel, machine: Machine) -> None:

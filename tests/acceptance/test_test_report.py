@@ -364,6 +364,9 @@ def test_shards_have_all_tests(rocwheel: Rocwheel, tmp_path: Path) -> None:
     second = rocwheel.run(*arguments, "--shard", 2).stdout.split()
     assert second == document["shards"][1]["tests"]
     assert "Of the mean" in rocwheel.run(*arguments).stdout
+    # A shard without tests takes no time, which is not less than none.
+    assert "-0.0" not in rocwheel.run(*arguments[:-1], 201).stdout
+    assert "-0.0" not in rocwheel.run("--json", *arguments[:-1], 201).stdout
     rocwheel.run(*arguments, "--shard", 5, expect=2)
 
 

@@ -98,6 +98,12 @@ impl Book {
             return Err(Error::Malformed { path, line: None, reason, hint: Some(hint) });
         }
         let name = recipe.name.clone();
+        if let Some((other, _)) = self.named_by_rocm(&name) {
+            let reason = format!("a recipe cannot be called `{name}`");
+            let hint =
+                format!("it means the recipe `{}` for a version of ROCm; choose another name", other.recipe.name);
+            return Err(Error::Malformed { path, line: None, reason, hint: Some(hint) });
+        }
         self.recipes.insert(name.clone(), BookEntry { path, text, recipe, author });
         Ok(name)
     }
@@ -126,25 +132,27 @@ impl Book {
     /// # Errors
     /// The same as [`Book::get`]; also a version of ROCm that is not in `rocm`.
     pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a BookEntry, Option<String>), Error> {
-        for entry in self.recipes.values() {
-            let prefix = entry.recipe.named_by_rocm.as_deref();
-            let Some(digits) = prefix.and_then(|prefix| name.strip_prefix(prefix)) else { continue };
-            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                continue;
-            }
-            let compact = |version: &&String| minor(version).replace('.', "") == digits;
-            let names = || rocm.iter().map(|version| minor(version));
-            return match rocm.iter().find(compact) {
-                Some(version) => Ok((entry, Some(version.clone()))),
-                None => Err(Error::Unknown {
-                    what: "version of ROCm",
-                    name: digits.to_owned(),
-                    place: format!(" for {}", entry.recipe.name),
-                    hint: format!("the versions are {}", names().collect::<Vec<_>>().join(", ")),
-                }),
-            };
+        let Some((entry, digits)) = self.named_by_rocm(name) else { return Ok((self.get(name)?, None)) };
+        let compact = |version: &&String| minor(version).replace('.', "") == digits;
+        let names = || rocm.iter().map(|version| minor(version));
+        match rocm.iter().find(compact) {
+            Some(version) => Ok((entry, Some(version.clone()))),
+            None => Err(Error::Unknown {
+                what: "version of ROCm",
+                name: digits.to_owned(),
+                place: format!(" for {}", entry.recipe.name),
+                hint: format!("the versions are {}", names().collect::<Vec<_>>().join(", ")),
+            }),
         }
-        Ok((self.get(name)?, None))
+    }
+
+    /// The recipe that a name with a ROCm version means, and the digits of the version.
+    fn named_by_rocm<'a, 'n>(&'a self, name: &'n str) -> Option<(&'a BookEntry, &'n str)> {
+        self.recipes.values().find_map(|entry| {
+            let digits = name.strip_prefix(entry.recipe.named_by_rocm.as_deref()?)?;
+            let is_version = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_version.then_some((entry, digits))
+        })
     }
 
     /// The recipes that `all` builds on a platform, sorted by name.
@@ -271,5 +279,18 @@ mod tests {
         let error = book.named("magma-rocm99", &known).unwrap_err();
         assert_eq!(error.to_string(), "there is no version of ROCm `99` for magma");
         assert_eq!(error.hint().unwrap(), "the versions are 6.3, 7.14");
+    }
+
+    #[test]
+    fn a_recipe_that_no_command_would_reach_is_refused() {
+        let mut book = Book::built_in().unwrap();
+        let text = book.get("triton").unwrap().text.clone();
+        let mut add = |name: &str| book.add("mine.toml".into(), text.replacen("\"triton\"", &format!("\"{name}\""), 1));
+        for name in ["all", "install-rocm", "plan", "magma-rocm63"] {
+            let error = add(name).unwrap_err();
+            assert!(error.to_string().ends_with(&format!("a recipe cannot be called `{name}`")), "{error}");
+            assert!(error.hint().unwrap().ends_with("; choose another name"), "{error}");
+        }
+        assert_eq!(add("magma-mine").unwrap(), "magma-mine");
     }
 }

@@ -53,11 +53,28 @@ pub fn few_in_backticks(names: impl IntoIterator<Item: std::fmt::Display>, most:
     }
 }
 
-/// A word as a POSIX shell reads it (section 2.2), in quotes if it needs them.
+/// A word as a POSIX shell reads it (section 2.2), in quotes if it needs them. Characters that
+/// [`one_line`] escapes are octal numbers in `$'…'`, so that the word stays the same.
 ///
 /// shlex quotes every word with `=`, `,` or `%`, and options and versions would be hard to read.
 pub fn shell_word(word: &str) -> String {
-    shell_word_with(word, |_| false)
+    if matches!(escape_controls(word, |_| true), Cow::Borrowed(_)) {
+        return shell_word_with(word, |_| false);
+    }
+    let mut quoted = String::from("$'");
+    for character in word.chars() {
+        let is_safe = matches!(escape_controls(character.encode_utf8(&mut [0; 4]), |_| true), Cow::Borrowed(_));
+        match character {
+            '\n' => quoted.push_str("\\n"),
+            '\'' | '\\' => quoted.extend(['\\', character]),
+            _ if is_safe => quoted.push(character),
+            _ => {
+                let octal = |byte: u8| format!("\\{byte:03o}");
+                quoted.extend(character.encode_utf8(&mut [0; 4]).bytes().map(octal));
+            }
+        }
+    }
+    quoted + "'"
 }
 
 /// As [`shell_word`], but for letters that may keep their meaning for the shell, such as the `$` of
@@ -105,8 +122,11 @@ mod tests {
             ("~a", "'~a'"),
             ("{a,b}", "'{a,b}'"),
             ("{1..3}", "'{1..3}'"),
+            ("n\nl/it's\\", r"$'n\nl/it\'s\\'"),
+            ("a\u{202e}\u{1b}1ü", r"$'a\342\200\256\0331ü'"),
         ] {
             assert_eq!(shell_word(text), quoted);
+            assert_eq!(one_line(quoted), quoted, "it is not escaped again");
         }
         assert_eq!(shell_word_with("${name.A,B}/x", |letter| letter == '$'), "${name.A,B}/x");
     }

@@ -42,6 +42,15 @@ pub(crate) fn prepare(global: &GlobalArguments) -> Result<()> {
         .with_context(|| format!("cannot start {threads} threads"))
 }
 
+/// A command line whose options count an empty variable as unset, as the files of CI systems give
+/// it: `ROCWHEEL_JOBS: ${{ inputs.jobs }}`.
+pub(crate) fn without_empty_variables(program: clap::Command) -> clap::Command {
+    program.mut_args(|argument| {
+        let value = argument.get_env().and_then(std::env::var_os);
+        if value.is_some_and(|value| value.is_empty()) { argument.env(None::<&'static str>) } else { argument }
+    })
+}
+
 /// Time stamp of everything that is written, in seconds since 1970
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 pub(crate) fn epoch() -> Result<u64> {

@@ -1,13 +1,14 @@
 //! Input: an error of any library. Output: the message on stderr, and the exit code.
 
 use std::borrow::Cow;
+use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
 use clap::error::ContextKind;
 use rocwheel_audit::written::Verdict;
-use rocwheel_report::{Exit, Hint};
+use rocwheel_report::{Context as _, Exit, Hint};
 
 pub(crate) use rocwheel_report::Failure;
 use serde::Serialize;
@@ -71,18 +72,26 @@ fn tell(text: String, exit: Exit) {
     printer::talk(&annotation.map_or(text, |line| line + "\n"));
 }
 
-/// Prints clap's message about a wrong command line.
-pub(crate) fn print_usage(mut error: clap::Error) {
+/// Prints clap's message about a wrong command line, or the help that was asked for.
+///
+/// # Errors
+/// Help cannot be written to stdout.
+pub(crate) fn print_usage(mut error: clap::Error) -> Result<()> {
     // Unless a similar option exists, clap suggests to pass `--foo` as a value, which is no help.
     if error.kind() == clap::error::ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none() {
         error.remove(ContextKind::Suggested);
     }
     if github::step().is_running && error.use_stderr() {
         tell(error.render().to_string(), Exit::Usage);
-        return;
+        return Ok(());
     }
     // --help and --version are errors too, and go to stdout. A closed pipe is not reported.
-    let _ = error.print();
+    match error.print().and_then(|()| io::stdout().flush()) {
+        Err(fault) if !error.use_stderr() && fault.kind() != io::ErrorKind::BrokenPipe => {
+            Err(fault).context("cannot write to stdout")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The document that `--json` prints when a command fails.

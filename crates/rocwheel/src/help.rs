@@ -141,6 +141,17 @@ mod tests {
     }
 
     #[test]
+    fn no_recipe_has_the_name_of_a_command_of_build() {
+        let program = Arguments::command();
+        let commands = program.find_subcommand("build").unwrap().get_subcommands();
+        let mut names: Vec<&str> = commands.map(Command::get_name).collect();
+        let mut reserved = rocwheel_recipe::recipe::PLAN_COMMANDS;
+        names.sort_unstable();
+        reserved.sort_unstable();
+        assert_eq!(names, reserved);
+    }
+
+    #[test]
     fn every_example_is_accepted_and_runs_its_command() {
         for (path, line, _) in EXAMPLES {
             let matches = program().try_get_matches_from(line.split(' '));

@@ -63,7 +63,7 @@ struct Parsed {
 
 /// Parses the command line. Errors in it, and `--help`, are printed here.
 fn parse() -> Result<Parsed, Exit> {
-    let command = help::program();
+    let command = environment::without_empty_variables(help::program());
     let mut typed = commands::compat::without_folder(std::env::args_os().collect());
     let applied =
         environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
@@ -93,9 +93,9 @@ fn parse() -> Result<Parsed, Exit> {
         return Err(Exit::Usage);
     }
     let is_wrong = error.use_stderr();
-    failure::print_usage(error);
+    let printed = failure::print_usage(error);
     if !is_wrong {
-        return Err(Exit::Done);
+        return Err(printed.map_or_else(|error| failure::print(&error), |()| Exit::Done));
     }
     match configuration {
         Ok(Some(used)) => printer::talk(&format!("{}\n", used.hint())),

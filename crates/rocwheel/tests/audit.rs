@@ -127,7 +127,11 @@ fn folders_are_no_wheels_and_no_library_path_is_made_up() {
     );
     let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "gone"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("error: `gone` is not a directory\nhint: `--library-path` names"), "{ran:?}");
+    assert!(ran.stderr.contains("error: there is no `gone`\nhint: `--library-path` names a folder with"), "{ran:?}");
+    let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "/gone/rocm/lib"]);
+    assert!(!ran.stderr.split_once("hint: ").unwrap().1.contains("rocm/lib"), "{ran:?}");
+    let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "dist/x.txt"]);
+    assert!(ran.stderr.contains("error: `dist/x.txt` is not a directory\n"), "{ran:?}");
 }
 
 #[test]

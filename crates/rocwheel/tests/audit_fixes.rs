@@ -188,6 +188,37 @@ fn audit_applies_the_block_itself() {
 }
 
 #[test]
+fn commands_name_folders_of_any_name() {
+    for folder in ["-dash", "n\nl", "it's\u{1b}[1m"] {
+        let fixture = Fixture::new();
+        let wheel = fixture.wheel("cp312-cp312-linux_x86_64", vec![(MODULE, fixture.library(&[], &[]))]);
+        fs_err::create_dir(fixture.0.path(folder)).unwrap();
+        fs_err::rename(fixture.0.path(&wheel), fixture.0.path(folder).join(&wheel)).unwrap();
+        let ran = fixture.0.run(["audit", "--", &format!("{folder}/{wheel}")]);
+        let (lines, _) = block(&ran.stdout);
+        assert_eq!(lines.len(), 1, "{ran:?}");
+        // `sh` need not know `$'…'`, which POSIX has since 2024.
+        let output = fixture.typed(&[&format!("exec bash -ec {}", rocwheel_report::shell_word(lines[0]))]);
+        assert!(output.status.success(), "{lines:?}: {output:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_no_text_are_fixed_too() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let fixture = Fixture::new();
+    let wheel = fixture.wheel("cp312-cp312-linux_x86_64", vec![(MODULE, fixture.library(&[], &[]))]);
+    let folder = fixture.0.path(std::ffi::OsStr::from_bytes(b"\xff\xfe"));
+    fs_err::create_dir(&folder).unwrap();
+    fs_err::rename(fixture.0.path(&wheel), folder.join(&wheel)).unwrap();
+    let output = fixture.0.command().args(["audit", "--json", "--fix", "-o", "fixed"]).arg(&folder).output().unwrap();
+    let after: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(fixture.report(&fixture.only("fixed"))["findings"], after["findings"], "{output:?}");
+}
+
+#[test]
 fn the_version_of_rocm_is_read_from_the_wheel() {
     let fixture = Fixture::new();
     let module = fixture.library(&["libamdhip64.so.7"], &["-Wl,-rpath,/opt/rocm-7.2.4/lib"]);

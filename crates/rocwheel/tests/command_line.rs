@@ -48,6 +48,10 @@ fn wrong_usage_is_exit_code_2() {
         &["artifact", "flatten", ".", "--output", "x", "--components", "lib,nonsense"],
         &["completions", "dos"],
         &["--json", "completions", "bash"],
+        &["--json", "matrix", "--print-table"],
+        &["--json", "matrix", "--format", "slurm"],
+        &["--json", "matrix", "--format", "workflow"],
+        &["--json", "matrix", "flash-attn", "--format", "release-workflow"],
     ] {
         let ran = context.run(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
@@ -124,11 +128,15 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
 #[test]
 fn a_full_disk_behind_stdout_is_an_error() {
     let context = context();
-    let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap().into_parts().0;
-    let output = context.command().args(["completions", "bash"]).stdout(Stdio::from(full)).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.starts_with("error: cannot write to stdout\n  cause: "), "{stderr}");
+    for arguments in
+        [&["completions", "bash"][..], &["--help"], &["-h"], &["audit", "--help"], &["help", "audit"], &["--version"]]
+    {
+        let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap().into_parts().0;
+        let output = context.command().args(arguments).stdout(Stdio::from(full)).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.starts_with("error: cannot write to stdout\n  cause: "), "{arguments:?}: {stderr}");
+    }
 }
 
 #[test]
@@ -186,6 +194,9 @@ fn manual_pages_are_the_same_every_time() {
     }
     let page = fs_err::read_to_string(context.path("one/rocwheel-artifact-import.1")).unwrap();
     assert!(page.contains("allow\\-unresolved"), "{page}");
+    // The third word is the date, the fourth the program that the page is of.
+    let title = concat!(".TH rocwheel-artifact-import 1 \"\" \"rocwheel ", env!("CARGO_PKG_VERSION"), "\" rocwheel\n");
+    assert!(page.contains(title), "{page}");
 }
 
 #[test]

@@ -184,6 +184,29 @@ fn a_value_of_another_command_is_checked_by_config_show() {
 }
 
 #[test]
+fn an_empty_variable_is_unset_and_a_wrong_one_is_as_wrong_as_its_option() {
+    const ARGUMENTS: [&str; 3] = ["artifact", "list", "artifacts"];
+    for name in ["ROCWHEEL_JOBS", "ROCWHEEL_CONFIG", "ROCWHEEL_CACHE", "ROCWHEEL_SIGNING_KEY"] {
+        let context = context().with_variable(name, "");
+        context.write("rocwheel.toml", "no-progress = true\n");
+        let ran = context.run(ARGUMENTS);
+        assert!(ran.code == Some(0) && ran.stderr.contains("sets --no-progress"), "{name}: {ran:?}");
+    }
+    for (name, option, value) in [
+        ("ROCWHEEL_JOBS", "--jobs", "abc"),
+        ("ROCWHEEL_JOBS", "--jobs", "0"),
+        ("ROCWHEEL_CONFIG", "--config", "third.toml"),
+    ] {
+        let context = context();
+        let of_option = context.run(ARGUMENTS.iter().chain(&[option, value]));
+        let of_variable = context.with_variable(name, value).run(ARGUMENTS);
+        let first = |ran: &Ran| ran.stderr.lines().next().unwrap().to_owned();
+        assert_eq!(of_variable.code, Some(2), "{name}: {of_variable:?}");
+        assert_eq!(first(&of_variable), first(&of_option), "{name}");
+    }
+}
+
+#[test]
 fn a_line_that_is_wrong_with_the_file_says_that_the_file_took_part() {
     let context = context();
     context.write("rocwheel.toml", "[package]\nscratch = \"s\"\n");

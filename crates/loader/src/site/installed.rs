@@ -486,9 +486,10 @@ impl Installed {
         };
         let own = format!("{}/RECORD", self.info);
         let mut seen = BTreeSet::new();
+        // pip adds a row for bytecode that it compiles, even if the wheel has one.
         let mut problems: Vec<WheelProblem> = rows
             .iter()
-            .filter(|row| !seen.insert(row.path.as_str()))
+            .filter(|row| !is_bytecode(&row.path) && !seen.insert(row.path.as_str()))
             .map(|row| WheelProblem::Repeated(row.path.clone()))
             .collect();
         let compared = rows.par_iter().filter(|row| !is_bytecode(&row.path) && !row.path.starts_with(&own));

@@ -18,6 +18,10 @@ pub(crate) const SCHEMA: u32 = 1;
 /// The commands below `rocwheel build`, which recipes cannot be called.
 pub const PLAN_COMMANDS: [&str; 4] = ["status", "logs", "cancel", "plan"];
 
+/// The words that `rocwheel build` takes in the place of recipes, each with its meaning.
+const BUILD_WORDS: [(&str, &str); 2] =
+    [("all", "builds several recipes"), ("install-rocm", "installs the Python packages of ROCm")];
+
 impl Recipe {
     /// Parses a recipe; `path` is its name in errors.
     ///
@@ -43,9 +47,11 @@ impl Recipe {
         if !is_plain(&self.name) {
             return wrong(format!("`{}` is no name: letters, digits, `-`, `_` and `.` make one", self.name));
         }
-        if PLAN_COMMANDS.contains(&self.name.as_str()) {
+        let meaning = BUILD_WORDS.iter().find(|(word, _)| *word == self.name).map(|(_, meaning)| *meaning);
+        let of_plans = PLAN_COMMANDS.contains(&self.name.as_str()).then_some("is about plans");
+        if let Some(meaning) = meaning.or(of_plans) {
             let reason = format!("a recipe cannot be called `{}`", self.name);
-            let hint = Some(format!("`rocwheel build {}` is about plans; choose another name", self.name));
+            let hint = Some(format!("`rocwheel build {}` {meaning}; choose another name", self.name));
             return Err(Error::Malformed { path: path.to_owned(), line: None, reason, hint });
         }
         if self.backends.is_empty() || self.platforms.is_empty() {

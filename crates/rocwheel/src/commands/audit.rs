@@ -185,7 +185,7 @@ impl TryFrom<Arguments> for Settings {
         let sarif =
             arguments.sarif.map(|file| file.check("--sarif", FileKind::SarifLog, &arguments.wheels)).transpose()?;
         Ok(Self::Look(Box::new(Look {
-            wheels: arguments.wheels,
+            wheels: arguments.wheels.into_iter().map(without_dash).collect(),
             with: arguments.with,
             offline: arguments.offline,
             python: arguments.python,
@@ -210,6 +210,11 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
+/// A path that printed commands can name without being taken for an option: `./-dash/a.whl`.
+fn without_dash(path: PathBuf) -> PathBuf {
+    if path.as_os_str().as_encoded_bytes().starts_with(b"-") { Path::new(".").join(path) } else { path }
+}
+
 /// Codes of findings, and codes with the files in which they count.
 type IgnoredFindings = (BTreeSet<Code>, Vec<(Code, MemberPattern)>);
 
@@ -230,8 +235,15 @@ pub(super) fn ignored(texts: &[String]) -> Result<IgnoredFindings, Usage> {
 fn library_path(given: &[PathBuf]) -> Result<Option<SetLibraryPath>, Usage> {
     let absolute = |path: &PathBuf| match std::path::absolute(path) {
         Ok(absolute) if path.is_dir() => Ok(absolute.to_string_lossy().into_owned()),
-        _ => Err(Usage::new(format!("`{}` is not a directory", path.display()))
-            .hint("`--library-path` names a directory of this machine: /opt/rocm/lib")),
+        _ => {
+            let shown = path.display();
+            let message =
+                if path.exists() { format!("`{shown}` is not a directory") } else { format!("there is no `{shown}`") };
+            Err(Usage::new(message).hint(
+                "`--library-path` names a folder with the libraries of a ROCm that is installed on this machine; \
+                 without the option, wheels are checked as they load without LD_LIBRARY_PATH",
+            ))
+        }
     };
     if given.is_empty() {
         return Ok(None);
@@ -276,7 +288,8 @@ fn explain(codes: &[Code], printer: &Printer) -> Result<Exit> {
 fn look(look: &Look, printer: &Printer) -> Result<Exit> {
     let Some(output) = &look.fixed else { return report_on(look, &look.wheels, printer) };
     let scratch = environment::scratch_below(&look.scratch)?;
-    let mut before = examine(look, &look.wheels, scratch.path(), printer)?;
+    let given = given(&look.wheels, printer)?;
+    let mut before = examine(look, &given, scratch.path(), printer)?;
     let remedies = remedies::find(&mut before, (scratch.path(), look.options.cache.as_ref()), printer)?;
     let fixed = remedies::apply(&remedies, output, printer)?;
     if fixed.is_empty() {
@@ -287,11 +300,10 @@ fn look(look: &Look, printer: &Printer) -> Result<Exit> {
     }
     let after =
         |path: &PathBuf| fixed.iter().find(|(old, _)| old == path).map_or_else(|| path.clone(), |(_, new)| new.clone());
-    let audited = before.wheels.iter().filter(|wheel| wheel.role == "audited" && wheel.form == "wheel");
-    let audited: Vec<PathBuf> = audited.map(|wheel| PathBuf::from(&wheel.path)).collect();
-    // An environment is one folder and is never rewritten.
-    let audited = if audited.is_empty() { look.wheels.clone() } else { audited };
-    report_on(look, &audited.iter().map(after).collect::<Vec<_>>(), printer)
+    // An environment is one folder and is never rewritten. Beside wheels it is not audited again.
+    let wheels: Vec<&PathBuf> = given.iter().filter(|path| !path.is_dir()).collect();
+    let audited: Vec<&PathBuf> = if wheels.is_empty() { given.iter().collect() } else { wheels };
+    report_on(look, &audited.into_iter().map(after).collect::<Vec<_>>(), printer)
 }
 
 /// Audits wheels without printing.

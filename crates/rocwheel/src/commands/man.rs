@@ -32,8 +32,10 @@ pub(crate) fn command(directory: &Path, format: ManualFormat, printer: &Printer)
 }
 
 fn roff(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<()> {
-    // No date: the page depends only on the command line.
-    let manual = Man::new(command.clone()).manual("rocwheel");
+    // No date: the page depends only on the command line. Without quotes the source would be taken
+    // for the date.
+    let source = concat!("rocwheel ", env!("CARGO_PKG_VERSION"));
+    let manual = Man::new(command.clone()).date("\"\"").source(source).manual("rocwheel");
     let mut page = Vec::new();
     manual.render(&mut page).context("cannot make a manual page")?;
     page.extend(environment(command).into_bytes());

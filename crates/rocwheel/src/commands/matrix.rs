@@ -200,6 +200,14 @@ struct Document<'a> {
 /// Prints the matrix. Missing wheels do not change the exit code: the command is a question, not a
 /// check.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let file = match (settings.printed, settings.format) {
+        (Some(_), _) => Some("matrix --print-table"),
+        (None, Format::Workflow) => Some("matrix --format workflow"),
+        (None, Format::ReleaseWorkflow) => Some("matrix --format release-workflow"),
+        (None, Format::Slurm) => Some("matrix --format slurm"),
+        (None, Format::Grid | Format::Table | Format::Json | Format::Github) => None,
+    };
+    file.map_or(Ok(()), |option| super::without_json(option, printer))?;
     if let Some(table) = settings.printed {
         printer.line(table.text().trim_end())?;
         return Ok(Exit::Done);

@@ -293,8 +293,8 @@ fn new(name: &str, path: &Path, printer: &Printer) -> Result<()> {
         return Err(usage.hint("choose another name, or remove it first").into());
     }
     let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &rocwheel_wheel::file_name_part(name));
-    // The written recipe must parse.
-    rocwheel_recipe::recipe::Recipe::parse(&text, &path.to_string_lossy())?;
+    // The written recipe must parse, and `build` must reach it by its name.
+    Book::built_in()?.add(path.to_string_lossy().into_owned(), text.clone())?;
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;
     }

@@ -173,7 +173,8 @@ impl<'a> Run<'a> {
 
     /// The choice that `--config` and `--no-config` make.
     fn choice(&self) -> Choice {
-        if self.matches.get_flag("no_config") {
+        // A flag has no default value here if a variable of the environment has a wrong value.
+        if self.matches.get_one::<bool>("no_config") == Some(&true) {
             return Choice::Nothing;
         }
         self.matches.get_one::<PathBuf>("config").cloned().map_or(Choice::Search, Choice::File)

@@ -64,6 +64,12 @@ fn recipes_are_listed_shown_checked_and_begun() {
     let ran = context.run(["recipe", "new", "my-extension"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("exists already"), "{ran:?}");
     assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
+    // `build` would take these names for something else.
+    for name in ["all", "install-rocm", "magma-rocm63", "plan"] {
+        let ran = context.run(["recipe", "new", name, "--output", "none"]);
+        assert!(ran.code != Some(0) && ran.stderr.contains("a recipe cannot be called `"), "{name}: {ran:?}");
+        assert!(!context.path("none").exists(), "{name}");
+    }
     let ran = context.run(["recipe", "show", "tiny", "--recipes", "recipes", "--rocm", "7.2"]);
     assert_snapshot!("recipe_show", ran.snapshot());
     context.write("bad/bad.toml", RECIPE.replace("timeout", "timeuot"));

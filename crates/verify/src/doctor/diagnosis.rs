@@ -14,7 +14,7 @@ use super::access::{self, Session};
 use super::container::ContainerKind;
 use super::finding::{Gravity, Need, Symptom};
 use super::gpus::{self, GpuFacts};
-use super::import_path::ImportPath;
+use super::import_path::{ACTIVE, ImportPath};
 use super::kfd::Topology;
 use super::packages::{self, Installed, PackageFacts};
 use super::pip_command::Installer;
@@ -68,8 +68,8 @@ pub struct PythonFolder {
     /// Further folders with packages for GPUs, from which the same Python imports: those of the
     /// user, and those of the system that a virtual environment shares.
     pub beside: Vec<PathBuf>,
-    /// The version of its Python.
-    pub version: String,
+    /// The version of its Python; `None` if neither the path nor a package tells.
+    pub version: Option<String>,
     /// The packages that have to do with GPUs.
     pub packages: Vec<PackageFacts>,
     /// Number of all packages.
@@ -124,7 +124,7 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
     let python = installed.as_ref().map(|installed| PythonFolder {
         path: installed.folder.path().to_owned(),
         beside: installed.beside.iter().map(|folder| folder.path().to_owned()).collect(),
-        version: installed.python.to_string(),
+        version: installed.python.map(|python| python.to_string()),
         packages: installed.facts(),
         count: installed.site.distributions.iter().filter(|one| !one.is_rest()).count(),
     });
@@ -213,10 +213,14 @@ fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &
         symptoms.push(Symptom::new("docker-desktop").seen("/proc/version", "linuxkit"));
     }
     if gpus.is_empty() && bus.is_empty() && topology.hidden.is_empty() && !has_doubt {
-        let what = if topology.exists { "no node of a GPU" } else { "does not exist" };
-        let symptom = Symptom::new("no-gpu")
-            .seen("/sys/class/kfd/kfd/topology/nodes", what)
-            .seen("/sys/bus/pci/devices", "no GPU of the vendor 0x1002");
+        let of_driver = if topology.exists { "no node of a GPU" } else { "does not exist" };
+        let of_bus = if tree.exists(pci::DEVICES) {
+            "no GPU of the vendor 0x1002"
+        } else {
+            "does not exist, so nobody could look for a GPU on the bus"
+        };
+        let symptom =
+            Symptom::new("no-gpu").seen("/sys/class/kfd/kfd/topology/nodes", of_driver).seen(pci::DEVICES, of_bus);
         symptoms.push(if patient.needs_gpu { symptom.weighing(Gravity::Error) } else { symptom });
     }
     if patient.needs_gpu && gpus.iter().all(|gpu| gpu.hip_index.is_none()) {
@@ -244,11 +248,7 @@ fn open_packages(
     symptoms: &mut Vec<Symptom>,
 ) -> Result<Option<Installed>, Error> {
     let Some(ImportPath { main: path, beside }) = &patient.python else {
-        symptoms.push(
-            Symptom::new("no-python")
-                .seen("VIRTUAL_ENV", "not set")
-                .seen("PATH", "no `python3` with a folder of packages"),
-        );
+        symptoms.push(no_python(patient));
         return Ok(None);
     };
     let open = || {
@@ -260,7 +260,7 @@ fn open_packages(
         Ok(Some(Installed::open(folder, beside, scratch)?))
     };
     match open() {
-        Ok(Some(installed)) => Ok(installed),
+        Ok(Some(installed)) => Ok(Some(installed)),
         Ok(None) => Err(Error::NoPackages { path: path.clone() }),
         Err(rocwheel_loader::Error::Interrupted(interrupted)) => Err(interrupted.into()),
         Err(error) => {
@@ -268,6 +268,23 @@ fn open_packages(
             Ok(None)
         }
     }
+}
+
+/// What was looked for instead of an environment. If variables name one, nothing else was.
+fn no_python(patient: &Patient) -> Symptom {
+    let symptom = Symptom::new("no-python");
+    if patient.tree.root().is_some() {
+        return symptom.seen("--venv", "not given, and the environment of a copy is not searched for");
+    }
+    let named: Vec<(&str, &str)> =
+        ACTIVE.iter().filter_map(|name| Some((*name, patient.variables.filled(name)?))).collect();
+    if named.is_empty() {
+        let symptom = ACTIVE.iter().fold(symptom, |symptom, name| symptom.seen(*name, "not set"));
+        return symptom.seen("PATH", "no `python3` with a folder of packages");
+    }
+    named
+        .into_iter()
+        .fold(symptom, |symptom, (name, folder)| symptom.seen(name, format!("{folder}, which is not a folder")))
 }
 
 /// A file of the packages that cannot be read. That the user may not read it has a usual cause: an
@@ -295,6 +312,7 @@ fn examine_packages(
     reporter: &dyn Reporter,
     symptoms: &mut Vec<Symptom>,
 ) -> Result<(), Error> {
+    packages::check_metadata(installed, symptoms);
     if installed.of_gpus().next().is_none() {
         return Ok(());
     }

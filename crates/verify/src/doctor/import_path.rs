@@ -15,6 +15,9 @@ use super::variables::SessionVariables;
 
 const SETTINGS: &str = "pyvenv.cfg";
 
+/// Variables that name the active environment, the first of which comes first.
+pub(super) const ACTIVE: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
+
 /// The folders of packages of a Python, the first of which is that of the environment itself unless
 /// another one comes first and has packages for GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,11 +83,13 @@ impl ImportPath {
 
     /// That of the environment that a shell has activated, or of the one in the working directory,
     /// or of the first Python on PATH, as in images of containers. A script that chooses a Python
-    /// when it is started, such as pyenv's, says nothing.
+    /// when it is started, such as pyenv's, says nothing. `None` if the variables name only folders
+    /// that do not exist.
     pub fn active(directory: &Path, tree: &MachineTree, variables: &SessionVariables) -> Option<ImportPath> {
-        let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| variables.filled(name)).map(PathBuf::from);
-        if let Some(folder) = named {
-            return folder.is_dir().then(|| ImportPath::of_folder(&folder, tree, variables));
+        let named: Vec<&str> = ACTIVE.iter().filter_map(|name| variables.filled(name)).collect();
+        if !named.is_empty() {
+            let folder = named.into_iter().map(Path::new).find(|folder| folder.is_dir())?;
+            return Some(ImportPath::of_folder(folder, tree, variables));
         }
         let near = directory.join(".venv");
         if near.join(SETTINGS).is_file() {

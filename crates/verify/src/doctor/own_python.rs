@@ -17,16 +17,16 @@ const MOST_LINKS: usize = 16;
 /// Compares the Python that an environment starts with the one that its packages are for. A copy of
 /// a machine need not have its programs, so this is for the machine itself.
 pub(super) fn check(installed: &Installed, symptoms: &mut Vec<Symptom>) {
-    let Some(prefix) = installed.folder.path().ancestors().nth(3) else { return };
+    let (Some(prefix), Some(python)) = (installed.folder.path().ancestors().nth(3), installed.python) else { return };
     let Ok(settings) = fs_err::read_to_string(prefix.join("pyvenv.cfg")) else { return };
     let program = prefix.join("bin/python");
     let end = match end_of(&program) {
         Some(end) if end != program => end,
         _ => return,
     };
-    let version = installed.python.to_string();
+    let version = python.to_string();
     let problem = if end.exists() {
-        let Some(other) = version_of(&end).filter(|other| *other != installed.python) else { return };
+        let Some(other) = version_of(&end).filter(|other| *other != python) else { return };
         format!("is Python {other}")
     } else {
         "does not exist".to_owned()

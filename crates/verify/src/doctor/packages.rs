@@ -8,11 +8,12 @@ use pep440_rs::Version;
 use rocwheel_loader::site::{Distribution, PackageFolder, Role, Site};
 use rocwheel_report::{Reporter, shell_word};
 use rocwheel_rocm::{DevicePackages, TargetTable};
-use rocwheel_wheel::PythonVersion;
+use rocwheel_wheel::{Headers, PythonVersion};
 use serde::Serialize;
 
 use super::finding::Symptom;
 use super::gpus::GpuFacts;
+use super::tree::ReadFault;
 
 /// Pieces of evidence that a finding shows.
 pub(super) const MOST_EVIDENCE: usize = 6;
@@ -50,23 +51,24 @@ pub(super) struct Installed {
     pub(super) folder: PackageFolder,
     /// Further folders from which its Python imports packages.
     pub(super) beside: Vec<PackageFolder>,
-    pub(super) python: PythonVersion,
+    /// `None` if neither the path of the folder nor a package tells.
+    pub(super) python: Option<PythonVersion>,
     pub(super) site: Site,
 }
 
 impl Installed {
-    /// Opens the packages of an environment; `None` if it has none.
+    /// Opens the packages of an environment, which may have none.
     pub(super) fn open(
         folder: PackageFolder,
         beside: Vec<PackageFolder>,
         (scratch, reporter): (&Path, &dyn Reporter),
-    ) -> Result<Option<Installed>, rocwheel_loader::Error> {
-        let python = folder.python().unwrap_or_else(|| PythonVersion::newest_of::<&Path>(&[]));
-        let place = folder.place(python);
+    ) -> Result<Installed, rocwheel_loader::Error> {
+        let python = folder.python();
+        let place = folder.place(python.unwrap_or_else(|| PythonVersion::newest_of::<&Path>(&[])));
         let folders: Vec<PackageFolder> = std::iter::once(&folder).chain(&beside).cloned().collect();
         let mut site = match Site::of_search_path(&folders, &place, scratch, reporter) {
             Ok(site) => site,
-            Err(rocwheel_loader::Error::NoWheels) => return Ok(None),
+            Err(rocwheel_loader::Error::NoWheels) => Site::of_files([], &place),
             Err(error) => return Err(error),
         };
         // The others are there for the loader only.
@@ -80,7 +82,7 @@ impl Installed {
         let is_kept = |one: &Distribution| one.role == Role::Audited || one.is_rest();
         let kept: Vec<bool> = site.distributions.iter().map(is_kept).collect();
         site.files.retain(|path, placed| kept[placed.wheel] || !is_text(path));
-        Ok(Some(Installed { folder, beside, python, site }))
+        Ok(Installed { folder, beside, python, site })
     }
 
     /// All folders of packages, that of the environment first.
@@ -171,12 +173,43 @@ fn is_of_gpus(name: &str) -> bool {
 pub(super) fn has_gpu_packages(folder: &Path) -> bool {
     let entries = fs_err::read_dir(folder).ok().into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names
-        .filter_map(|name| {
-            let stem = name.strip_suffix(".dist-info").or_else(|| name.strip_suffix(".egg-info"))?;
-            Some(rocwheel_wheel::canonical_name(stem.split('-').next()?))
-        })
-        .any(|name| is_of_gpus(&name))
+    names.filter_map(|name| package_of(&name)).any(|name| is_of_gpus(&name))
+}
+
+/// The canonical name of the package that a `.dist-info` or `.egg-info` folder is of.
+fn package_of(info: &str) -> Option<String> {
+    let stem = info.strip_suffix(".dist-info").or_else(|| info.strip_suffix(".egg-info"))?;
+    Some(rocwheel_wheel::canonical_name(stem.split('-').next()?))
+}
+
+/// Packages whose METADATA is missing or names no package: for Python and for the other checks they
+/// are not installed, although their files are. An empty folder is what an uninstallation leaves.
+pub(super) fn check_metadata(installed: &Installed, symptoms: &mut Vec<Symptom>) {
+    for folder in installed.folders() {
+        let entries = fs_err::read_dir(folder.path()).ok().into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        // pip renames a folder to `~name` before it removes it.
+        let mut infos: Vec<String> =
+            names.filter(|name| name.ends_with(".dist-info") && !name.starts_with('~')).collect();
+        infos.sort();
+        for info in infos {
+            let path = folder.path().join(&info);
+            let Some(package) = package_of(&info).filter(|package| is_of_gpus(package)) else { continue };
+            if !fs_err::read_dir(&path).is_ok_and(|mut files| files.next().is_some()) {
+                continue;
+            }
+            let metadata = path.join("METADATA");
+            let words = match fs_err::read(&metadata) {
+                Ok(bytes) if Headers::parse(&String::from_utf8_lossy(&bytes)).get("Name").is_some() => continue,
+                Ok(bytes) if bytes.is_empty() => "is empty",
+                Ok(_) => "has no `Name`",
+                Err(_) => "does not exist",
+            };
+            let fault = ReadFault::Other(words.to_owned());
+            let question = format!("Which version of {package} is installed");
+            symptoms.push(Symptom::not_read(&question, &metadata.to_string_lossy(), &fault));
+        }
+    }
 }
 
 /// The target in the name of a file with kernels: `gfx942` for

@@ -4,7 +4,8 @@ use super::finding::Symptom;
 use super::kfd::AMD;
 use super::tree::{MachineTree, ReadFault};
 
-const DEVICES: &str = "/sys/bus/pci/devices";
+/// The folder of the devices on the bus.
+pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// A GPU on the PCI bus.
 #[derive(Debug, Clone)]

@@ -42,7 +42,8 @@ impl Installer {
         }
         let is_environment = settings.is_some() || prefix.join("conda-meta").is_dir();
         if !is_environment {
-            let is_managed = is_managed(installed.folder.path(), prefix, &installed.python.to_string());
+            let version = installed.python.map(|python| python.to_string()).unwrap_or_default();
+            let is_managed = is_managed(installed.folder.path(), prefix, &version);
             return if is_managed { Installer::ManagedPip } else { Installer::Pip };
         }
         match (installed.get("pip").is_some(), is_active) {

@@ -66,7 +66,8 @@ fn facts(diagnosis: &Diagnosis) -> Vec<(&'static str, String)> {
         facts.extend(cards(&diagnosis.gpus).into_iter().map(|line| ("GPUs", line)));
     }
     if let Some(python) = &diagnosis.python {
-        facts.push(("Python", format!("{} in {}", python.version, python.path.display())));
+        let version = python.version.as_deref().unwrap_or("of an unknown version");
+        facts.push(("Python", format!("{version} in {}", python.path.display())));
         facts.extend(python.beside.iter().map(|folder| ("", format!("and {}", folder.display()))));
         let packages: Vec<String> =
             python.packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();

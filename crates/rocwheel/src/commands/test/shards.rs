@@ -84,7 +84,8 @@ impl TryFrom<Arguments> for Settings {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let parts = assign(&settings.ids, &settings.durations, settings.shards);
     check_union(&settings.ids, &parts)?;
-    let seconds = |part: &Vec<String>| part.iter().filter_map(|id| settings.durations.get(id)).sum::<f64>();
+    // The sum of no numbers is -0.0.
+    let seconds = |part: &Vec<String>| 0.0 + part.iter().filter_map(|id| settings.durations.get(id)).sum::<f64>();
     let mean = parts.iter().map(seconds).sum::<f64>() / f64::from(settings.shards);
     if let Some(file) = &settings.output {
         let text = serde_json::to_string_pretty(&settings.durations).map_err(Failure::other)?;
