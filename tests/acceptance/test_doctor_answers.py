@@ -202,4 +202,4 @@ def test_a_virtual_environment_has_no_packages_of_the_user(
     process = rocwheel.start("doctor", "--python", program, "--json", env=home)
     output, _ = process.communicate(timeout=60)
     python = json.loads(output)["python"]
-    assert (python["path"] if python else None) == (None if is_environment else str(users))
+    assert python["path"] == str(tmp_path / "venv" / packages if is_environment else users)

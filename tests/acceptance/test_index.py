@@ -436,7 +436,7 @@ def test_check_reads_pages_as_installers_do(rocwheel: Rocwheel, dist: Path) -> N
     def check(name: str, old: str, new: str, expect: int = 1) -> str:
         assert re.search(old, pages[name]), pages[name]
         (folder / name).write_text(re.sub(old, new, pages[name]))
-        said = rocwheel.run("index", "check", address, expect=expect).stdout
+        said = rocwheel.run("index", "check", dist / "simple", expect=expect).stdout
         (folder / name).write_text(pages[name])
         return said
 
@@ -453,7 +453,7 @@ def test_check_takes_an_empty_requires_python_for_none(rocwheel: Rocwheel, tmp_p
     write_wheel(dist, "six", "1.0", python="")
     index(rocwheel, dist)
     address = (dist / "simple").as_uri() + "/"
-    assert "0 errors" in rocwheel.run("index", "check", address).stderr
+    assert "0 errors" in rocwheel.run("index", "check", dist / "simple").stderr
     pip("download", "--quiet", "--no-deps", "--index-url", address, "--dest", tmp_path / "got", "six")
 
 

@@ -3,12 +3,15 @@ network."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from test_build_all import UV
+from test_index import served
 
 import small_index
 from command import Rocwheel, run
@@ -126,6 +129,45 @@ def test_withdrawals_and_the_status_of_projects_are_mirrored(
     mirror(rocwheel, indexes, folder, "--package", "sympy==1.13", "--package", "rocm")
     assert "yanked" not in (folder / "simple/sympy/index.html").read_text()
     rocwheel.run("release", "mirror", "--verify", folder)
+
+
+class PackedPages(SimpleHTTPRequestHandler):
+    """Sends pages as gzip whatever was asked for, as storage behind a CDN does, to those who have
+    the token."""
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        if not self.path.partition("?")[0].endswith("/"):
+            super().do_GET()
+        elif not self.path.endswith("/?token=x"):
+            self.send_error(403)
+        elif not (path / "index.html").is_file():
+            self.send_error(404)
+        else:
+            body = gzip.compress((path / "index.html").read_bytes())
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+
+@pytest.mark.parametrize("name", ["", "theirs="])
+def test_packed_pages_behind_a_token_are_read_as_uv_reads_them(
+    rocwheel: Rocwheel, indexes: list[Path], tmp_path: Path, name: str
+) -> None:
+    (indexes[1] / "index-status.toml").write_text("[[yanked]]\nproject = 'sympy'\nversion = '1.13'\nreason = 'why'\n")
+    rocwheel.run("index", "build", indexes[1])
+    folder = tmp_path / "mirror"
+    environment = {"PATH": f"{UV.parent}:/usr/bin:/bin"}
+    with served(indexes[1], PackedPages) as address:
+        index = {"UV_INDEX": f"{name}{address}/simple/?token=x"} if name else {}
+        words = [f"{address}/simple/?token=x"] if not name else []
+        words = ["release", "mirror", *words, "--to", folder, "--package", "sympy==1.13"]
+        run(rocwheel.binary, *words, environment={**environment, **index})
+    page = json.loads((folder / "simple/sympy/index.v1_json").read_text())
+    assert page["files"][0]["yanked"] == "why"
 
 
 def test_what_cannot_be_mirrored_is_named(rocwheel: Rocwheel, indexes: list[Path], tmp_path: Path) -> None:

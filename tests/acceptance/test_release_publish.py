@@ -556,6 +556,33 @@ def test_pruning_forgets_neither_sets_nor_bytes(rocwheel: Rocwheel, tmp_path: Pa
     assert wheel.exists()
 
 
+def test_pruning_drops_sets_that_are_not_whole(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for month, version in enumerate(("1.0", "2.0", "3.0"), start=1):
+        write_wheel(tmp_path / version, "app", version)
+        # The same bytes every time: it came with the first set.
+        write_wheel(tmp_path / version, "common", "1.0")
+        words = ("--set", f"app-{version}", "--now", f"2026-0{month}-01T00:00:00Z")
+        publish(rocwheel, tmp_path / version, store, *words)
+    (stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 1\n")
+    for month in (4, 5):
+        change(rocwheel, "prune", store, "--now", f"2026-0{month}-01T00:00:00Z")
+    assert sorted(path.name for path in (stream / ".release/sets").iterdir()) == ["app-1.0.json", "app-3.0.json"]
+    rocwheel.run("release", "verify", stream)
+
+
+def test_an_old_damaged_snapshot_stops_no_publication(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for name in ("alpha", "beta"):
+        write_wheel(tmp_path / name, name, "1.0")
+        publish(rocwheel, tmp_path / name, store)
+    write_wheel(tmp_path / "gamma", "gamma", "1.0")
+    (stream / ".release/snapshots/1.json").write_text("{}")
+    publish(rocwheel, tmp_path / "gamma", store)
+    said = rocwheel.run("release", "verify", stream, expect=1)
+    assert "1.json" in said.stdout + said.stderr
+
+
 def test_pruning_follows_pins(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store, stream = tmp_path / "store", tmp_path / "store/nightly"
     days = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")

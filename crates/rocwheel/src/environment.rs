@@ -51,6 +51,11 @@ pub(crate) fn without_empty_variables(program: clap::Command) -> clap::Command {
     })
 }
 
+/// A command line whose general options read no variables, for words that nobody typed.
+pub(crate) fn without_variables(program: clap::Command) -> clap::Command {
+    program.mut_args(|argument| argument.env(None::<&'static str>))
+}
+
 /// Time stamp of everything that is written, in seconds since 1970
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 pub(crate) fn epoch() -> Result<u64> {

@@ -191,6 +191,10 @@ fn an_empty_variable_is_unset_and_a_wrong_one_is_as_wrong_as_its_option() {
         context.write("rocwheel.toml", "no-progress = true\n");
         let ran = context.run(ARGUMENTS);
         assert!(ran.code == Some(0) && ran.stderr.contains("sets --no-progress"), "{name}: {ran:?}");
+        let ran = context.run(["config", "show"]);
+        assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
+        let ran = context.run(["compat", "compute_rocm_package_version", "--release-type", "dev"]);
+        assert!(!ran.stderr.contains("invalid value"), "{name}: {ran:?}");
     }
     for (name, option, value) in [
         ("ROCWHEEL_JOBS", "--jobs", "abc"),
@@ -198,11 +202,13 @@ fn an_empty_variable_is_unset_and_a_wrong_one_is_as_wrong_as_its_option() {
         ("ROCWHEEL_CONFIG", "--config", "third.toml"),
     ] {
         let context = context();
+        context.write("rocwheel.toml", "no-progress = true\n");
         let of_option = context.run(ARGUMENTS.iter().chain(&[option, value]));
         let of_variable = context.with_variable(name, value).run(ARGUMENTS);
         let first = |ran: &Ran| ran.stderr.lines().next().unwrap().to_owned();
         assert_eq!(of_variable.code, Some(2), "{name}: {of_variable:?}");
         assert_eq!(first(&of_variable), first(&of_option), "{name}");
+        assert!(!of_variable.stderr.contains("rocwheel.toml"), "{name}: {of_variable:?}");
     }
 }
 

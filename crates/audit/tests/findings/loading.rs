@@ -94,7 +94,8 @@ fn rw012_only_a_requirement_that_is_right_is_proposed() {
     let bench = Bench::new();
     for (stem, library, proposed) in [
         ("demo-1.0", "libQt5Core.so.5", None),
-        ("demo-1.0", "libQt6Core.so.6", Some("--requires PySide6_Essentials")),
+        ("demo-1.0", "libQt6Core.so.6", Some("--requires PySide6")),
+        ("demo-1.0", "libQt6Charts.so.6", Some("--requires PySide6")),
         ("PySide6_Addons-6.8.0", "libQt6Core.so.6", None),
     ] {
         bench.library(library, "int q(void) { return 1; }", &[&format!("-Wl,-soname,{library}")]);

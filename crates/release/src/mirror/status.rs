@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
+use flate2::read::MultiGzDecoder;
 use rayon::prelude::*;
 use rocwheel_index::Fetch;
 use rocwheel_index::page::{self, PageLink};
@@ -13,8 +14,11 @@ use url::Url;
 
 use super::{LockedFile, MirrorRequest};
 use crate::attempts::{CONNECTIONS, TransferFault, attempt};
+use crate::listing::project_of;
 use crate::{Error, FolderSite, StatusTable};
 
+/// How a file of gzip begins (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The largest page that is read.
 const PAGE_LIMIT: u64 = 256 << 20;
 
@@ -61,8 +65,13 @@ pub(super) fn read(
     let mut table = StatusTable::default();
     for ((project, names), page) in projects.iter().zip(pages?) {
         let Some(page) = page else { continue };
-        table.set_project(project, page.status, page.reason);
-        for link in page.links.into_iter().filter(|link| names.contains(link.file_name.as_str())) {
+        // The index leaves out files whose names tell no project.
+        let is_listed = |name: &str| project_of(name).as_deref() == Some(*project);
+        if names.iter().any(|name| is_listed(name)) {
+            table.set_project(project, page.status, page.reason);
+        }
+        let mirrored = |link: &PageLink| names.contains(link.file_name.as_str()) && is_listed(&link.file_name);
+        for link in page.links.into_iter().filter(mirrored) {
             if let Some(reason) = link.yanked {
                 table.yank_file(link.file_name, reason);
             }
@@ -73,7 +82,12 @@ pub(super) fn read(
 
 /// The page of a project; `None` if the index does not have it.
 fn project_page(request: &MirrorRequest, index: &str, project: &str) -> Result<Option<ProjectPage>, TransferFault> {
-    let address = Url::parse(&format!("{}/{project}/", index.trim_end_matches('/'))).map_err(TransferFault::lasting)?;
+    // uv also takes `NAME=ADDRESS`.
+    let named = index.split_once('=').filter(|(name, _)| !name.contains(['/', ':']));
+    let mut address = Url::parse(named.map_or(index, |(_, address)| address)).map_err(TransferFault::lasting)?;
+    if let Ok(mut segments) = address.path_segments_mut() {
+        segments.pop_if_empty().push(project).push("");
+    }
     let site: &dyn Fetch = if address.scheme() == "file" { &FolderSite } else { &*request.http };
     let answer = site.get(&address, page::ACCEPT).map_err(|error| TransferFault::of_request(&*error))?;
     match answer.status {
@@ -84,6 +98,12 @@ fn project_page(request: &MirrorRequest, index: &str, project: &str) -> Result<O
     let (kind, address) = (answer.content_type, answer.address);
     let mut body = Vec::new();
     answer.body.take(PAGE_LIMIT).read_to_end(&mut body).map_err(|error| TransferFault::of_body(&error))?;
+    // Pages that are stored packed are sent so to everybody.
+    if body.starts_with(&GZIP) {
+        let packed = std::mem::take(&mut body);
+        let mut page = MultiGzDecoder::new(&packed[..]).take(PAGE_LIMIT);
+        page.read_to_end(&mut body).map_err(TransferFault::lasting)?;
+    }
     let links = page::parse(&kind, &body, &address).map_err(TransferFault::lasting)?;
     let (status, reason) = page::parse_status(&kind, &body).map_err(TransferFault::lasting)?;
     Ok(Some(ProjectPage { links, status, reason }))

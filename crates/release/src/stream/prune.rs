@@ -18,9 +18,7 @@ use super::manifest::{SnapshotManifest, UnlistedFile};
 use super::packing::PACKING;
 use super::settings::{Retention, patterns_of};
 use super::yank::requirements;
-use super::{
-    FOLDER, ReleaseSet, Stream, StreamChange, StreamFault, Transition, document_key, snapshot_key, statement_key,
-};
+use super::{FOLDER, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key};
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
@@ -72,7 +70,7 @@ pub fn prune_stream(
                     next.unlisted.insert(key.clone(), UnlistedFile { since: change.now, file });
                 }
             }
-            let gone = empty_sets(stream, &next)?;
+            let gone = removed_sets(stream, &next)?;
             next.sets.retain(|name, _| !gone.contains(name));
             stream.commit(Transition { manifest: next, sets: BTreeMap::new() }, change.keys, reporter)?;
         }
@@ -82,17 +80,17 @@ pub fn prune_stream(
     change_stream(store, change, reporter, work)
 }
 
-/// The names of the sets of which no file is left: they have no description. The files of a set may
-/// have come with others.
-fn empty_sets(stream: &Stream<'_>, next: &SnapshotManifest) -> Result<BTreeSet<String>, Error> {
+/// The names of the sets that lose their descriptions: none of their files came with them, or is
+/// left, and they are not whole. The files of a whole set may all have come with others.
+fn removed_sets(stream: &Stream<'_>, next: &SnapshotManifest) -> Result<BTreeSet<String>, Error> {
     let alive: BTreeSet<&String> = next.files.values().map(|file| &file.set).collect();
-    let mut empty = BTreeSet::new();
+    let mut removed = BTreeSet::new();
     for name in next.sets.keys().filter(|name| !alive.contains(name)) {
-        if !stream.set(name)?.files.keys().any(|key| next.files.contains_key(key)) {
-            empty.insert(name.clone());
+        if !stream.set(name)?.files.keys().all(|key| next.files.contains_key(key)) {
+            removed.insert(name.clone());
         }
     }
-    Ok(empty)
+    Ok(removed)
 }
 
 fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter) -> Result<PrunePlan, Error> {
@@ -210,8 +208,8 @@ impl Stream<'_> {
         let read = |number: &u64| -> Result<BTreeMap<String, String>, Error> {
             let files = match super::read_snapshot(self.store, *number, None) {
                 Ok((manifest, _)) => manifest.files.into_iter(),
-                // Another run pruned it.
-                Err(Error::Stream(StreamFault::Missing { .. })) => return Ok(BTreeMap::new()),
+                // Another run pruned it, or it is damaged, which `verify` reports.
+                Err(Error::Stream(_)) => return Ok(BTreeMap::new()),
                 Err(error) => return Err(error),
             };
             Ok(files.filter(|(key, _)| wanted.contains(key)).map(|(key, file)| (key, file.sha256)).collect())

@@ -95,7 +95,8 @@ pub fn verify_stream(
         problems.extend(compared.problems);
         listed.extend(compared.keys);
     }
-    let unlisted = stored.keys().filter(|key| is_unlisted(key, manifest, &listed));
+    let unlisted =
+        stored.keys().filter(|key| is_unlisted(key, manifest, &listed, stored.contains_key(&join(parent(key), HTML))));
     problems.extend(unlisted.map(|key| format!("`{key}` is not listed")));
     for name in manifest.sets.keys() {
         let set = match stream.set(name) {
@@ -135,13 +136,15 @@ pub fn verify_stream(
 
 /// `true` for what installers would read and the snapshot does not have: pages that are not among
 /// `pages`, and distributions in the folders of no project, which servers list by themselves. What
-/// a killed publication left beside the files of a project is on no page.
-fn is_unlisted(key: &str, manifest: &SnapshotManifest, pages: &BTreeSet<String>) -> bool {
+/// a publication that is under way, or was killed, has in the folder of a project is on no page.
+fn is_unlisted(key: &str, manifest: &SnapshotManifest, pages: &BTreeSet<String>, has_page: bool) -> bool {
     if [HTML, VERSIONED_HTML, JSON].contains(&file_name(key)) {
         return !pages.contains(key);
     }
     let is_known = manifest.files.contains_key(key) || manifest.unlisted.contains_key(key);
-    !is_known && manifest.files_of(parent(key)).next().is_none() && project_of(file_name(key)).is_some()
+    let project = project_of(file_name(key));
+    let may_be_new = project.as_deref() == Some(parent(key)) && !has_page;
+    !is_known && !may_be_new && manifest.files_of(parent(key)).next().is_none() && project.is_some()
 }
 
 fn signers(stream: &Stream<'_>, options: &VerifyOptions, problems: &mut Vec<String>) -> Result<Vec<String>, Error> {

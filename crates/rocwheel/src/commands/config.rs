@@ -103,7 +103,7 @@ struct Source<'a> {
 
 /// Prints the settings or the schema.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let mut program = crate::arguments::Arguments::command();
+    let mut program = environment::without_empty_variables(crate::arguments::Arguments::command());
     program.build();
     match settings {
         Settings::Schema => {

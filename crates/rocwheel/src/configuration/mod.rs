@@ -13,6 +13,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use serde::Serialize;
 
+use crate::environment;
+
 pub(crate) use error::Error;
 pub(crate) use file::{File, Setting, check};
 pub(crate) use options::{commands, options, schema};
@@ -125,7 +127,7 @@ pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -
     let Some(run) = Run::new(program, &matches) else { return unchanged(typed) };
     let Some(place) = run.choice().find(directory)? else { return unchanged(typed) };
     // Only here, because it takes a third of the time of starting.
-    let mut built = program.clone();
+    let mut built = environment::without_variables(program.clone());
     built.build();
     let Some(run) = Run::new(&built, &matches) else { return unchanged(typed) };
     let file = place.read(&built)?;

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::{Remedies, WheelRemedy, keep_search_paths};
 use rocwheel_loader::cache::FactsCache;
@@ -15,6 +15,7 @@ use rocwheel_report::Context as _;
 
 use crate::arguments::{Arguments, Command};
 use crate::commands::{edit, repair};
+use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
@@ -127,7 +128,9 @@ pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Re
 }
 
 fn parsed(words: Vec<OsString>) -> Result<Command> {
-    Ok(Arguments::try_parse_from(words)
+    let matches = environment::without_variables(Arguments::command()).try_get_matches_from(words);
+    Ok(matches
+        .and_then(|matches| Arguments::from_arg_matches(&matches))
         .map_err(Failure::other)
         .context("cannot read a command that fixes a finding")?
         .command)

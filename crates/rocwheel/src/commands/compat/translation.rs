@@ -4,11 +4,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use rocwheel_report::Exit;
 
-use crate::arguments;
+use crate::arguments::Arguments;
 use crate::commands;
+use crate::environment;
 use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
@@ -96,7 +97,8 @@ pub(super) fn command(translation: &Translation, printer: &Printer) -> Result<Ex
     }
     printer.note(format!("runs `{}`", translation.line()));
     let words = [OsString::from("rocwheel")].into_iter().chain(translation.words.iter().cloned());
-    let mut parsed = arguments::Arguments::try_parse_from(words).map_err(|error| {
+    let matches = environment::without_variables(Arguments::command()).try_get_matches_from(words);
+    let mut parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
         Usage::new(first.strip_prefix("error: ").unwrap_or(first).to_owned())
