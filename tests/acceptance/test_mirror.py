@@ -160,12 +160,9 @@ def test_packed_pages_behind_a_token_are_read_as_uv_reads_them(
     (indexes[1] / "index-status.toml").write_text("[[yanked]]\nproject = 'sympy'\nversion = '1.13'\nreason = 'why'\n")
     rocwheel.run("index", "build", indexes[1])
     folder = tmp_path / "mirror"
-    environment = {"PATH": f"{UV.parent}:/usr/bin:/bin"}
     with served(indexes[1], PackedPages) as address:
-        index = {"UV_INDEX": f"{name}{address}/simple/?token=x"} if name else {}
-        words = [f"{address}/simple/?token=x"] if not name else []
-        words = ["release", "mirror", *words, "--to", folder, "--package", "sympy==1.13"]
-        run(rocwheel.binary, *words, environment={**environment, **index})
+        words = ("release", "mirror", f"{name}{address}/simple/?token=x", "--to", folder, "--package", "sympy==1.13")
+        run(rocwheel.binary, *words, environment={"PATH": f"{UV.parent}:/usr/bin:/bin"})
     page = json.loads((folder / "simple/sympy/index.v1_json").read_text())
     assert page["files"][0]["yanked"] == "why"
 
