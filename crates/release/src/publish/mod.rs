@@ -36,10 +36,9 @@ use crate::stream::settings::patterns_of;
 use crate::stream::{Stream, StreamChange, StreamFault, Transition, statement_key};
 use crate::views::target;
 pub(crate) use local::distributions;
-use local::{LocalFile, shown};
+use local::LocalFile;
 pub use local::{LocalSet, read_promoted, read_set};
 use previous::Objection;
-use withdrawn::withdrawn;
 use world::ClosedWorld;
 pub(crate) use world::marker_environments;
 
@@ -187,9 +186,7 @@ pub fn plan_publication(
     let is_new = |key: &&String| !stream.manifest.files.contains_key(*key);
     let (new, unchanged): (Vec<&String>, Vec<&String>) = local.files.keys().partition(is_new);
     let bytes = new.iter().filter_map(|key| Some(local.files.get(*key)?.set_file.size)).sum();
-    for (key, reason) in withdrawn(&stream.manifest, new.iter().copied()) {
-        accepted.push(format!("`{}` is withdrawn, as its version is: {reason}", shown(&key)));
-    }
+    accepted.extend(withdrawn::objections(&stream.manifest, new.iter().copied()));
     let owned = |keys: Vec<&String>| keys.into_iter().cloned().collect();
     let plan = PublicationPlan {
         set: set.name.clone(),
@@ -530,7 +527,7 @@ fn next_manifest(
     change: &StreamChange<'_>,
 ) -> SnapshotManifest {
     let mut manifest = stream.next(change, format!("publish {}", plan.set));
-    let mut withdrawn = withdrawn(&stream.manifest, &plan.new);
+    let mut withdrawn = withdrawn::reasons(&stream.manifest, &plan.new);
     for key in &plan.new {
         let Some(file) = local.files.get(key) else { continue };
         // A file that pages listed before keeps its time.

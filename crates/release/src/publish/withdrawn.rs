@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::local::distributions;
+use super::local::{distributions, shown};
 use crate::listing::Distribution;
 use crate::stream::manifest::SnapshotManifest;
 
@@ -25,10 +25,17 @@ pub(super) fn withdrawal(manifest: &SnapshotManifest, one: &Distribution) -> Opt
 }
 
 /// The reasons of those of new files that are withdrawn, by key.
-pub(super) fn withdrawn<'k>(
+pub(super) fn reasons<'k>(
     manifest: &SnapshotManifest,
     new: impl IntoIterator<Item = &'k String>,
 ) -> BTreeMap<String, String> {
     let reason = |one: Distribution| Some((one.file.key.clone(), withdrawal(manifest, &one)?));
     distributions(new).into_iter().filter_map(reason).collect()
+}
+
+/// The same, in words.
+pub(super) fn objections<'k>(manifest: &SnapshotManifest, new: impl IntoIterator<Item = &'k String>) -> Vec<String> {
+    let words =
+        |(key, reason): (String, String)| format!("`{}` is withdrawn, as its version is: {reason}", shown(&key));
+    reasons(manifest, new).into_iter().map(words).collect()
 }

@@ -1,0 +1,105 @@
+"""`release prune`: what leaves a stream, and what has to stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_release_publish import assert_installable, change, installed, publish, requires, rocm, torch
+
+from command import Rocwheel
+from small_index import write_wheel
+from trees import differences, snapshot
+
+
+@pytest.mark.parametrize("rule", ["versions = 1", "days = 20"])
+def test_pruning_keeps_what_replaces_withdrawn_versions(rocwheel: Rocwheel, tmp_path: Path, rule: str) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for version, day in (("1.0", "2026-01-01"), ("2.0", "2026-02-20")):
+        write_wheel(tmp_path / version, "beta", version)
+        publish(rocwheel, tmp_path / version, store, "--now", f"{day}T00:00:00Z")
+    write_wheel(tmp_path / "app", "app", "1.0", *requires("beta>=1.0"))
+    publish(rocwheel, tmp_path / "app", store, "--now", "2026-02-21T00:00:00Z")
+    change(rocwheel, "yank", store, "beta==2.0", "--reason", "bad", "--now", "2026-02-22T00:00:00Z")
+    (stream / ".release/stream.toml").write_text(f"[retention]\n{rule}\n")
+    change(rocwheel, "prune", store, "--now", "2026-03-01T00:00:00Z")
+    assert installed(f"{stream.as_uri()}/", "app", tmp_path) == {"app": "1.0", "beta": "1.0"}
+
+
+def test_pruning_forgets_neither_sets_nor_bytes(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for month, version in enumerate(("1.0", "2.0"), start=1):
+        write_wheel(tmp_path / version, "beta", version)
+        publish(rocwheel, tmp_path / version, store, "--now", f"2026-0{month}-01T00:00:00Z")
+    # All files of this set came with another one.
+    publish(rocwheel, tmp_path / "2.0", store, "--set", "blessed", "--now", "2026-02-02T00:00:00Z")
+    (stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 1\n")
+    for month in (3, 4):
+        change(rocwheel, "prune", store, "--now", f"2026-0{month}-01T00:00:00Z")
+    assert sorted(path.name for path in (stream / ".release/sets").iterdir()) == ["beta-2.0.json", "blessed.json"]
+    rocwheel.run("release", "verify", stream)
+    wheel = stream / "beta/beta-1.0-py3-none-any.whl"
+    assert not wheel.exists()
+    words = (store, "--allow", "older", "--now", "2026-05-01T00:00:00Z")
+    write_wheel(tmp_path / "other", "beta", "1.0", "Requires-Python: >=3.9")
+    said = publish(rocwheel, tmp_path / "other", *words, expect=1)
+    assert "1 of the files of beta 1.0 has other bytes" in said.stderr and not wheel.exists()
+    publish(rocwheel, tmp_path / "1.0", *words)
+    assert wheel.exists()
+
+
+def test_pruning_drops_sets_that_are_not_whole(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for month, version in enumerate(("1.0", "2.0", "3.0"), start=1):
+        write_wheel(tmp_path / version, "app", version)
+        # The same bytes every time: it came with the first set.
+        write_wheel(tmp_path / version, "common", "1.0")
+        words = ("--set", f"app-{version}", "--now", f"2026-0{month}-01T00:00:00Z")
+        publish(rocwheel, tmp_path / version, store, *words)
+    (stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 1\n")
+    for month in (4, 5):
+        change(rocwheel, "prune", store, "--now", f"2026-0{month}-01T00:00:00Z")
+    assert sorted(path.name for path in (stream / ".release/sets").iterdir()) == ["app-1.0.json", "app-3.0.json"]
+    rocwheel.run("release", "verify", stream)
+
+
+def test_an_old_damaged_snapshot_stops_no_publication(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for name in ("alpha", "beta"):
+        write_wheel(tmp_path / name, name, "1.0")
+        publish(rocwheel, tmp_path / name, store)
+    write_wheel(tmp_path / "gamma", "gamma", "1.0")
+    (stream / ".release/snapshots/1.json").write_text("{}")
+    publish(rocwheel, tmp_path / "gamma", store)
+    said = rocwheel.run("release", "verify", stream, expect=1)
+    assert "1.json" in said.stdout + said.stderr
+
+
+def test_pruning_follows_pins(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    days = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")
+    for version, day in zip(("7.0.0", "7.1.0", "7.2.0"), days, strict=True):
+        publish(rocwheel, rocm(tmp_path / version, version), store, "--now", day)
+    # A young package pins the oldest ROCm, and no other one the second.
+    publish(rocwheel, torch(tmp_path / "torch", "2.12.0", "7.0.0"), store, "--now", days[2])
+    (stream / ".release/stream.toml").write_text("[retention]\ndays = 20\ngrace-days = 10\n")
+    before = snapshot(store)
+    dry = change(rocwheel, "prune", store, "--now", "2026-03-05T00:00:00Z", "--dry-run").stdout.split()
+    assert differences(before, snapshot(store)) == []
+    assert dry[::2] == ["unlisted"] * 4 and all("7.1.0" in name for name in dry[1::2])
+    change(rocwheel, "prune", store, "--now", "2026-03-05T00:00:00Z")
+    assert (stream / "rocm/rocm-7.1.0-py3-none-any.whl").exists(), "lock files name it"
+    assert "7.1.0" not in (stream / "rocm/index.html").read_text()
+    assert installed(f"{stream.as_uri()}/", "torch", tmp_path)["rocm"] == "7.0.0"
+    change(rocwheel, "prune", store, "--now", "2026-03-14T00:00:00Z")
+    assert (stream / "rocm/rocm-7.1.0-py3-none-any.whl").exists()
+    (stream / "rocm/rocm-6.0.0-py3-none-any.whl").write_bytes(b"left by a killed run")
+    said = change(rocwheel, "prune", store, "--now", "2026-03-16T00:00:00Z")
+    assert said.stdout.count("deleted ") == 4 and "1 file belongs to no publication" in said.stderr
+    assert not list(stream.glob("*/*-7.1.0-*"))
+    gone = change(rocwheel, "rollback", store, "--to", 2, expect=1)
+    assert "snapshot 2 cannot be restored" in gone.stderr
+    change(rocwheel, "prune", store, "--orphans", "--now", "2026-03-16T00:00:00Z")
+    assert not (stream / "rocm/rocm-6.0.0-py3-none-any.whl").exists()
+    assert_installable(stream, tmp_path)
+    rocwheel.run("release", "verify", stream)
