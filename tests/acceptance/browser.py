@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -51,6 +52,9 @@ class Browser:
             self.driver.terminate()
             raise
         self.session = f"/session/{answer['sessionId']}"
+        # The browser's own first page may be loading, and what it reports is not about ours.
+        self.post("/url", url="about:blank")
+        self.console()
 
     def ask(self, method: str, path: str, body: dict | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -71,6 +75,11 @@ class Browser:
         # A change of the fragment alone would not load the page again.
         self.post("/url", url="about:blank")
         self.post("/url", url=address)
+        # Where scripts are disabled, the driver may answer before the page is there.
+        end = time.monotonic() + 60
+        while not self.run("return document.URL !== 'about:blank' && document.readyState === 'complete'"):
+            assert time.monotonic() < end, f"{address} is not loaded"
+            time.sleep(0.02)
 
     def run(self, script: str, *arguments: Any) -> Any:
         """The value that a script returns."""
