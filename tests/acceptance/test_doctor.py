@@ -476,7 +476,7 @@ def test_no_gpu_is_calm_unless_one_is_needed(rocwheel: Rocwheel, tmp_path: Path)
         "nothing wrong was found; no AMD GPU can be used here"
     )
     # A machine without that folder has not been looked at.
-    assert named(report)["no-gpu"]["evidence"][1]["value"].startswith("does not exist, so nobody could look")
+    assert named(report)["no-gpu"]["evidence"][1]["value"].startswith("does not exist, so the bus could not")
     machine.write("sys/bus/pci/devices/0000:00:1f.0/vendor", "0x8086\n")
     (_, bus) = named(diagnose(rocwheel, machine))["no-gpu"]["evidence"]
     assert bus == {"path": "/sys/bus/pci/devices", "value": "no GPU of the vendor 0x1002"}

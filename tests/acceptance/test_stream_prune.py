@@ -48,6 +48,25 @@ def test_pruning_forgets_neither_sets_nor_bytes(rocwheel: Rocwheel, tmp_path: Pa
     assert wheel.exists()
 
 
+def test_a_name_stays_taken_when_all_that_is_listed_is_older(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    for version in ("2.0", "3.0"):
+        write_wheel(tmp_path / version, "foo", version)
+        publish(rocwheel, tmp_path / version, store)
+    change(rocwheel, "rollback", store, "--to", 1)
+    (stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 0\n")
+    change(rocwheel, "prune", store)
+    assert not (stream / "foo/foo-3.0-py3-none-any.whl").exists()
+    write_wheel(tmp_path / "other", "foo", "3.0", "Requires-Python: >=3.9")
+    said = publish(rocwheel, tmp_path / "other", store, expect=1)
+    assert "1 of the files of foo 3.0 has other bytes" in said.stderr
+    # Another project, which pruning did not touch, and the old bytes are taken.
+    write_wheel(tmp_path / "bar", "bar", "1.0")
+    publish(rocwheel, tmp_path / "bar", store)
+    publish(rocwheel, tmp_path / "3.0", store)
+    rocwheel.run("release", "verify", stream)
+
+
 def test_pruning_drops_sets_that_are_not_whole(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store, stream = tmp_path / "store", tmp_path / "store/nightly"
     for month, version in enumerate(("1.0", "2.0", "3.0"), start=1):

@@ -192,7 +192,7 @@ struct OutputRecord {
 struct RecordedArtifact {
     sha256: String,
     source: String,
-    /// What [`tree_digest`] says of a directory; records of earlier versions have none.
+    /// The [`tree_digest`] of a directory. Records of earlier versions have none.
     #[serde(default)]
     tree: Option<String>,
 }

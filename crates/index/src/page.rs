@@ -17,7 +17,7 @@ pub const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
 
 /// How a file begins that gzip packed (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+pub const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A file of a project, as listed on a page.
 #[derive(Debug, Clone, PartialEq, Eq)]

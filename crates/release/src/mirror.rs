@@ -155,7 +155,7 @@ pub fn make_mirror(
     Ok(MirrorReport { kept: plan.files.len() - fetched.len(), fetched, removed, bytes, index })
 }
 
-/// What a person wrote into the store, and then what the indexes say.
+/// The statuses in the store's `index-status.toml`, followed by those of the indexes.
 fn status_table(store: &dyn Store, plan: &MirrorPlan) -> Result<(PathBuf, StatusTable), Error> {
     let path = PathBuf::from(join(&store.name(), STATUS_FILE));
     let mut table = match store.read(STATUS_FILE)? {

@@ -19,7 +19,8 @@ pub struct Owners {
 pub struct LibraryOwner {
     /// The common name of the product.
     pub name: String,
-    require: String,
+    require: Option<String>,
+    parts: Vec<Pattern>,
     cuda: bool,
     distributions: Vec<Pattern>,
     families: Vec<Pattern>,
@@ -48,9 +49,15 @@ impl LibraryOwner {
         self.cuda
     }
 
-    /// The requirement that installs it, for this major version of CUDA.
-    pub fn requirement(&self, cuda: u32) -> String {
-        self.require.replace("{cuda}", &cuda.to_string())
+    /// The requirement that installs it, for this major version of CUDA; `None` if no distribution
+    /// fits in general.
+    pub fn requirement(&self, cuda: u32) -> Option<String> {
+        Some(self.require.as_ref()?.replace("{cuda}", &cuda.to_string()))
+    }
+
+    /// `true` if the requirement requires the distribution with this canonical name.
+    pub fn has_part(&self, distribution: &str) -> bool {
+        self.parts.iter().any(|pattern| pattern.matches(distribution))
     }
 }
 
@@ -72,6 +79,7 @@ impl Owners {
             LibraryOwner {
                 name: row.name.clone(),
                 require: row.require.clone(),
+                parts: patterns(&row.parts),
                 cuda: row.cuda,
                 distributions: patterns(&row.distributions),
                 families,
@@ -127,7 +135,7 @@ mod tests {
         assert_eq!(name("libiomp5md.dll"), Some("oneAPI"));
         assert_eq!(name("Qt6Core.dll"), Some("Qt"));
         assert_eq!(name("zlib1.dll"), None);
-        let required = |library: &str, cuda| owners.of(library).map(|owner| owner.requirement(cuda));
+        let required = |library: &str, cuda| owners.of(library).and_then(|owner| owner.requirement(cuda));
         assert_eq!(required("libnccl.so.2", 13).as_deref(), Some("nvidia-nccl-cu13"));
         assert_eq!(required("libcutensor.so.2", 12).as_deref(), Some("cutensor-cu12"));
         assert_eq!(required("libcublas.so.12", 12).as_deref(), Some("cuda-toolkit"));

@@ -87,7 +87,9 @@ pub struct LoaderRow {
 #[serde(deny_unknown_fields)]
 pub struct OwnerRow {
     pub(crate) name: String,
-    pub(crate) require: String,
+    pub(crate) require: Option<String>,
+    #[serde(default)]
+    pub(crate) parts: Vec<String>,
     #[serde(default)]
     pub(crate) cuda: bool,
     pub(crate) distributions: Vec<String>,

@@ -51,7 +51,7 @@ pub(crate) fn without_empty_variables(program: clap::Command) -> clap::Command {
     })
 }
 
-/// A command line whose general options read no variables, for words that nobody typed.
+/// A command line whose general options read no variables, for words that rocwheel made itself.
 pub(crate) fn without_variables(program: clap::Command) -> clap::Command {
     program.mut_args(|argument| argument.env(None::<&'static str>))
 }

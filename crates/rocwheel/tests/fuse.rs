@@ -200,31 +200,15 @@ names |= {name for name in set(one.namelist()) & set(two.namelist()) if one.read
 print(" ".join(sorted(names)))
 "#;
 
-/// Writes a wheel whose only GPU code is in a file of AOTriton.
-const IMAGES: &str = r#"
-import base64, hashlib, sys, zipfile
-info = "demo-1.0.dist-info/"
-members = {
-    "demo/__init__.py": b"",
-    "demo/lib/aotriton.images/amd-gfx11xx/flash/attention.aks2": b"triton 11" * 900,
-    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n\nText\n",
-    info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
-}
-record = ""
-for name, data in members.items():
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    record += f"{name},sha256={digest},{len(data)}\n"
-members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
-with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as wheel:
-    for name, data in members.items():
-        wheel.writestr(name, data)
-"#;
-
 #[test]
 fn images_of_device_wheels_come_back() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let name = "demo-1.0-py3-none-linux_x86_64.whl";
-    context.python(IMAGES, &[name]);
+    let image = b"triton 11".repeat(900);
+    context.wheel(
+        name,
+        &[("demo/__init__.py", b""), ("demo/lib/aotriton.images/amd-gfx11xx/flash/attention.aks2", &image)],
+    );
     let ran = context.run(["split", name, "-o", "apart"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let host = format!("apart/{name}");

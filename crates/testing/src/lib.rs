@@ -43,14 +43,12 @@ impl Ran {
     }
 }
 
-/// Writes a wheel with a library, a file of a kernel database and a module, using Python's zipfile.
-const GPU_WHEEL: &str = r#"
-import base64, hashlib, sys, zipfile
+/// Writes a wheel of `demo` with the named files of a folder, using Python's zipfile.
+const WHEEL: &str = r#"
+import base64, hashlib, pathlib, sys, zipfile
+folder, wheel, *names = sys.argv[1:]
 info = "demo-1.0.dist-info/"
-members = {
-    "demo/__init__.py": b"import this\n" * 40,
-    "demo/lib/libdemo.so": open(sys.argv[1], "rb").read(),
-    "demo/lib/rocblas/library/K_gfx942.co": b"942" * 40,
+members = {name: pathlib.Path(folder, name).read_bytes() for name in names} | {
     info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n\nText\n",
     info + "WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
 }
@@ -59,9 +57,9 @@ for name, data in members.items():
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     record += f"{name},sha256={digest},{len(data)}\n"
 members[info + "RECORD"] = (record + info + "RECORD,,\n").encode()
-with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
+with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
     for name, data in members.items():
-        wheel.writestr(name, data)
+        archive.writestr(name, data)
 "#;
 
 impl TestContext {
@@ -108,10 +106,31 @@ impl TestContext {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Writes a wheel with the file name `name` of the distribution `demo`. It contains `library`,
-    /// which must be in the directory.
+    /// Writes a wheel with the file name `name` of the distribution `demo`, which has these files.
+    pub fn wheel(&self, name: &str, files: &[(&str, &[u8])]) {
+        let folder = tempfile::tempdir().expect("the system's directory for temporary files takes one more");
+        let mut arguments = vec![folder.path().to_str().expect("temporary directories have names in UTF-8"), name];
+        for (path, contents) in files {
+            self.write(folder.path().join(path), contents);
+            arguments.push(path);
+        }
+        self.python(WHEEL, &arguments);
+    }
+
+    /// Writes a wheel as [`Self::wheel`] does. It contains `library`, which must be in the
+    /// directory, a file of a kernel database and a module.
     pub fn gpu_wheel(&self, library: &str, name: &str) {
-        self.python(GPU_WHEEL, &[library, name]);
+        let library = fs_err::read(self.path(library)).expect("the library is in the directory");
+        let module = b"import this\n".repeat(40);
+        let kernels = b"942".repeat(40);
+        self.wheel(
+            name,
+            &[
+                ("demo/__init__.py", &module),
+                ("demo/lib/libdemo.so", &library),
+                ("demo/lib/rocblas/library/K_gfx942.co", &kernels),
+            ],
+        );
     }
 
     /// Creates an artifact directory `{name}_{component}_{target}` in `parent`. Each path of a file

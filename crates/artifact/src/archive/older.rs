@@ -157,7 +157,7 @@ impl<'a> UnpackedFile<'a> {
     /// Ends the file. Returns the state of the older one if it is a second name of it.
     ///
     /// # Errors
-    /// [`Error::OlderChanged`]: nobody knows which bytes the older file had when it was compared.
+    /// [`Error::OlderChanged`]: the older file was written to while it was compared.
     pub(super) fn finish(mut self, mode: u32) -> Result<Option<FileState>, Error> {
         if let State::Equal(older) = &self.state
             && older.compared == older.state.size

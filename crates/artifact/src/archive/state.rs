@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rocwheel_system::{FileIdentity, FileMetadata as _, Timestamp, open_identity};
 
-/// Identity, size and time of a file. Two equal states are the same bytes, unless somebody sets the
-/// old time again.
+/// Identity, size and time of a file. Two equal states are the same bytes, unless the time was
+/// set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileState {
     identity: FileIdentity,

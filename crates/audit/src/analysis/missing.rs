@@ -190,8 +190,9 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
             // For example, `rocm-sdk-libraries-gfx94x-dcgpu` holds the files of
             // `rocm-sdk-libraries`.
             let is_holder = |name: &&String| {
-                name.strip_prefix(&holder)
-                    .is_some_and(|rest| holder.is_empty() || rest.is_empty() || rest.starts_with('-'))
+                holder.as_ref().is_none_or(|holder| {
+                    name.strip_prefix(holder.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+                })
             };
             if let Some(there) = given.iter().find(is_holder) {
                 let code = if is_dll { Code::DllNotFound } else { Code::LibraryNotFound };
@@ -233,10 +234,10 @@ fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (
 }
 
 /// The distribution that contains a library of an owner. Where that is not known, the distribution
-/// to require for the library.
-fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner, &str)) -> String {
+/// to require for the library; `None` if there is none.
+fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner, &str)) -> Option<String> {
     if (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel) {
-        return "torch".to_owned();
+        return Some("torch".to_owned());
     }
     // A Windows name is the Linux name without `lib` and with the version in it.
     let lower = library.to_ascii_lowercase();
@@ -247,9 +248,9 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner,
     });
     let provider = Providers::embedded().of(on_linux.as_deref().unwrap_or(library));
     let known = provider.and_then(|provider| provider.distribution.clone());
-    known.unwrap_or_else(|| {
-        let requirement = owner.requirement(cuda(context, wheel));
-        rocwheel_wheel::canonical_name(requirement.split('[').next().unwrap_or_default())
+    known.or_else(|| {
+        let requirement = owner.requirement(cuda(context, wheel))?;
+        Some(rocwheel_wheel::canonical_name(requirement.split('[').next().unwrap_or_default()))
     })
 }
 
@@ -269,11 +270,9 @@ fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
 fn require(context: &Context<'_>, wheel: usize, owner: &LibraryOwner) -> Option<Fix> {
     // PyTorch brings the ROCm or CUDA that it was built with.
     let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
-    let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel)) };
+    let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel))? };
     let installed = &context.site.distributions[wheel];
-    // PySide6_Essentials requires shiboken6, and PySide6 requires both.
-    let is_part = owner.name == "Qt" && ["pyside6", "shiboken6"].iter().any(|start| installed.name.starts_with(start));
-    if requirement.is_empty() || is_part { None } else { fix::require(installed, &requirement) }
+    if owner.has_part(&installed.name) { None } else { fix::require(installed, &requirement) }
 }
 
 /// The major version of CUDA that a wheel is linked to, from those of NVIDIA's libraries that are

@@ -166,7 +166,7 @@ fn check_times(address: &Url, links: &[PageLink], faults: &mut Vec<IndexFault>) 
     }
 }
 
-/// Installers join links with the address in `<base>` as it is written.
+/// Reports a relative `<base>`: installers join links with it alone, not with the page's address.
 fn check_base(address: &Url, body: &[u8], faults: &mut Vec<IndexFault>) {
     if let Some(base) = written_base(body)
         && Url::parse(&base).is_err()

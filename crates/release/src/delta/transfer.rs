@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use rocwheel_content::WINDOW;
+use rocwheel_index::page::GZIP;
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_report::{Reporter, Watched, WithoutProgress};
 use rocwheel_system::PositionedWriter;
@@ -19,8 +20,6 @@ use crate::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
 /// Limit in bytes for a file whose size the index does not say. The largest wheels of ROCm and
 /// PyTorch have a third of it.
 const UNLISTED: u64 = 16 << 30;
-/// How a file begins that gzip packed (RFC 1952), and no wheel.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The fault of a server whose answer begins so.
 const PACKED: &str = "the server packed it with gzip, and was not asked to";
 /// The advice after a range at which the server stopped sending.

@@ -17,12 +17,10 @@ use crate::attempts::{CONNECTIONS, TransferFault, attempt};
 use crate::listing::project_of;
 use crate::{Error, FolderSite, StatusTable};
 
-/// How a file of gzip begins (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The largest page that is read.
 const PAGE_LIMIT: u64 = 256 << 20;
 
-/// What the page of a project says.
+/// The files and the status on the page of a project.
 struct ProjectPage {
     links: Vec<PageLink>,
     status: ProjectStatus,
@@ -99,7 +97,7 @@ fn project_page(request: &MirrorRequest, index: &str, project: &str) -> Result<O
     let mut body = Vec::new();
     answer.body.take(PAGE_LIMIT).read_to_end(&mut body).map_err(|error| TransferFault::of_body(&error))?;
     // Pages that are stored packed are sent so to everybody.
-    if body.starts_with(&GZIP) {
+    if body.starts_with(&page::GZIP) {
         let packed = std::mem::take(&mut body);
         let mut page = MultiGzDecoder::new(&packed[..]).take(PAGE_LIMIT);
         page.read_to_end(&mut body).map_err(TransferFault::lasting)?;

@@ -9,7 +9,7 @@ use rocwheel_content::archive_path::parent;
 use rocwheel_wheel::Platform;
 
 use super::AllowedGap;
-use super::local::{LocalSet, distributions, shown};
+use super::local::{LocalFile, LocalSet, distributions, shown};
 use crate::Error;
 use crate::listing::{Distribution, clashes};
 use crate::promote::target_of;
@@ -52,27 +52,16 @@ pub(super) fn other_bytes(stream: &Stream<'_>, local: &LocalSet) -> Result<Vec<S
     Ok(problems)
 }
 
-/// Keys of files that pruning may have deleted: the stream has no version of their project, or a
-/// newer one. Those of the newest version are not among them, because snapshots are read for these.
+/// Keys of files that pruning may have deleted: of their projects it deleted this version or a
+/// newer one. Snapshots are read for them.
 fn maybe_deleted<'l>(manifest: &SnapshotManifest, local: &'l LocalSet) -> BTreeSet<&'l String> {
-    let mut newest: BTreeMap<String, Option<Version>> = BTreeMap::new();
-    let mut found = BTreeSet::new();
-    for one in distributions(local.files.keys()) {
-        let Some((key, file)) = local.files.get_key_value(&one.file.key) else { continue };
-        // The bytes of a promotion that is only planned are not known yet.
-        let is_known = file.sha256 != Digest::default();
-        if !is_known || manifest.files.contains_key(key) || manifest.unlisted.contains_key(key) {
-            continue;
-        }
-        let newest = newest.entry(one.project.clone()).or_insert_with(|| {
-            let listed = distributions(manifest.files_of(&one.project).map(|(key, _)| key));
-            listed.into_iter().map(|old| old.version).max()
-        });
-        if newest.as_ref().is_none_or(|newest| *newest > one.version) {
-            found.insert(key);
-        }
-    }
-    found
+    let all = distributions(local.files.keys()).into_iter();
+    let old = all.filter(|one| manifest.pruned.get(&one.project).is_some_and(|newest| one.version <= *newest));
+    let files = old.filter_map(|one| local.files.get_key_value(&one.file.key));
+    let is_stored = |key: &String| manifest.files.contains_key(key) || manifest.unlisted.contains_key(key);
+    // The bytes of a promotion that is only planned are not known yet.
+    let is_known = |file: &LocalFile| file.sha256 != Digest::default();
+    files.filter(|(key, file)| is_known(file) && !is_stored(key)).map(|(key, _)| key).collect()
 }
 
 /// The next version that sorts after `version` and before that of the next day.

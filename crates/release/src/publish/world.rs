@@ -270,7 +270,7 @@ impl<'a> ClosedWorld<'a> {
             return Err("an address is not in the stream".to_owned());
         }
         let set = self.set;
-        // What people have may pin a withdrawn version. What is new must not.
+        // A listed package may pin a version that was withdrawn later; a new one must not.
         let is_new = start.yanked.is_none() && !self.stream.manifest.files.contains_key(&start.key);
         let choices = self.choices(name);
         if choices.is_empty() {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use pep440_rs::Version;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,9 @@ pub struct SnapshotManifest {
     /// Files that are not listed any more and still exist, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unlisted: BTreeMap<String, UnlistedFile>,
+    /// The newest version of each project of which a file was deleted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pruned: BTreeMap<String, Version>,
     /// SHA-256 of the descriptions of sets, by name.
     pub sets: BTreeMap<String, String>,
     /// The projects that the files of a project require, for the order of pages.
@@ -140,6 +144,7 @@ impl SnapshotManifest {
             action: String::new(),
             files: BTreeMap::new(),
             unlisted: BTreeMap::new(),
+            pruned: BTreeMap::new(),
             sets: BTreeMap::new(),
             requires: BTreeMap::new(),
             notice: None,

@@ -62,8 +62,10 @@ pub fn prune_stream(
         }
         if !plan.unlisted.is_empty() || !plan.deleted.is_empty() {
             let mut next = stream.next(change, "prune".to_owned());
-            for key in &plan.deleted {
-                next.unlisted.remove(key);
+            for one in distributions(&plan.deleted) {
+                next.unlisted.remove(&one.file.key);
+                let newest = next.pruned.entry(one.project).or_insert_with(|| one.version.clone());
+                *newest = one.version.max(newest.clone());
             }
             for key in &plan.unlisted {
                 if let Some(file) = next.files.remove(key) {

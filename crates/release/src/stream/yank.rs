@@ -76,7 +76,7 @@ pub fn yank(
         for (key, reason) in reasons {
             let Some(file) = next.files.get_mut(&key).filter(|file| file.yanked != reason) else { continue };
             has_changes = true;
-            // What stays withdrawn for another reason is not restored.
+            // One that stays withdrawn for another reason is not counted as restored.
             if !request.undo || reason.is_none() {
                 let list = if direct.contains(&key) { &mut changed.files } else { &mut changed.pinned };
                 list.push(key);

@@ -217,7 +217,7 @@ fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &
         let of_bus = if tree.exists(pci::DEVICES) {
             "no GPU of the vendor 0x1002"
         } else {
-            "does not exist, so nobody could look for a GPU on the bus"
+            "does not exist, so the bus could not be searched for a GPU"
         };
         let symptom =
             Symptom::new("no-gpu").seen("/sys/class/kfd/kfd/topology/nodes", of_driver).seen(pci::DEVICES, of_bus);
