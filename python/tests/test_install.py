@@ -33,6 +33,19 @@ def test_the_variable_and_the_extras_decide(distribution: Path, tmp_path: Path, 
 
 
 @BOTH
+def test_a_folder_of_packages_passes_its_test(distribution: Path, tmp_path: Path, installer: str) -> None:
+    """`--target` puts programs into the folder itself, and pip's RECORD says elsewhere."""
+    environment, folder = Environment(tmp_path / "venv", distribution, installer), tmp_path / "folder"
+    environment.install("--target", str(folder), "rocm[libraries]")
+    assert (folder / "bin/rocm-sdk").exists()
+    said = environment.rocm_sdk("test", "--verify", check=False, PYTHONPATH=str(folder))
+    assert said.returncode == 0, said.stdout
+    (folder / "bin/rocm-sdk").unlink()
+    said = environment.rocm_sdk("test", check=False, PYTHONPATH=str(folder))
+    assert said.returncode == 1 and "bin/rocm-sdk is missing" in said.stdout
+
+
+@BOTH
 def test_an_unavailable_target_stops_the_installation(distribution: Path, tmp_path: Path, installer: str) -> None:
     environment = Environment(tmp_path / "venv", distribution, installer)
     result = environment.install("rocm[device]", check=False, ROCM_SDK_TARGET_FAMILY="gfx950")

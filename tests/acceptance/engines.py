@@ -109,6 +109,8 @@ def docker(folder: Path) -> Iterator[Engine]:
         daemon.terminate()
         daemon.wait(60)
         log.close()
+        # It leaves the network of the machine mounted.
+        subprocess.run(["umount", sockets / "exec/netns/default"], capture_output=True, check=False)
         shutil.rmtree(sockets, ignore_errors=True)
         shutil.rmtree(folder / "data", ignore_errors=True)
 

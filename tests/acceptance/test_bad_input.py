@@ -17,6 +17,7 @@ import pytest
 import synthetic
 from command import Result, Rocwheel, run, unprivileged
 from packages import PackageSet
+from small_index import write_wheel
 from synthetic import BASE, Member, file_member, hard_link_member, link_member, write_artifact, write_deb
 from trees import files, snapshot
 
@@ -387,6 +388,16 @@ def test_the_same_package_twice(rocwheel: Rocwheel, inbox: Path, tmp_path: Path)
     result = rocwheel.import_debs([first, second], tmp_path / "imported", expect=FAILED)
     assert_clear(result, first.name, second.name)
     assert_nothing_left(tmp_path / "imported")
+
+
+def test_no_room_for_temporary_files(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path / "dist", "a", "1.0")
+    variables = {"TMPDIR": str(tmp_path / "gone")}
+    said = rocwheel.run("audit", wheel, expect=1, environment=variables).stderr
+    assert (
+        f"cannot make a temporary directory in `{tmp_path}/gone`" in said and "in TMPDIR, or with `--scratch`" in said
+    )
+    rocwheel.run("audit", wheel, "--scratch", tmp_path, environment=variables)
 
 
 def test_library_that_no_package_holds(rocwheel: Rocwheel, debs: list[Path], tmp_path: Path) -> None:

@@ -332,7 +332,10 @@ def test_families_have_an_index_each(rocwheel: Rocwheel, tmp_path: Path) -> None
         "rocm-sdk-libraries-gfx94x-dcgpu",
     )
     assert_every_link_is_true(tmp_path / "d")
-    assert "2 files: 0 errors" in rocwheel.run("index", "check", tmp_path / "d").stderr
+    for place in (tmp_path / "d", (tmp_path / "d").as_uri()):
+        assert "2 files: 0 errors" in rocwheel.run("index", "check", place).stderr
+    said = rocwheel.run("index", "check", "file://elsewhere/d", expect=2).stderr
+    assert "`file://elsewhere/d` is not the address of a folder" in said
     write_wheel(tmp_path / "d/a/b", "deep", "1")
     assert "more than one folder down" in rocwheel.run("index", "build", tmp_path / "d", expect=1).stderr
 
@@ -490,6 +493,6 @@ def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path:
     write_wheel(bare, "six", "1.0+local")
     with served(tmp_path / "bare") as address:
         said = rocwheel.run("index", "check", address, expect=1)
-        assert "has no hash" in said.stdout and "no METADATA beside" in said.stdout
+        assert "has no hash of SHA-2" in said.stdout and "no METADATA beside" in said.stdout
     refused = rocwheel.run("index", "check", "http://127.0.0.1:9/simple/", expect=1)
     assert "is not an index: no answer" in refused.stderr

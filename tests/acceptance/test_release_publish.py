@@ -336,6 +336,9 @@ def test_snapshots_are_signed_and_verified(rocwheel: Rocwheel, tmp_path: Path) -
 
     secret = {"ROCWHEEL_SIGNING_KEY": theirs.read_text()}
     publish(rocwheel, rocm(tmp_path / "next", "7.2.0"), store, "--now", NOW, environment=secret)
+    no_text = {"ROCWHEEL_SIGNING_KEY": os.fsdecode(b"\xff")}
+    said = publish(rocwheel, tmp_path / "next", store, "--now", NOW, environment=no_text, expect=2)
+    assert "ROCWHEEL_SIGNING_KEY is no text, and so no key in PEM" in said.stderr
     copy = tmp_path / "copy"
     shutil.copytree(stream, copy)
 
@@ -482,6 +485,18 @@ def test_pins_for_some_pythons_are_withdrawn_too(rocwheel: Rocwheel, tmp_path: P
     publish(rocwheel, dist, store, "--set", "all", "--now", NOW)
     change(rocwheel, "yank", store, "core==1.0", "--reason", "loses data")
     assert set(withdrawn(store / "nightly")) == {core, user, old.name}
+
+
+def test_packages_for_other_pythons_are_checked_too(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """A set without compiled packages is installed in thought on today's Pythons only."""
+    store, lacking = tmp_path / "store", requires("missing==1.0")
+    write_wheel(tmp_path / "old", "old", "1.0", "Requires-Python: <3.10", *lacking)
+    write_wheel(tmp_path / "old", "new", "1.0", "Requires-Python: >=3.12")
+    said = publish(rocwheel, tmp_path / "old", store, "--set", "old", expect=1).stderr
+    assert "old cannot be installed: old 1.0 requires `missing==1.0`" in said and "(Python 3.9 on Linux)" in said
+    tagged_wheel(tmp_path / "arm", "arm", "1.0", "cp312-cp312-manylinux_2_28_aarch64", *lacking)
+    said = publish(rocwheel, tmp_path / "arm", store, "--set", "arm").stderr
+    assert "`arm` is for no Python 3 on 64-bit x86: whether it can be installed was not checked" in said
 
 
 def test_what_is_withdrawn_stays_so(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ mod built_for;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::shell_word;
+use rocwheel_report::{shell_path, shell_word};
 use serde::{Serialize, Serializer};
 
 pub use self::block::{Remedies, WheelRemedy};
@@ -134,7 +134,7 @@ impl Fix {
 
 /// A rocwheel command about a wheel, quoted for a shell.
 fn typed<'w>(verb: &str, path: &Path, options: impl IntoIterator<Item = &'w str>) -> String {
-    let mut words = vec!["rocwheel".to_owned(), verb.to_owned(), shell_word(&path.to_string_lossy())];
+    let mut words = vec!["rocwheel".to_owned(), verb.to_owned(), shell_path(path)];
     words.extend(options.into_iter().map(shell_word));
     words.join(" ")
 }
@@ -148,8 +148,7 @@ fn words(options: &[Vec<String>]) -> impl Iterator<Item = &str> {
 fn install(distribution: &Distribution, options: &[&str]) -> Option<Fix> {
     let environment = distribution.installed()?.environment()?;
     let python = environment.join("bin/python");
-    let mut words =
-        vec!["pip".to_owned(), "--python".to_owned(), shell_word(&python.to_string_lossy()), "install".to_owned()];
+    let mut words = vec!["pip".to_owned(), "--python".to_owned(), shell_path(&python), "install".to_owned()];
     words.extend(options.iter().map(|option| shell_word(option)));
     Some(Fix { path: distribution.path.clone(), step: Step::Install, command: words.join(" ") })
 }
@@ -253,7 +252,7 @@ pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
 /// Proposes that the program that expanded a devel tree completes it.
 pub(crate) fn devel_tree(distribution: &Distribution) -> Option<Fix> {
     let program = distribution.installed()?.environment()?.join("bin/rocm-sdk");
-    let command = format!("{} init --repair", shell_word(&program.to_string_lossy()));
+    let command = format!("{} init --repair", shell_path(&program));
     program.is_file().then(|| Fix { path: distribution.path.clone(), step: Step::Install, command })
 }
 

@@ -28,7 +28,7 @@ pub struct PageLink {
     pub written: String,
     /// The absolute address, without the fragment.
     pub address: Url,
-    /// The strongest hash whose algorithm this program knows.
+    /// The hash of SHA-2: SHA-256 where the page has several.
     pub hash: Option<FileHash>,
     /// The value of Requires-Python; installers take an empty one for none.
     pub python: Option<String>,

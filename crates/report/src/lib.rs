@@ -10,7 +10,9 @@ use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
 use serde::{Deserialize, Serialize};
-pub use text::{counted, escape_controls, few_in_backticks, in_backticks, one_line, shell_word, shell_word_with};
+pub use text::{
+    counted, escape_controls, few_in_backticks, in_backticks, one_line, shell_path, shell_word, shell_word_with,
+};
 
 /// Receives progress and tells whether to continue. Implementations are called from many threads.
 pub trait Reporter: Send + Sync {

@@ -1,6 +1,7 @@
 //! Texts that may hold control characters, made safe for a terminal and for one line.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Characters of a line from which on the middle is left out: a path has up to 4096.
 const LONGEST_LINE: usize = 4096;
@@ -77,6 +78,16 @@ pub fn shell_word(word: &str) -> String {
     quoted + "'"
 }
 
+/// A path as an argument of a command, as [`shell_word`]: `./` keeps one that begins with a dash from
+/// being an option, and the empty path is the working directory.
+pub fn shell_path(path: &Path) -> String {
+    match &*path.to_string_lossy() {
+        "" => ".".to_owned(),
+        text if text.starts_with('-') => shell_word(&format!("./{text}")),
+        text => shell_word(text),
+    }
+}
+
 /// As [`shell_word`], but for letters that may keep their meaning for the shell, such as the `$` of
 /// a variable. They are not quoted on their own, only together with others.
 pub fn shell_word_with(word: &str, keeps_meaning: impl Fn(char) -> bool) -> String {
@@ -127,6 +138,9 @@ mod tests {
         ] {
             assert_eq!(shell_word(text), quoted);
             assert_eq!(one_line(quoted), quoted, "it is not escaped again");
+        }
+        for (path, argument) in [("", "."), ("-x/a b", "'./-x/a b'"), ("a", "a"), ("--x", "./--x")] {
+            assert_eq!(shell_path(Path::new(path)), argument);
         }
         assert_eq!(shell_word_with("${name.A,B}/x", |letter| letter == '$'), "${name.A,B}/x");
     }

@@ -9,7 +9,7 @@ use rocwheel_index::settings::{ConfigurationFiles, Places, Told};
 use rocwheel_index::{Credentials, Http};
 use rocwheel_loader::cache::FactsCache;
 use rocwheel_output::StagingFolder;
-use rocwheel_report::Context;
+use rocwheel_report::{Context, Hint};
 use rocwheel_rocm::RocmTables;
 use rocwheel_wheel::Platform;
 
@@ -182,8 +182,11 @@ pub(crate) fn run_name() -> String {
 
 /// A key in PEM that signs releases (`ROCWHEEL_SIGNING_KEY`), for CI systems that keep secrets in
 /// variables.
-pub(crate) fn signing_key() -> Option<String> {
-    std::env::var("ROCWHEEL_SIGNING_KEY").ok().filter(|text| !text.is_empty())
+pub(crate) fn signing_key() -> Result<Option<String>> {
+    const NAME: &str = "ROCWHEEL_SIGNING_KEY";
+    let Some(text) = std::env::var_os(NAME).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let text = text.into_string().map_err(|_| Usage::new(format!("{NAME} is no text, and so no key in PEM")))?;
+    Ok(Some(text))
 }
 
 /// Passwords and tokens that uv and twine upload with, so that no output has them.
@@ -274,8 +277,21 @@ pub(crate) fn scratch_below(parent: &Path) -> Result<StagingFolder> {
     if let Some(above) = parent.parent() {
         StagingFolder::sweep(above, PREFIX);
     }
-    StagingFolder::new_in(parent, PREFIX)
-        .with_context(|| format!("cannot make a temporary directory in `{}`", parent.display()))
+    StagingFolder::new_in(parent, PREFIX).map_err(|source| NoScratch { parent: parent.to_owned(), source }.into())
+}
+
+/// No temporary directory can be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make a temporary directory in `{}`", parent.display())]
+struct NoScratch {
+    parent: PathBuf,
+    source: std::io::Error,
+}
+
+impl Hint for NoScratch {
+    fn hint(&self) -> Option<String> {
+        Some("name a folder that can be written to in TMPDIR, or with `--scratch` where a command has it".to_owned())
+    }
 }
 
 /// The name of this machine.

@@ -130,8 +130,7 @@ impl OutputOption {
         let shown = path.display();
         let (noun, example) = kind.words();
         if let Some(found) = precious(&path, kind) {
-            let words =
-                std::iter::once(&path).chain(inputs).map(|path| rocwheel_report::shell_word(&path.to_string_lossy()));
+            let words = std::iter::once(&path).chain(inputs).map(|path| rocwheel_report::shell_path(path));
             let words: Vec<String> = words.collect();
             return Err(Usage::new(if path.exists() {
                 format!("`{option}` would overwrite `{shown}`, which is {found}")

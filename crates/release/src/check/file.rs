@@ -21,8 +21,11 @@ impl Site<'_> {
     pub(super) fn file(&self, page: &Url, link: &PageLink, faults: &mut Vec<IndexFault>) -> Result<(), Error> {
         let name = &link.file_name;
         if link.hash.is_none() {
-            faults
-                .push(IndexFault::error(page, format!("`{name}` has no hash: `--require-hashes` and lock files fail")));
+            let text = format!(
+                "`{name}` has no hash of SHA-2: nobody sees that it was damaged or replaced, and lock files \
+                 have no hash of it that `--require-hashes` takes"
+            );
+            faults.push(IndexFault::error(page, text));
         }
         if link.size.is_none() || link.uploaded.is_none() {
             let text =

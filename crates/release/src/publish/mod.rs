@@ -183,6 +183,7 @@ pub fn plan_publication(
     objections.extend(world.gaps()?.lines().into_iter().map(|text| (None, text)));
     let environments = environments(&mut world, &set)?;
     let mut accepted = refuse(&set.name, objections, options)?;
+    accepted.extend(world.unchecked());
     let is_new = |key: &&String| !stream.manifest.files.contains_key(*key);
     let (new, unchanged): (Vec<&String>, Vec<&String>) = local.files.keys().partition(is_new);
     let bytes = new.iter().filter_map(|key| Some(local.files.get(*key)?.set_file.size)).sum();

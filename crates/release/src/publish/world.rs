@@ -30,6 +30,8 @@ use crate::views::target;
 const ROUNDS: usize = 32;
 /// The minor versions of Python 3 that a set without compiled wheels is checked for.
 const PYTHONS: [u16; 5] = [10, 11, 12, 13, 14];
+/// The newest minor version of Python 3 that a package which none of those runs may be for.
+const NEWEST_PYTHON: u16 = 30;
 
 /// A file that an installer could choose.
 pub(super) struct Choice {
@@ -110,6 +112,37 @@ impl<'a> ClosedWorld<'a> {
             World::new(PythonVersion { major: 3, minor, free_threaded }, platform)
         };
         platforms.iter().flat_map(|platform| pythons.iter().map(|python| world(*platform, *python))).collect()
+    }
+
+    /// Those of the worlds in which an installer takes a file of the set for a project, with the
+    /// file. A project for no Python of the set has the newest Python that it is for; nothing where
+    /// it is for no Python 3 or another processor.
+    fn worlds_of(&mut self, project: &str, worlds: &[World]) -> Vec<(World, Rc<Choice>)> {
+        let mut found = self.owns(project, worlds.iter().cloned());
+        if found.is_empty() {
+            let others = (0..=NEWEST_PYTHON).rev().flat_map(|minor| {
+                let python = PythonVersion { major: 3, minor, free_threaded: false };
+                [Platform::Linux, Platform::Windows].map(|platform| World::new(python, platform))
+            });
+            found = self.owns(project, others);
+            found.truncate(1);
+        }
+        found
+    }
+
+    fn owns(&mut self, project: &str, worlds: impl Iterator<Item = World>) -> Vec<(World, Rc<Choice>)> {
+        worlds.filter_map(|world| self.own(project, &world).map(|own| (world, own))).collect()
+    }
+
+    /// Warnings about projects of the set whose requirements [`Self::gaps`] cannot know.
+    pub(super) fn unchecked(&mut self) -> Vec<String> {
+        let worlds = self.worlds();
+        let mut projects = self.projects_of_set();
+        projects.retain(|project| self.worlds_of(project, &worlds).is_empty());
+        let line = |project: String| {
+            format!("`{project}` is for no Python 3 on 64-bit x86: whether it can be installed was not checked")
+        };
+        projects.into_iter().map(line).collect()
     }
 
     /// The files of a project, the best for an installer first.
@@ -367,10 +400,9 @@ impl ClosedWorld<'_> {
     /// Installs everything of the set in every way.
     pub(super) fn gaps(&mut self) -> Result<Gaps, Error> {
         let mut gaps: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let projects: Vec<String> = self.set.versions.keys().cloned().collect();
-        for world in self.worlds() {
-            for project in &projects {
-                let Some(own) = self.own(project, &world) else { continue };
+        let worlds = self.worlds();
+        for project in self.projects_of_set() {
+            for (world, own) in self.worlds_of(&project, &worlds) {
                 let extras: Vec<String> = self.file(&own)?.extras.into_iter().collect();
                 for extra in [None].into_iter().chain(extras.iter().map(|extra| Some(extra.as_str()))) {
                     if let Err(reason) = self.install(&world, &own, extra)? {
@@ -388,12 +420,11 @@ impl ClosedWorld<'_> {
     /// something cannot be installed.
     pub(super) fn targets(&mut self) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
         let (mut all, mut incomplete) = (BTreeSet::new(), BTreeSet::new());
-        let projects: Vec<String> = self.set.versions.keys().cloned().collect();
-        for world in self.worlds() {
-            for project in &projects {
-                let Some(own) = self.own(project, &world) else { continue };
+        let worlds = self.worlds();
+        for project in self.projects_of_set() {
+            for (world, own) in self.worlds_of(&project, &worlds) {
                 let extras: Vec<String> = self.file(&own)?.extras.into_iter().collect();
-                let of_project = target(project).map(|target| (None, target.to_owned()));
+                let of_project = target(&project).map(|target| (None, target.to_owned()));
                 let of_extras =
                     extras.iter().filter_map(|extra| Some((Some(extra.as_str()), target_of(extra)?.to_owned())));
                 for (extra, target) in of_project.into_iter().chain(of_extras) {

@@ -185,7 +185,7 @@ impl TryFrom<Arguments> for Settings {
         let sarif =
             arguments.sarif.map(|file| file.check("--sarif", FileKind::SarifLog, &arguments.wheels)).transpose()?;
         Ok(Self::Look(Box::new(Look {
-            wheels: arguments.wheels.into_iter().map(without_dash).collect(),
+            wheels: arguments.wheels,
             with: arguments.with,
             offline: arguments.offline,
             python: arguments.python,
@@ -208,11 +208,6 @@ impl TryFrom<Arguments> for Settings {
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })))
     }
-}
-
-/// A path that printed commands can name without being taken for an option: `./-dash/a.whl`.
-fn without_dash(path: PathBuf) -> PathBuf {
-    if path.as_os_str().as_encoded_bytes().starts_with(b"-") { Path::new(".").join(path) } else { path }
 }
 
 /// Codes of findings, and codes with the files in which they count.

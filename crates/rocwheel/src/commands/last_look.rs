@@ -157,12 +157,10 @@ fn words<P: AsRef<Path>>(wheels: &[P]) -> String {
     const TYPED: usize = 2;
     let folder = wheels.first().and_then(|wheel| wheel.as_ref().parent());
     match folder {
-        Some(folder) if wheels.len() > TYPED => {
-            format!("{}/*.whl", rocwheel_report::shell_word(&folder.to_string_lossy()))
-        }
+        Some(folder) if wheels.len() > TYPED => format!("{}/*.whl", rocwheel_report::shell_path(folder)),
         _ => {
-            let words = wheels.iter().map(|wheel| rocwheel_report::shell_word(&wheel.as_ref().to_string_lossy()));
-            words.collect::<Vec<_>>().join(" ")
+            let words: Vec<String> = wheels.iter().map(|wheel| rocwheel_report::shell_path(wheel.as_ref())).collect();
+            words.join(" ")
         }
     }
 }

@@ -514,7 +514,7 @@ fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
     let families: Vec<&String> = plan.selectors.iter().filter_map(|selector| selector.folder.as_ref()).collect();
     let [first, _, ..] = families[..] else { return };
     let dist = request.output.join("dist");
-    let [dist, of_family] = [&dist, &dist.join(first)].map(|path| rocwheel_report::shell_word(&path.to_string_lossy()));
+    let [dist, of_family] = [&dist, &dist.join(first)].map(|path| rocwheel_report::shell_path(path));
     let names = rocwheel_report::in_backticks(families.iter());
     printer.warn(format!(
         "the folder {dist} alone has no package `rocm`: there is one for each GPU family, in {names} below it. For one of \

@@ -52,10 +52,20 @@ impl TryFrom<Arguments> for Settings {
                     Usage::new(format!("`{}` is not an address: {error}", text_without_users(&text)))
                 })?]
             } else {
-                roots(Path::new(text))?
+                roots(&folder(text)?)?
             };
         Ok(Self { roots, options })
     }
+}
+
+/// A folder, also where its address is given, as `--index-url` of pip takes it.
+fn folder(text: &str) -> Result<PathBuf> {
+    if !text.starts_with("file:") {
+        return Ok(PathBuf::from(text));
+    }
+    let path = Url::parse(text).ok().and_then(|address| address.to_file_path().ok());
+    let wrong = || Usage::new(format!("`{text}` is not the address of a folder")).hint("name the folder itself");
+    Ok(path.ok_or_else(wrong)?)
 }
 
 /// The indexes of a folder: the one in its `simple/`, those in the `simple/` of each family, or the

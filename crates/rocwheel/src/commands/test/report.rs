@@ -123,7 +123,7 @@ impl TryFrom<Arguments> for Settings {
             for path in &arguments.signing_key {
                 keys.push(SigningKey::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?);
             }
-            if let Some(text) = environment::signing_key().filter(|_| keys.is_empty()) {
+            if let Some(text) = environment::signing_key()?.filter(|_| keys.is_empty()) {
                 keys.push(SigningKey::parse(&text, "ROCWHEEL_SIGNING_KEY")?);
             }
         } else if !arguments.signing_key.is_empty() {

@@ -119,12 +119,22 @@ def check_files(report: Report, site: Path, *, verify: bool) -> None:
             report.ok(name, f"{files} files, {size / 1e6:.1f} MB{', hashes agree' if verify else ''}")
 
 
+def _place(site: Path, name: str) -> Path:
+    """Where the file of a row of RECORD is. `pip install --target` moves what lies outside of the
+    packages, such as `../../bin`, into the folder, and RECORD keeps the row."""
+    path = site / name
+    if name.startswith("../") and not path.exists():
+        moved = site / name.replace("../", "")
+        return moved if moved.exists() else path
+    return path
+
+
 def _problem_of(row: list[str], site: Path, *, verify: bool) -> str | None:
     """The problem of a row of RECORD; None if there is none."""
     if len(row) != 3:
         return f"RECORD has a row that is not one: {row}"
     name, expected, size = row
-    path = site / name
+    path = _place(site, name)
     try:
         status = path.stat()
     except FileNotFoundError:
