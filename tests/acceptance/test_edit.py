@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging import metadata
 
 from command import Rocwheel, run
 from environment import TOOLS, Environment
@@ -132,6 +133,49 @@ def test_source_distribution(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert (folder / "setup.py").read_text() == setup.replace("1.0", "2.0")
     assert (folder / "setup.py").stat().st_mode & 0o111
     assert (folder / "small.egg-info/PKG-INFO").read_text() == information.replace("Version: 1.0", "Version: 2.0")
+
+
+@pytest.mark.parametrize("before", ["1.0", "1.2", "2.1"])
+def test_new_fields_are_of_the_version_that_has_them(rocwheel: Rocwheel, tmp_path: Path, before: str) -> None:
+    """Twine and packaging refuse a field that is newer than Metadata-Version."""
+    source, info = write_wheel(tmp_path, "fields", "1.0"), "fields-1.0.dist-info/METADATA"
+    first = tmp_path / "first"
+    rocwheel.run("edit", source, "--metadata", f"Metadata-Version={before}", "--output", first)
+    for number, (words, least) in enumerate(
+        [
+            (("--requires", "six"), "1.2"),
+            (("--metadata", "Requires-Python=>=3.8"), "1.2"),
+            (("--add-extra", "more:six"), "2.1"),
+            (("--metadata", "Dynamic+=Summary"), "2.2"),
+            (("--metadata", "License-Expression=MIT", "--requires", "six"), "2.4"),
+            (("--metadata", "Import-Name+=fields"), "2.5"),
+            (("--metadata", "Summary=short"), before),
+        ]
+    ):
+        output = tmp_path / f"out{number}"
+        rocwheel.run("edit", first / source.name, *words, "--output", output)
+        text = zipfile.ZipFile(output / source.name).read(info).decode()
+        assert text.startswith(f"Metadata-Version: {max(before, least)}\n"), text
+        run(TOOLS / "twine", "check", output / source.name)
+        metadata.Metadata.from_email(text)
+
+
+def test_a_source_distribution_does_not_become_static_by_the_way(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """uv takes requirements from PKG-INFO of 2.2 and newer, and builds nothing."""
+    path = tmp_path / "old-1.0.tar.gz"
+    text = "Metadata-Version: 2.1\nName: old\nVersion: 1.0\n"
+    setup = 'from setuptools import setup\nsetup(name="old", version="1.0", install_requires=["missing-package"])\n'
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in {"PKG-INFO": text, "setup.py": setup}.items():
+            member = tarfile.TarInfo(f"old-1.0/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content.encode()))
+    words = ("edit", path, "--metadata", "License-Expression=MIT", "--output", tmp_path / "out")
+    said = rocwheel.run(*words, expect=FAILED).stderr
+    assert "core metadata 2.2" in said and "--metadata Metadata-Version=2.4" in said
+    assert not (tmp_path / "out").exists()
+    rocwheel.run(*words, "--metadata", "Metadata-Version=2.4", "--metadata", "Dynamic+=Requires-Dist")
+    run(TOOLS / "twine", "check", tmp_path / "out/old-1.0.tar.gz")
 
 
 def test_full_disk(rocwheel: Rocwheel, tmp_path: Path) -> None:

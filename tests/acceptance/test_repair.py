@@ -176,6 +176,17 @@ def test_a_missing_library_is_named_with_its_user(rocwheel: Rocwheel, linked: Pa
     assert not (tmp_path / "out").exists()
 
 
+def test_a_library_that_is_needed_by_its_path_can_be_left_out(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Without a SONAME, the linker writes the path as it was given into what needs the library."""
+    base = gcc(tmp_path / "libbase.so", "int base(void) { return 42; }\n")
+    module = extension(tmp_path, "base", base)
+    base.unlink()
+    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
+    said = rocwheel.run("repair", wheel, "-o", tmp_path / "out", expect=1).stderr
+    assert f"{base}, needed by" in said and "--exclude libbase.so` where" in said
+    rocwheel.run("repair", wheel, "-o", tmp_path / "out", "--exclude", "libbase.so")
+
+
 def test_libraries_that_cannot_be_taken_are_named(rocwheel: Rocwheel, linked: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.mkdir()

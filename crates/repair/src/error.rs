@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
 
+use crate::paths;
+
 /// A library that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingLibrary {
@@ -201,7 +203,7 @@ impl Hint for Error {
             Error::Output(error) => error.hint(),
             Error::Binary { source, .. } => source.hint(),
             Error::Missing { missing, .. } => {
-                let names: Vec<&str> = missing.iter().map(|missing| missing.library.as_str()).collect();
+                let names: Vec<&str> = missing.iter().map(|missing| paths::name(&missing.library)).collect();
                 let them = if names.len() == 1 { "it" } else { "them" };
                 Some(format!(
                     "install {them}, name the directory with `--lib-path DIR`, or leave {them} out with `--exclude {}` where the \

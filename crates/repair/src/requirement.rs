@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_wheel::{Headers, canonical_name};
+use rocwheel_wheel::{Headers, canonical_name, raise_metadata_version};
 
 use crate::plan::RequirementChange;
 
@@ -102,7 +102,10 @@ pub(crate) fn apply(metadata: &mut Headers, changes: &[RequirementChange]) -> Re
                 metadata.replace("Requires-Dist", |value| (value == before).then(|| after.clone()))?;
             }
             (Some(before), None) => drop(metadata.remove("Requires-Dist", |value| value == before)),
-            (None, Some(after)) => metadata.push("Requires-Dist", after)?,
+            (None, Some(after)) => {
+                metadata.push("Requires-Dist", after)?;
+                raise_metadata_version(metadata, ["Requires-Dist"])?;
+            }
             (None, None) => {}
         }
     }

@@ -78,8 +78,8 @@ pub fn shell_word(word: &str) -> String {
     quoted + "'"
 }
 
-/// A path as an argument of a command, as [`shell_word`]: `./` keeps one that begins with a dash from
-/// being an option, and the empty path is the working directory.
+/// A path as an argument of a command, as [`shell_word`]: `./` keeps one that begins with a dash
+/// from being an option, and the empty path is the working directory.
 pub fn shell_path(path: &Path) -> String {
     match &*path.to_string_lossy() {
         "" => ".".to_owned(),

@@ -176,6 +176,13 @@ pub enum Error {
         /// The thing that only a wheel has.
         what: &'static str,
     },
+    /// An edit after which builders and installers would believe the fields of a source
+    /// distribution (PEP 643).
+    #[error("`{}` would get the fields of core metadata 2.2, from which on no build changes them", path.display())]
+    StaticSdist {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// A library in a wheel cannot be edited.
     #[error("cannot change the search path of member `{member}` of `{}`", path.display())]
     Elf {
@@ -218,6 +225,11 @@ impl Hint for Error {
             Error::SameFile { .. } => Some("choose another output folder".to_owned()),
             Error::Exists { .. } => Some("replace it with `--force`, or choose another output folder".to_owned()),
             Error::NotAWheel { .. } => Some("give wheels and source distributions to separate commands".to_owned()),
+            Error::StaticSdist { .. } => Some(
+                "if that is so, add `--metadata Metadata-Version=2.4`, and `--metadata Dynamic+=Requires-Dist` for each field \
+                 that a build does change"
+                    .to_owned(),
+            ),
             Error::SizeChanged { .. } => {
                 Some("wait until no program writes to the input, then run the command again".to_owned())
             }

@@ -36,7 +36,7 @@ pub use distribution::{
 pub use error::Error;
 pub use headers::Headers;
 pub use known_tags::TagPart;
-pub use metadata::{Description, Metadata};
+pub use metadata::{Description, Metadata, raise_metadata_version};
 pub use names::{
     Tag, WheelName, WheelNameParts, canonical_name, case_collisions, check_member_name, check_name, check_requirement,
     check_version, file_name_part,

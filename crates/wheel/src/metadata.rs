@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{Error, names};
+use crate::{Error, Headers, names};
+
+const METADATA_VERSION: &str = "Metadata-Version";
 
 /// Fields of core metadata 2.4, except Name, Version and License-File, which [`Metadata::text`]
 /// gets as arguments.
@@ -120,6 +122,65 @@ pub(crate) fn check_value(field: &str, value: &str) -> Result<(), Error> {
         return Ok(());
     };
     Err(Error::Metadata { field: field.to_owned(), value: value.to_owned(), reason })
+}
+
+/// The fields that 1.0 does not have, by the first version of core metadata that has them
+/// (<https://packaging.python.org/en/latest/specifications/core-metadata/>).
+const NEWER_FIELDS: [(FormatVersion, &[&str]); 6] = [
+    ((1, 1), &["Classifier", "Download-URL", "Obsoletes", "Provides", "Requires", "Supported-Platform"]),
+    (
+        (1, 2),
+        &[
+            "Maintainer",
+            "Maintainer-email",
+            "Obsoletes-Dist",
+            "Project-URL",
+            "Provides-Dist",
+            "Requires-Dist",
+            "Requires-External",
+            "Requires-Python",
+        ],
+    ),
+    ((2, 1), &["Description-Content-Type", "Provides-Extra"]),
+    ((2, 2), &["Dynamic"]),
+    ((2, 4), &["License-Expression", "License-File"]),
+    ((2, 5), &["Import-Name", "Import-Namespace"]),
+];
+
+/// A version of core metadata: `(2, 4)`.
+type FormatVersion = (u32, u32);
+
+/// The value of Metadata-Version; `None` if it is missing or no version.
+fn format_version(headers: &Headers) -> Option<FormatVersion> {
+    let text = headers.get(METADATA_VERSION)?;
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Raises Metadata-Version to the first one that has all these fields: validators refuse a field
+/// that is newer. No version makes an older file invalid.
+///
+/// # Errors
+/// [`Error::Header`] as of [`Headers::set`].
+pub fn raise_metadata_version<'f>(
+    headers: &mut Headers,
+    fields: impl IntoIterator<Item = &'f str>,
+) -> Result<(), Error> {
+    let has = |names: &[&str], field: &str| names.iter().any(|name| name.eq_ignore_ascii_case(field));
+    let first = |field: &str| NEWER_FIELDS.iter().find(|(_, names)| has(names, field)).map(|(version, _)| *version);
+    let needed = fields.into_iter().filter_map(first).max();
+    match (format_version(headers), needed) {
+        (Some(known), Some(needed)) if known < needed => {
+            headers.set(METADATA_VERSION, &format!("{}.{}", needed.0, needed.1))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `true` if builders and installers take the fields of a source distribution for those of its
+/// wheels, unless Dynamic names them (PEP 643).
+pub(crate) fn is_static(headers: &Headers) -> bool {
+    format_version(headers).is_some_and(|version| version >= (2, 2))
 }
 
 fn is_dynamic_name(value: &str) -> bool {

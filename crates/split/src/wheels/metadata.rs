@@ -6,7 +6,7 @@ use std::str::FromStr as _;
 
 use pep440_rs::VersionSpecifiers;
 use rocwheel_rocm::device_packages::{self, DevicePackages, PackageLevel};
-use rocwheel_wheel::{Description, Headers, Metadata, WheelName};
+use rocwheel_wheel::{Description, Headers, Metadata, WheelName, raise_metadata_version};
 use serde::Serialize;
 
 use super::Error;
@@ -100,11 +100,7 @@ pub(super) fn host_lines(
 /// Returns METADATA of the host wheel: the input's with the lines added at the end of its headers.
 pub(super) fn host_text(input: &Headers, lines: &[(&'static str, String)]) -> Result<String, Error> {
     let mut headers = input.clone();
-    // Version 2.1 introduced Provides-Extra.
-    if headers.get("Metadata-Version").is_some_and(|version| matches!(version.as_str(), "1.0" | "1.1" | "1.2" | "2.0"))
-    {
-        headers.set("Metadata-Version", "2.1")?;
-    }
+    raise_metadata_version(&mut headers, lines.iter().map(|(name, _)| *name))?;
     headers.extend(lines.iter().map(|(name, value)| (*name, value.as_str())))?;
     Ok(headers.to_string())
 }

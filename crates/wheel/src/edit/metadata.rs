@@ -7,7 +7,7 @@ use super::requirement::{Belongs, belongs, followed, is_on, renamed};
 use super::version::is_same;
 use super::{ExtraEdit, FieldChange, Identity, RequirementEdit, Siblings, WheelEdit};
 use crate::names::canonical_name;
-use crate::{Error, Headers};
+use crate::{Error, Headers, raise_metadata_version};
 
 /// The fields of core metadata 2.5 that can be set by name. The others have their own options.
 const FIELDS: [&str; 27] = [
@@ -85,6 +85,11 @@ impl FieldEdit {
         Ok(FieldEdit { name, value })
     }
 
+    /// `true` if it sets the version of core metadata itself.
+    pub(super) fn sets_metadata_version(&self) -> bool {
+        self.name == "Metadata-Version"
+    }
+
     fn apply(&self, headers: &mut Headers) -> Result<(), Error> {
         match &self.value {
             FieldValue::Set(value) => headers.set(self.name, value),
@@ -106,6 +111,7 @@ pub(super) fn apply(
     siblings: &Siblings,
     notes: &mut Vec<String>,
 ) -> Result<(), Error> {
+    let before = headers.clone();
     if identity.new_name != identity.name {
         headers.set("Name", &identity.new_name)?;
         headers.replace("Requires-Dist", |text| renamed(text, &identity.name, &identity.new_name))?;
@@ -121,7 +127,10 @@ pub(super) fn apply(
     for extra in &edit.extras {
         apply_extra(headers, extra, notes)?;
     }
-    edit.fields.iter().try_for_each(|field| field.apply(headers))
+    edit.fields.iter().try_for_each(|field| field.apply(headers))?;
+    let is_new = |(name, value): &(&str, String)| !before.all(name).contains(value);
+    let new: Vec<String> = headers.iter().filter(is_new).map(|(name, _)| name.to_owned()).collect();
+    raise_metadata_version(headers, new.iter().map(String::as_str))
 }
 
 fn apply_requirement(headers: &mut Headers, edit: &RequirementEdit, notes: &mut Vec<String>) -> Result<(), Error> {
@@ -165,12 +174,6 @@ fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>)
         ExtraEdit::Add { name, requirement } => {
             if !has(headers, name) {
                 headers.push("Provides-Extra", name)?;
-            }
-            // Metadata versions before 2.1 have no extras. The change to 2.1 brought nothing else
-            // that would make older files invalid.
-            let version = headers.get("Metadata-Version").unwrap_or_default();
-            if matches!(version.as_str(), "1.0" | "1.1" | "1.2" | "2.0") {
-                headers.set("Metadata-Version", "2.1")?;
             }
             if let Some(requirement) = requirement {
                 let whole = super::WrittenRequirement::parse(&requirement.with_extra(name))?;

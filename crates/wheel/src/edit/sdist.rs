@@ -12,7 +12,8 @@ use super::plan::{DistributionFormat, FieldChange, Plan, Steps};
 use super::sdist_file::{Kind, SdistFile, each};
 use super::version::{is_same, replaced};
 use super::wheel::changed_text;
-use super::{Identity, Request, metadata, requires_txt, scan, unmatched};
+use super::{FieldEdit, Identity, Request, metadata, requires_txt, scan, unmatched};
+use crate::metadata::is_static;
 use crate::names::{canonical_name, file_name_part};
 use crate::output::Output;
 use crate::sdist::encoder;
@@ -192,6 +193,10 @@ fn apply_metadata(
 ) -> Result<(), Error> {
     let mut new = headers.clone();
     metadata::apply(&mut new, request.edit, identity, &request.siblings, found.notes)?;
+    let is_meant = request.edit.fields.iter().any(FieldEdit::sets_metadata_version);
+    if is_static(&new) && !is_static(headers) && !is_meant {
+        return Err(Error::StaticSdist { path: sdist.path.clone() });
+    }
     if let Some(text) = changed_text("PKG-INFO", headers, &new, found.changes) {
         found.texts.insert("PKG-INFO".to_owned(), text.into_bytes());
     }
