@@ -144,6 +144,19 @@ def test_a_release_is_installed_by_name(hosts: Hosts, kind: str, tmp_path: Path)
     assert len(list((tmp_path / "files").iterdir())) == 3
 
 
+def test_debians_pip_takes_a_name_in_any_spelling(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """pip 22.3 to 23.1 compare the Name in METADATA of `data-dist-info-metadata` with the name that
+    was typed, letter by letter."""
+    download(tmp_path, "pip==23.0.1")
+    with zipfile.ZipFile(tmp_path / "pip-23.0.1-py3-none-any.whl") as wheel:
+        wheel.extractall(tmp_path / "old")
+    write_wheel(tmp_path / "dist", "Foo_Bar", "1.0")
+    rocwheel.run("index", "build", tmp_path / "dist")
+    words = ("--index-url", (tmp_path / "dist/simple").as_uri() + "/", "--target", tmp_path / "target", "foo.bar")
+    pip("install", *words, environment={"PYTHONPATH": str(tmp_path / "old")})
+    assert (tmp_path / "target/Foo_Bar.py").exists()
+
+
 def test_a_source_distribution_is_built(hosts: Hosts, tmp_path: Path) -> None:
     pip("install", "--index-url", hosts.index("nginx"), "--target", tmp_path / "pip", "rocm-demo")
     hosts.uv("install", "--index-url", hosts.index("caddy"), "--target", tmp_path / "uv", "rocm-demo")

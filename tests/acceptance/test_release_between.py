@@ -265,6 +265,62 @@ def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
     rocwheel.run("release", "verify", store, "--stream", "release")
 
 
+def test_verdicts_of_one_name_are_not_confused(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Only those that decide are in the signed decision and in the store, whatever they are called;
+    linked ones are read too."""
+    store, decision = staged(rocwheel, tmp_path), tmp_path / "decision.json"
+    lab, stranger = Signer(tmp_path / "lab"), Signer(tmp_path / "stranger")
+    gate(store, 'suites = ["smoke"]\n', lab.public)
+    name = "verdict.intoto.json"
+    # A job's folder that is a link, one that is not, with a link back, and a file.
+    first, second, third = tmp_path / "jobs/first" / name, tmp_path / "given/second" / name, tmp_path / "third" / name
+    lab.verdict(first, wheels_for(store, "gfx942"), "gfx942")
+    stranger.verdict(second, wheels_for(store, "gfx942"), "gfx942", "failed", "2026-11-20T02:00:00Z")
+    lab.verdict(third, wheels_for(store, "gfx1100"), "gfx1100")
+    (tmp_path / "given/linked").mkdir()
+    (tmp_path / "given/linked/first").symlink_to(tmp_path / "jobs/first")
+    (tmp_path / "given/linked/back").symlink_to(tmp_path / "given")
+    folders = (tmp_path / "given/linked/first", second.parent, third, tmp_path / "given/linked")
+    words = [word for folder in folders for word in ("--verdicts", folder)]
+    promote(rocwheel, store, *words, "--now", "2026-11-21T00:00:00Z", "--decision", decision)
+    predicate = json.loads(signed_bytes(json.loads(decision.read_text()))[0])["predicate"]
+    inputs = {one["digest"]["sha256"] for one in predicate["inputAttestations"]}
+    assert inputs == {digest(first), digest(third)}
+    uris = [one["uri"] for one in predicate["inputAttestations"]]
+    assert len(uris) == 2 and all(uri.endswith(name) for uri in uris), f"each is read once: {uris}"
+    stored = {path.stem for path in (store / "release/.release/statements").iterdir()}
+    assert {digest(first), digest(third), digest(decision)} < stored and digest(second) not in stored
+
+
+def test_the_gate_looks_at_the_clock(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """SOURCE_DATE_EPOCH is for what is written: it revives no bypass, and no real verdict is in its
+    future."""
+    store, verdicts, bypass = staged(rocwheel, tmp_path), tmp_path / "verdicts", tmp_path / "bypass.toml"
+    lab = Signer(tmp_path / "lab")
+    gate(store, 'suites = ["smoke"]\n', lab.public)
+    bypass.write_text('[[bypass_tests_for_releases]]\nname = "old"\nreason = "x"\nexpires = 2025-01-31\n')
+    past = {"SOURCE_DATE_EPOCH": "1700000000"}
+    explain = ("--explain", "--json")
+    late = promote(rocwheel, store, "--bypass", bypass, *explain, environment=past, expect=1)
+    assert "the bypass `old` expired after 2025-01-31" in late.stdout
+    promote(rocwheel, store, "--bypass", bypass, *explain, "--now", "2025-01-31T00:00:00Z")
+    for target in TARGETS:
+        lab.verdict(verdicts / f"{target}.json", wheels_for(store, target), target, finished="2025-06-01T00:00:00Z")
+    words = ("--verdicts", verdicts, *explain)
+    promote(rocwheel, store, *words, environment=past)
+    # A failure counts, whatever the clock of its machine says; a pass does not.
+    ahead = "2999-01-01T00:00:00Z"
+    lab.verdict(verdicts / "ahead.json", wheels_for(store, "gfx942"), "gfx942", "failed", ahead)
+    assert "it failed (" in promote(rocwheel, store, *words, expect=1).stdout
+    lab.verdict(verdicts / "ahead.json", wheels_for(store, "gfx942"), "gfx942", "passed", ahead)
+    assert "in the future" in promote(rocwheel, store, *words).stdout
+    contradiction = {"counts": {"passed": 12, "failed": 9, "crashed": 2}}
+    (verdicts / "ahead.json").unlink()
+    lab.verdict(verdicts / "gfx942.json", wheels_for(store, "gfx942"), "gfx942", **contradiction)
+    said = promote(rocwheel, store, "--verdicts", verdicts, expect=1)
+    assert "`gfx942.json` says passed, but counts failures (2 crashed, 9 failed, 12 passed" in said.stderr
+
+
 def test_a_stream_with_a_gate_takes_nothing_untested(rocwheel: Rocwheel, tmp_path: Path) -> None:
     lab = Signer(tmp_path / "lab")
     store, dist = tmp_path / "store", rocm(tmp_path / "dist", NEW)

@@ -232,7 +232,7 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
 
     # Without `--upload` nothing is changed, and the calls are printed as they would be typed.
     said = release()
-    assert said.stdout.startswith("gh release create v1 --title v1") and "`--upload` does it" in said.stderr, said
+    assert " | gh release create v1 --title v1" in said.stdout and "`--upload` does it" in said.stderr, said
     assert github.written == []
     release("--upload", "--title", "One", "--prerelease")
     (made,) = github.releases
@@ -272,7 +272,7 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
     assert "`gh release view v1` failed" in said and "gh auth status" in said, said
     shown = release()
     assert "`gh release view v1` failed" in shown.stderr and "would be uploaded" in shown.stderr, shown
-    assert shown.stdout.startswith("gh release create v1 "), shown
+    assert " | gh release create v1 " in shown.stdout, shown
     nothing = tmp_path / "nothing"
     nothing.mkdir()
     said = rocwheel.run("release", "github", "v1", "--wheels", nothing, environment=surroundings, expect=2).stderr
@@ -281,7 +281,23 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
     without = {**surroundings, "PATH": path}
     said = run(rocwheel.binary, *command, "--upload", environment=without, expect=2).stderr
     assert "there is no `gh`" in said, said
-    assert run(rocwheel.binary, *command, environment=without).stdout.startswith("gh release create v1 ")
+    assert " | gh release create v1 " in run(rocwheel.binary, *command, environment=without).stdout
+
+
+def test_the_printed_calls_work_when_they_are_typed(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:
+    assert shutil.which("gh"), "gh is not there: scripts/setup installs it"
+    proxy = f"http://127.0.0.1:{github.server_port}"
+    names = {"GH_HOST": "github.localhost", "GH_TOKEN": "secret", "GH_CONFIG_DIR": str(tmp_path / "gh"), "NO_PROXY": ""}
+    surroundings = {**names, "HTTP_PROXY": proxy, "http_proxy": proxy, "no_proxy": ""}
+    wheel = write_wheel(tmp_path / "wheels", {"demo/__init__.py": b""}, python="py3-none")
+    command = ["release", "github", "v1", "--wheels", tmp_path / "wheels", "--repo", "owner/name"]
+    printed = rocwheel.run(*command, environment=surroundings).stdout
+    (tmp_path / "shell").mkdir()
+    run("bash", "-e", "-o", "pipefail", "-c", printed, environment=surroundings, cwd=tmp_path / "shell")
+    (made,) = github.releases
+    assert {asset["name"] for asset in made["assets"]} == {wheel.name, "SHA256SUMS"} and "Python" in made["body"], made
+    # `--upload` would have done the same.
+    assert "2 are there already" in rocwheel.run(*command, "--upload", environment=surroundings).stderr
 
 
 def test_the_workflow_releases_what_a_tag_has_built(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:

@@ -191,7 +191,11 @@ def test_signed_lists_stay_signed(rocwheel: Rocwheel, tmp_path: Path, monkeypatc
 
 def test_lists_that_are_wrong_change_nothing(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store = staged(rocwheel, tmp_path)
-    good = tmp_path / "good"
+    good, empty = tmp_path / "good", tmp_path / "empty"
+    (empty / "files").mkdir(parents=True)
+    (empty / "files/a").touch()
+    assert "no folder `dists`" in promote(rocwheel, store, "--native", empty, expect=1).stderr
+    assert not (store / "native").exists()
     debian(good / "deb", "7.12.0"), rpm(good / "rpm", "7.12.0")
     promote(rocwheel, store, "--native", good)
     before = snapshot(store / "native")
@@ -233,10 +237,6 @@ def test_lists_that_are_wrong_change_nothing(rocwheel: Rocwheel, tmp_path: Path)
     refused("away", "is not in `repodata`", lambda folder: (folder / first).write_text(away))
     group = (good / first).read_text().replace('type="other"', 'type="group"')
     refused("group", "cannot be merged", lambda folder: (folder / first).write_text(group))
-    empty = tmp_path / "empty"
-    (empty / "files").mkdir(parents=True)
-    (empty / "files/a").touch()
-    assert "no folder `dists`" in promote(rocwheel, store, "--native", empty, expect=1).stderr
 
 
 def test_two_runs_lose_nothing(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -48,6 +48,25 @@ def test_pruning_forgets_neither_sets_nor_bytes(rocwheel: Rocwheel, tmp_path: Pa
     assert wheel.exists()
 
 
+def test_as_many_snapshots_stay_as_the_owner_says(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, release = tmp_path / "store", tmp_path / "store/nightly/.release"
+    for number in range(1, 7):
+        write_wheel(tmp_path / str(number), "beta", f"{number}.0")
+        publish(rocwheel, tmp_path / str(number), store, "--now", f"2026-01-0{number}T00:00:00Z")
+
+    def left(rules: str) -> list[int]:
+        (release / "stream.toml").write_text(f"[retention]\n{rules}\n")
+        change(rocwheel, "prune", store, "--now", "2026-02-01T00:00:00Z")
+        return sorted(int(path.stem) for path in (release / "snapshots").iterdir() if path.suffix == ".json")
+
+    assert left("snapshots = 3\nkeep-snapshots = [2]") == [2, 4, 5, 6]
+    # A prune that changes the stream is a snapshot itself.
+    assert left("snapshots = 2\nversions = 1") == [6, 7]
+    assert left("snapshots = 2\nversions = 1") == [6, 7]
+    assert left("snapshots = 0") == [7], "the stream has a snapshot"
+    rocwheel.run("release", "verify", store / "nightly")
+
+
 def test_a_name_stays_taken_when_all_that_is_listed_is_older(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store, stream = tmp_path / "store", tmp_path / "store/nightly"
     for version in ("2.0", "3.0"):

@@ -303,6 +303,44 @@ def test_a_verdict_is_signed_and_about_the_wheel(rocwheel: Rocwheel, tmp_path: P
     )  # fmt: skip
 
 
+def test_a_verdict_is_about_one_file_of_a_name_and_targets_that_exist(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    reports = pytest_report(tmp_path / "r", "xunit2", "def test_a(): ...\n")
+    words = ("test", "report", reports, "--verdict", tmp_path / "verdict.json")
+    wheels = []
+    for folder, text in (("A", b"one"), ("B", b"two"), ("C", b"one")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x-1.0-py3-none-any.whl").write_bytes(text)
+        wheels.append(("--wheel", tmp_path / folder))
+    said = rocwheel.run(*words, *wheels[0], *wheels[1], expect=2).stderr
+    assert "different files of the name `x-1.0-py3-none-any.whl`" in said
+    for targets, hint in (("gfx94l", "gfx942"), ("gfx942;gfx1100", "gfx942,gfx1100"), ("gfx94X-all", "a family")):
+        said = rocwheel.run(*words, *wheels[0], "--targets", targets, expect=2).stderr
+        assert f"`--targets` names `{targets}`, which is not a GPU target" in said and hint in said
+    assert not (tmp_path / "verdict.json").exists()
+    # The clock counts, and not the time that builds are given; the report is not of 1970 either.
+    epoch = {"SOURCE_DATE_EPOCH": "1"}
+    rocwheel.run(*words, *wheels[0], *wheels[2], "--targets", "gfx942, gfx1100", environment=epoch)
+    predicate = statement(tmp_path / "verdict.json")[1]["predicate"]
+    assert predicate["targets"] == ["gfx1100", "gfx942"]
+    assert "2000" < predicate["started"][:19] <= predicate["finished"][:19]
+
+
+def test_an_output_replaces_no_report_and_no_other_output(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    reports = pytest_report(tmp_path / "r", "xunit2", "def test_a(): ...\n")
+    before = reports.read_bytes()
+    merged = reports.parent / "merged.xml"
+    said = rocwheel.run("test", "report", reports, "--junit", f"{reports.parent}/../r/{reports.name}", expect=2).stderr
+    assert "which is one of the reports" in said and reports.read_bytes() == before
+    said = rocwheel.run("test", "report", reports, "--junit", merged, "--html", merged, expect=2).stderr
+    assert "`--html` and `--junit` both write" in said and not merged.exists()
+    # A result from before is in the folder that is read.
+    page = tmp_path / "page.html"
+    rocwheel.run("test", "report", reports.parent, "--junit", merged)
+    said = rocwheel.run("test", "report", reports.parent, "--junit", merged, "--html", page, expect=2).stderr
+    assert "which is one of the reports" in said and not page.exists()
+    rocwheel.run("test", "report", reports, "--junit", "/dev/null", "--html", "/dev/null")
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     opened = Browser(tmp_path_factory.mktemp("browser"))

@@ -3,8 +3,9 @@
 //! The signed bytes are those of the DSSE protocol, version 1 (secure-systems-lab/dsse,
 //! `protocol.md`): `DSSEv1 SP length SP type SP length SP body`.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use base64::engine::{DecodePaddingMode, Engine as _};
 use serde::{Deserialize, Serialize};
 
 use crate::{AttestError, PublicKey, SigningKey};
@@ -22,7 +23,8 @@ pub struct SignedEnvelope {
 /// A signature by one key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvelopeSignature {
-    /// [`PublicKey::id`] of the key.
+    /// [`PublicKey::id`] of the key; empty if the signer does not name it.
+    #[serde(default)]
     pub keyid: String,
     /// In base64.
     sig: String,
@@ -33,6 +35,14 @@ fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let mut bytes = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
     bytes.extend_from_slice(payload);
     bytes
+}
+
+/// Decodes base64 in either alphabet, with or without padding: DSSE's `envelope.md` lets signers
+/// choose.
+fn decoded(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
+    let letters = if text.contains(['-', '_']) { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
+    let padding = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    GeneralPurpose::new(letters, padding).decode(text)
 }
 
 impl SignedEnvelope {
@@ -59,7 +69,7 @@ impl SignedEnvelope {
         if envelope.payload_type != payload_type {
             return Err(wrong(format!("its payload is `{}` and not `{payload_type}`", envelope.payload_type)));
         }
-        let payload = STANDARD.decode(&envelope.payload).map_err(|error| wrong(error.to_string()))?;
+        let payload = decoded(&envelope.payload).map_err(|error| wrong(error.to_string()))?;
         Ok((envelope, payload))
     }
 
@@ -78,8 +88,8 @@ impl SignedEnvelope {
     pub fn signers(&self, payload: &[u8], keys: &[PublicKey]) -> Vec<String> {
         let bytes = signed_bytes(&self.payload_type, payload);
         let has_signed = |key: &&PublicKey| {
-            let decoded = self.signatures.iter().filter_map(|one| STANDARD.decode(&one.sig).ok());
-            decoded.into_iter().any(|signature| key.has_signed(&bytes, &signature))
+            let mut signatures = self.signatures.iter().filter_map(|one| decoded(&one.sig).ok());
+            signatures.any(|signature| key.has_signed(&bytes, &signature))
         };
         keys.iter().filter(has_signed).map(PublicKey::id).collect()
     }
@@ -102,6 +112,28 @@ mod tests {
         assert!(read.signers(b"{ }", &keys).is_empty());
         assert!(SignedEnvelope::parse(&sealed.bytes(), "x", "a/c").is_err());
         assert!(SignedEnvelope::parse(b"{}", "x", "a/b").is_err());
+    }
+
+    #[test]
+    fn signers_choose_the_alphabet_and_need_not_name_the_key() {
+        let (key, _) = SigningKey::generate().unwrap();
+        let keys = [key.public()];
+        // In base64, these bytes have both letters that differ.
+        let body = b"\xfb\xff\xfe\xfa";
+        let sealed = SignedEnvelope::seal("a/b", body, &[key]);
+        let writers: [fn(&str) -> String; 3] = [
+            str::to_owned,
+            |text| text.replace('+', "-").replace('/', "_"),
+            |text| text.trim_end_matches('=').to_owned(),
+        ];
+        for write in writers {
+            let signatures = serde_json::json!([{ "sig": write(&sealed.signatures[0].sig) }]);
+            let payload = write(&sealed.payload);
+            let envelope = serde_json::json!({ "payloadType": "a/b", "payload": payload, "signatures": signatures });
+            let (read, payload) = SignedEnvelope::parse(envelope.to_string().as_bytes(), "x", "a/b").unwrap();
+            assert_eq!((payload.as_slice(), read.signatures()[0].keyid.as_str()), (&body[..], ""));
+            assert_eq!(read.signers(&payload, &keys), [keys[0].id()]);
+        }
     }
 
     /// The example of the protocol.

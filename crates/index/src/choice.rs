@@ -237,7 +237,7 @@ impl<'a> Chooser<'a> {
         for candidate in left {
             let python = self.python_of(&candidate)?;
             let specifiers = python.and_then(|python| VersionSpecifiers::from_str(&python).ok());
-            if specifiers.is_none_or(|python| python.contains(&self.request.target.full_version())) {
+            if specifiers.is_none_or(|python| rocwheel_wheel::accepts(&python, &self.request.target.full_version())) {
                 return Ok(Ok(candidate));
             }
         }

@@ -113,7 +113,7 @@ impl Requirement {
     /// `true` if a version meets it. A requirement with an address accepts every version.
     pub fn accepts(&self, version: &Version) -> bool {
         match &self.parsed.version_or_url {
-            Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(version),
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => rocwheel_wheel::accepts(specifiers, version),
             Some(VersionOrUrl::Url(_)) | None => true,
         }
     }
@@ -133,7 +133,7 @@ impl Requirement {
         }
         // Ranges do not know that `==2.9` accepts 2.9+rocm7.2.
         let named = specifiers().flat_map(|specifiers| specifiers.iter().map(VersionSpecifier::version));
-        !named.into_iter().any(|version| specifiers().all(|specifiers| specifiers.contains(version)))
+        !named.into_iter().any(|version| specifiers().all(|specifiers| rocwheel_wheel::accepts(specifiers, version)))
     }
 
     /// `true` if it names a pre-release, which allows pre-releases.

@@ -88,7 +88,7 @@ impl Facts<'_> {
         let specifiers = VersionSpecifiers::from_str(value).map_err(|error| wrong(&error))?;
         let Some(is) = is else { return Ok(false) };
         // A value that is not a version is the name of a branch, and newer than every number.
-        Ok(Version::from_str(is).is_ok_and(|version| specifiers.contains(&version)))
+        Ok(Version::from_str(is).is_ok_and(|version| rocwheel_wheel::accepts(&specifiers, &version)))
     }
 
     fn unknown(&self, key: &str, value: &str, names: &[&str]) -> Error {

@@ -404,5 +404,7 @@ fn is_tarball(name: &str) -> bool {
 pub(crate) fn fits(specifier: &str, version: Option<&str>, path: &str) -> Result<bool, Error> {
     let specifiers = VersionSpecifiers::from_str(specifier)
         .map_err(|error| Error::malformed(path, format!("`{specifier}` is no specifier: {error}")))?;
-    Ok(version.and_then(|version| Version::from_str(version).ok()).is_some_and(|version| specifiers.contains(&version)))
+    Ok(version
+        .and_then(|version| Version::from_str(version).ok())
+        .is_some_and(|version| rocwheel_wheel::accepts(&specifiers, &version)))
 }

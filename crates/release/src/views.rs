@@ -16,7 +16,8 @@ use crate::listing::Distribution;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexView {
-    /// `by_python/cp312/`: what CPython 3.12 can install.
+    /// `by_python/cp312/`: what has tags for CPython 3.12. Installers read Requires-Python
+    /// themselves.
     Python,
     /// `by_target/gfx942/`: everything but the packages of other GPU targets.
     Target,

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use rocwheel_attest::{InTotoStatement, StatementSubject};
 use serde_json::{Value, json};
 
 use crate::outcome::{TestOutcome, TestRunFacts};
-use crate::report::{ReportError, ReportOptions, ReportResult, ReportedTest, TestReport};
+use crate::report::{ReportError, ReportOptions, ReportResult, ReportedTest, TestReport, moment};
 
 /// The form of the predicate.
 pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
@@ -40,7 +41,7 @@ pub struct VerdictRequest {
     pub wheels: BTreeMap<String, String>,
     /// GPU targets that the reports do not name.
     pub targets: BTreeSet<String>,
-    /// Time in RFC 3339, for reports that do not say when they ended.
+    /// Present time in RFC 3339, for reports that do not say when they ended.
     pub now: String,
     /// Version of rocwheel.
     pub rocwheel: String,
@@ -105,6 +106,17 @@ fn ids<'a>(tests: impl Iterator<Item = &'a ReportedTest>) -> Vec<&'a str> {
     tests.map(|test| test.id.as_str()).collect()
 }
 
+/// When the tests began and ended, as far as reports say it: not in the future, and not the other
+/// way round.
+fn period(report: &TestReport, now: &str) -> (String, String) {
+    let started = report.runs.iter().filter_map(|run| moment(run.started.as_deref()?)).min();
+    let finished = report.runs.iter().filter_map(|run| moment(run.finished.as_deref()?)).max();
+    let (started, finished) = (started.or(finished), finished.and_then(|time| Some(time).max(started)));
+    let present = now.parse::<Timestamp>().ok();
+    let until_now = |time: Timestamp| present.map_or(time, |present| time.min(present)).to_string();
+    (started.map_or_else(|| now.to_owned(), until_now), finished.map_or_else(|| now.to_owned(), until_now))
+}
+
 /// The verdict about the wheels that were tested.
 ///
 /// # Errors
@@ -120,8 +132,7 @@ pub fn verdict(
     let mut words: BTreeMap<&str, u64> = COUNTED.iter().map(|outcome| (outcome.word(), counts.of(*outcome))).collect();
     words.extend([("total", counts.total), ("flaky", counts.flaky)]);
     let with = |outcome: TestOutcome| ids(report.tests.iter().filter(move |test| test.outcome == outcome));
-    let started = report.runs.iter().filter_map(|run| run.started.as_deref()).min().unwrap_or(&request.now);
-    let finished = report.runs.iter().filter_map(|run| run.finished.as_deref()).max().unwrap_or(&request.now);
+    let (started, finished) = period(report, &request.now);
     let shards: Vec<Value> = report.shards.iter().map(|shard| json!(shard)).collect();
     let reports: Vec<Value> = report
         .runs

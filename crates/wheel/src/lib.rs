@@ -28,6 +28,7 @@ mod record;
 mod reuse;
 mod rewrite;
 mod sdist;
+mod specifier;
 pub mod tar;
 
 pub use distribution::{
@@ -49,3 +50,4 @@ pub use record::{RecordRow, RowEdit, edit_rows, hash_column, parse_rows};
 pub use reuse::{EarlierWheel, PackedSource};
 pub use rewrite::{Existing, MemberOrder, Rewrite, new_info, rewrite, rewrite_and_hash};
 pub use sdist::{Sdist, write_sdist};
+pub use specifier::accepts;

@@ -51,10 +51,16 @@ fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
+/// `true` for a file in a directory whose libraries are taken before those of all others.
+fn is_standard(file: &Placed) -> bool {
+    matches!(directory(&file.place.path), "lib" | SYSDEPS_DIRECTORY)
+}
+
 /// Resolves everything that ROCm's files need. `names` are the names of the sources, for messages.
 ///
 /// # Errors
-/// A ROCm file for another processor, and two libraries with one SONAME in standard directories.
+/// A ROCm file for another processor, two libraries with one SONAME in standard directories, and
+/// two alternatives for a SONAME that is needed.
 ///
 /// `dependencies` are the Debian packages that the packages of the input say they need.
 pub(super) fn resolve(
@@ -75,21 +81,40 @@ pub(super) fn resolve(
     let mut walk = Walk { files, names, dependencies, providers: &providers, reached, resolution };
     walk.run();
     let mut resolution = walk.resolution;
+    check_alternatives(files, names, &resolution)?;
     resolution.unlisted = unlisted(files, &resolution);
     Ok(resolution)
 }
 
-/// Maps SONAMEs, file names and names of links to files.
+/// Refuses a library that is taken as an alternative if another package has one with its SONAME.
+fn check_alternatives(files: &[Placed], names: &[String], resolution: &Resolution) -> Result<(), Error> {
+    let is_alternative =
+        |file: &Placed| file.system && !is_standard(file) && file.elf.as_deref().is_some_and(is_loadable);
+    for taken in resolution.taken.iter().map(|index| &files[*index]).filter(|file| is_alternative(file)) {
+        let is_other = |file: &&Placed| {
+            is_alternative(file) && file.source != taken.source && library_name(file) == library_name(taken)
+        };
+        if let Some(other) = files.iter().find(is_other) {
+            let place = |file: &Placed| owner(&names[file.source], &file.input);
+            let soname = library_name(taken).to_owned();
+            return Err(Error::TwoVersions { soname, first: place(taken), second: place(other) });
+        }
+    }
+    Ok(())
+}
+
+/// Maps SONAMEs, file names and names of links to files. Of libraries with one name, those in
+/// standard directories come first, then ROCm's.
 fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Error> {
     let files = &unpacked.files;
     let is_library =
         |file: &Placed| file.elf.as_ref().is_some_and(|elf| elf.kind == ElfKind::SharedLibrary && is_loadable(elf));
-    let standard = |file: &Placed| matches!(directory(&file.place.path), "lib" | SYSDEPS_DIRECTORY);
     let mut providers: BTreeMap<String, usize> = BTreeMap::new();
     let mut libraries: Vec<usize> = (0..files.len()).filter(|index| is_library(&files[*index])).collect();
     libraries.sort_by_key(|index| {
-        let path = &files[*index].place.path;
-        (!standard(&files[*index]), path.len(), path.clone())
+        let file = &files[*index];
+        let path = &file.place.path;
+        (!is_standard(file), file.system, path.len(), path.clone())
     });
     for &index in &libraries {
         let name = library_name(&files[index]);
@@ -97,7 +122,7 @@ fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, u
             None => {
                 providers.insert(name.to_owned(), index);
             }
-            Some(other) if standard(other) && standard(&files[index]) => {
+            Some(other) if is_standard(other) && is_standard(&files[index]) => {
                 let place = |file: &Placed| owner(&names[file.source], &file.input);
                 let soname = name.to_owned();
                 return Err(Error::TwoVersions { soname, first: place(other), second: place(&files[index]) });
@@ -169,7 +194,7 @@ impl Walk<'_> {
 
     /// Returns the other libraries of the packages that libraries were taken from, if they load. No
     /// data shows which of its own libraries a package loads by name (ICU's converters, plugins),
-    /// and their licence applies already.
+    /// and their licence applies already. Libraries in folders below are only taken by SONAME.
     fn siblings(&mut self) -> Vec<usize> {
         let taken = self.reached.keys().filter(|index| self.files[**index].system);
         let sources: BTreeSet<usize> = taken.map(|index| self.files[*index].source).collect();
@@ -177,6 +202,7 @@ impl Walk<'_> {
         for (index, file) in self.files.iter().enumerate() {
             let candidate = file.system && sources.contains(&file.source) && !self.reached.contains_key(&index);
             if candidate
+                && is_standard(file)
                 && file.elf.as_ref().is_some_and(|elf| is_loadable(elf))
                 && self.loads(index, &mut BTreeSet::new())
             {

@@ -151,16 +151,19 @@ fn each_member(
     let mut first = true;
     let mut position = 8;
     while let Some(entry) = archive.next_entry() {
-        let entry = entry.map_err(|error| bad(path, format!("it is no Debian package ({error})")))?;
+        let mut entry = entry.map_err(|error| bad(path, format!("it is no Debian package ({error})")))?;
         let name = String::from_utf8_lossy(entry.header().identifier()).trim_end_matches('/').to_owned();
         if first && name != "debian-binary" {
             return Err(bad(path, format!("it begins with `{name}`, not with `debian-binary`")));
         }
-        first = false;
         let size = entry.header().size();
         position += 60 + size.next_multiple_of(2);
         if position > length.next_multiple_of(2) {
             return Err(bad(path, format!("it is cut off within `{name}`")));
+        }
+        if first {
+            check_format(path, &mut entry)?;
+            first = false;
         }
         if name == wanted || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.')) {
             let mut counted = Counted { inner: entry, count: 0 };
@@ -175,6 +178,21 @@ fn each_member(
         }
     }
     Err(bad(path, format!("it has no `{wanted}`")))
+}
+
+/// Refuses a package whose `debian-binary` names another version of the format than 2.x.
+fn check_format(path: &Path, content: &mut dyn Read) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    content.take(64).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let version = text.lines().next().unwrap_or_default();
+    match version.split_once('.') {
+        Some(("2", _)) => Ok(()),
+        Some((major, minor)) if [major, minor].iter().all(|number| number.parse::<u32>().is_ok()) => {
+            Err(Error::Format { package: path.to_owned(), version: version.to_owned() })
+        }
+        _ => Err(bad(path, "its `debian-binary` names no version")),
+    }
 }
 
 struct Counted<R> {

@@ -35,6 +35,14 @@ pub enum Error {
         /// The reason, for the message.
         reason: String,
     },
+    /// A package in a format that is not known.
+    #[error("the package `{package}` has the format {version}; only 2.x is supported")]
+    Format {
+        /// Path of the `.deb` file.
+        package: PathBuf,
+        /// Version of the format, as in `debian-binary`.
+        version: String,
+    },
     /// A part of a package or tarball does not decompress or is cut off.
     #[error("could not read `{member}` of `{archive}`")]
     Damaged {
@@ -268,8 +276,13 @@ impl Hint for Error {
             Self::Package { .. } | Self::Damaged { .. } => {
                 "download the file again; it is incomplete or no such archive"
             }
+            Self::Format { .. } => "unpack it with a dpkg-deb that knows the format, and pack it again in format 2.0",
+            Self::Unsafe { .. } => "leave its package out, or rename or remove the file",
             Self::Sparse { .. } => rocwheel_content::PACK_WITHOUT_SPARSE,
             Self::DuplicatePackage { .. } => "give one version of each package",
+            Self::Collision { first, second, .. } if source_of(first) == source_of(second) => {
+                return Some(format!("leave {} out, or remove one of the two files from it", source_of(first)));
+            }
             Self::Collision { .. } => "leave one of the two packages out",
             Self::TwoVersions { .. } => "leave one of the two versions out",
             Self::TwoRuntimes { packages: [older, _], users } => {
@@ -292,6 +305,11 @@ impl Hint for Error {
             _ => Exit::Failed,
         }
     }
+}
+
+/// Returns the package or input, in backticks, from the words for the owner of a file.
+fn source_of(owner: &str) -> &str {
+    owner.rsplit_once(" of ").map_or(owner, |(_, source)| source)
 }
 
 fn unresolved_hint(missing: &[Missing], in_turn: &[String]) -> String {

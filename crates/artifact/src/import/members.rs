@@ -1,10 +1,11 @@
 //! Input: a compressed tar archive as a stream. Output: calls of a [`Visitor`], one for each file
 //! and link.
 //!
-//! Names are checked before the visitor sees them: relative, without `..`, UTF-8. Devices, sockets
-//! and other special files are refused.
+//! Names are checked before the visitor sees them: relative and without `..`. Other names that no
+//! file of an artifact may have are only refused if the visitor would import the file. Devices,
+//! sockets and other special files are refused.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
@@ -24,6 +25,12 @@ const PARALLEL_MEMORY_LIMIT: u64 = 160 << 20;
 
 /// Receives the members of an archive in its order.
 pub(super) trait Visitor {
+    /// `true` if the visitor imports a member with this path, so that its name has to be usable.
+    /// Only asked about names that are not.
+    fn takes(&self, _path: &str) -> bool {
+        false
+    }
+
     /// Receives a regular file of `size` bytes; `content` ends after them.
     fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error>;
 
@@ -95,6 +102,8 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
     let decoder = decoding.decoder(stream)?;
     let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, decoder));
     let mut files = HashSet::new();
+    // Path → text.
+    let mut symlinks: HashMap<String, String> = HashMap::new();
     for entry in archive.entries().map_err(|error| decoding.damaged(error))? {
         let mut entry = entry.map_err(|error| decoding.damaged(error))?;
         let kind = entry.header().entry_type();
@@ -105,11 +114,18 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
             return Err(Error::Sparse { archive: decoding.archive.to_owned(), member });
         }
         let raw = entry.path_bytes().into_owned();
+        // The format v7 has no type for directories.
+        let kind = if kind == EntryType::Regular && raw.ends_with(b"/") { EntryType::Directory } else { kind };
         let path = checked_path(decoding, &raw)?;
-        let link = || -> Result<String, Error> {
+        if let Some(reason) = unusable_name(&raw)
+            && kind != EntryType::Directory
+            && visitor.takes(&path)
+        {
+            return Err(decoding.refused(&raw, reason));
+        }
+        let link = || -> Result<Vec<u8>, Error> {
             let target = entry.link_name_bytes().ok_or_else(|| decoding.refused(&raw, "it is a link to nothing"))?;
-            let target = String::from_utf8(target.into_owned());
-            target.map_err(|_| decoding.refused(&raw, "the text of the link is not UTF-8"))
+            Ok(target.into_owned())
         };
         match kind {
             EntryType::Directory => {}
@@ -129,20 +145,27 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
             }
             EntryType::Symlink => {
                 let target = link()?;
-                // Absolute links refer to the root that the archive is unpacked into.
-                if !target.starts_with('/') && leaves_tree(&path, &target, &Links::new()) {
-                    return Err(decoding.refused(&raw, "it is a link that leads out of the archive"));
+                if std::str::from_utf8(&target).is_err() && visitor.takes(&path) {
+                    return Err(decoding.refused(&raw, "the text of the link is not UTF-8"));
                 }
+                let target = String::from_utf8_lossy(&target).into_owned();
+                check_symlink(decoding, &raw, &path, &target)?;
                 visitor.symlink(&path, &target)?;
+                symlinks.insert(path, target);
             }
             EntryType::Link => {
-                let target = checked_path(decoding, link()?.as_bytes())?;
-                if !files.contains(&target) {
+                let target = checked_path(decoding, &link()?)?;
+                if files.contains(&target) {
+                    files.insert(path.clone());
+                    visitor.hard_link(&path, &target)?;
+                } else if let Some(text) = symlinks.get(&target).cloned() {
+                    check_symlink(decoding, &raw, &path, &text)?;
+                    visitor.symlink(&path, &text)?;
+                    symlinks.insert(path, text);
+                } else {
                     let reason = format!("it is another name of `{target}`, which does not come before it");
                     return Err(decoding.refused(&raw, &reason));
                 }
-                files.insert(path.clone());
-                visitor.hard_link(&path, &target)?;
             }
             EntryType::Char | EntryType::Block => return Err(decoding.refused(&raw, "it is a device")),
             EntryType::Fifo => return Err(decoding.refused(&raw, "it is a named pipe")),
@@ -166,14 +189,30 @@ impl Read for Watched<'_> {
     }
 }
 
-/// Returns the name of a member as a relative path, without `./`; empty for the root.
+/// Refuses a symbolic link that leads out of the archive. Absolute links refer to the root that the
+/// archive is unpacked into.
+fn check_symlink(decoding: &Decoding<'_>, raw: &[u8], path: &str, target: &str) -> Result<(), Error> {
+    if !target.starts_with('/') && leaves_tree(path, target, &Links::new()) {
+        return Err(decoding.refused(raw, "it is a link that leads out of the archive"));
+    }
+    Ok(())
+}
+
+/// Returns the reason why no file of an artifact may have this name; `None` if it may.
+fn unusable_name(raw: &[u8]) -> Option<&'static str> {
+    match std::str::from_utf8(raw) {
+        Err(_) => Some("its name is not UTF-8"),
+        Ok(text) if text.contains(['\0', '\n', '\\']) => Some("its name holds a character that no file here may have"),
+        Ok(_) => None,
+    }
+}
+
+/// Returns the name of a member as a relative path, without `./`; empty for the root. Text that is
+/// not UTF-8 has replacement characters.
 fn checked_path(decoding: &Decoding<'_>, raw: &[u8]) -> Result<String, Error> {
-    let text = std::str::from_utf8(raw).map_err(|_| decoding.refused(raw, "its name is not UTF-8"))?;
+    let text = String::from_utf8_lossy(raw);
     if text.starts_with('/') {
         return Err(decoding.refused(raw, "its path is absolute"));
-    }
-    if text.contains(['\0', '\n', '\\']) {
-        return Err(decoding.refused(raw, "its name holds a character that no file here may have"));
     }
     let mut path = String::with_capacity(text.len());
     for part in text.split('/').filter(|part| !part.is_empty() && *part != ".") {

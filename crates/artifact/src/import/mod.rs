@@ -353,6 +353,10 @@ struct Feed<'a> {
 }
 
 impl Visitor for Feed<'_> {
+    fn takes(&self, path: &str) -> bool {
+        self.unpacker.takes(self.belongs, path)
+    }
+
     fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error> {
         let incoming = Incoming { source: self.source, belongs: self.belongs, path, size, executable };
         self.unpacker.file(&incoming, content)

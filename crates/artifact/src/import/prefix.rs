@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::Elf;
 use rocwheel_rocm::DlopenTable;
 use rocwheel_system::FileMetadata as _;
@@ -21,7 +22,7 @@ use super::error::Error;
 use super::libraries::SystemLibraries;
 use super::report::{InputPackage, Skipped, SourceKind};
 use super::table::Table;
-use super::unpack::{Belongs, Incoming, Unpacker};
+use super::unpack::{Belongs, Incoming, Unpacker, is_alternative};
 use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
 
 /// Path of dpkg's database below the root that holds a prefix.
@@ -196,8 +197,10 @@ fn private_version(prefix: &Path) -> String {
     manifest.map(|manifest| manifest.rocm_package_version).unwrap_or_default()
 }
 
-/// Returns every file and link below `prefix`, relative and sorted.
+/// Returns every file and link below `prefix`, relative and sorted. Names that no file of an
+/// artifact may have are an error, unless the file is skipped anyway.
 fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
+    let table = Table::embedded();
     let mut files = Vec::new();
     for entry in WalkDir::new(prefix).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(|error| {
@@ -209,12 +212,17 @@ fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
             continue;
         }
         let path = rocwheel_system::slashed(entry.path().strip_prefix(prefix).unwrap_or(entry.path()));
-        let text = path.to_str().filter(|text| !text.contains(['\n', '\\'])).ok_or_else(|| Error::Unsafe {
-            archive: prefix.to_owned(),
-            member: path.to_string_lossy().into_owned(),
-            reason: "its name holds a character that no file here may have".into(),
-        })?;
-        files.push(text.to_owned());
+        let text = path.to_string_lossy();
+        let is_usable = path.to_str().is_some_and(|text| !text.contains(['\n', '\\']));
+        if is_usable {
+            files.push(text.into_owned());
+        } else if table.skip(&table.flatten(&text)).is_none() {
+            return Err(Error::Unsafe {
+                archive: prefix.to_owned(),
+                member: text.into_owned(),
+                reason: "its name holds a character that no file here may have".into(),
+            });
+        }
     }
     Ok(files)
 }
@@ -278,14 +286,20 @@ impl Dpkg {
             dpkg.packages.insert(control.package.clone(), Package { control, list });
         }
         let mut libraries = BTreeMap::new();
+        let mut alternatives = BTreeMap::new();
         for (name, package) in &dpkg.packages {
             for path in package.files()? {
                 let flat = Table::embedded().flatten(&path);
                 let library = flat.strip_prefix("lib/").filter(|name| !name.contains('/') && name.contains(".so"));
                 if let Some(library) = library {
                     libraries.entry(library.to_owned()).or_insert((name.clone(), path.clone()));
+                } else if is_alternative(&flat) {
+                    alternatives.entry(file_name(&flat).to_owned()).or_insert((name.clone(), path.clone()));
                 }
             }
+        }
+        for (library, found) in alternatives {
+            libraries.entry(library).or_insert(found);
         }
         dpkg.libraries = libraries;
         Ok(dpkg)

@@ -73,10 +73,16 @@ fn drop_unused(
         let reason = if closure::file_name(&file.place.path) == "copyright" {
             (!used.contains(&file.source)).then_some("licence of a package of which no library is taken in")
         } else {
-            (!resolution.taken.contains(&index)).then_some("nothing of ROCm needs a library of its package")
+            let reason = if used.contains(&file.source) {
+                "nothing of ROCm needs it"
+            } else {
+                "nothing of ROCm needs a library of its package"
+            };
+            (!resolution.taken.contains(&index)).then_some(reason)
         };
         if let Some(reason) = reason {
             fs_err::remove_file(context.unpacker.path(&file.place))?;
+            remove_emptied_folder(context, &file.place);
             relinked.skipped.push(skipped(context, file.source, &file.input, reason.to_owned()));
             removed.insert(index);
         }
@@ -111,11 +117,22 @@ fn rename(
                 return Err(Error::Collision { path, first, second: owner(&names[file.source], &file.input) });
             }
             rocwheel_system::rename(context.unpacker.path(&file.place), target)?;
+            remove_emptied_folder(context, &file.place);
             file.place = place;
         }
         relinked.taken.insert(index, (soname, original));
     }
     Ok(())
+}
+
+/// Removes the folder that a library of one folder down was in, unless it has others.
+fn remove_emptied_folder(context: &Context<'_>, place: &Place) {
+    let below = place.path.strip_prefix(SYSDEPS_DIRECTORY).and_then(|rest| rest.strip_prefix('/'));
+    if below.is_some_and(|name| name.contains('/'))
+        && let Some(folder) = context.unpacker.path(place).parent()
+    {
+        let _ = fs_err::remove_dir(folder);
+    }
 }
 
 /// Rewrites SONAME, NEEDED and search path of every file that the loader loads.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rocwheel_content::WINDOW;
+use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::Elf;
 use rocwheel_report::Reporter;
 use rocwheel_system::FileMetadata as _;
@@ -133,6 +134,11 @@ impl<'a> Unpacker<'a> {
         unpacked.unknown.sort();
         unpacked.rewritten.sort();
         unpacked
+    }
+
+    /// `true` if a file with this path would be imported, not skipped.
+    pub(super) fn takes(&self, belongs: Belongs, path: &str) -> bool {
+        matches!(self.decide(belongs, path), Decision::Place { .. })
     }
 
     /// Writes or skips one regular file.
@@ -398,8 +404,8 @@ fn decide_system(path: String) -> Decision {
         path,
     };
     let place = |place| Decision::Place { place, system: true, unknown: false };
-    if let Some(name) = path.strip_prefix("lib/").filter(|_| is_candidate(&path)) {
-        if SystemLibraries::embedded().is_policy(name) {
+    if let Some(name) = path.strip_prefix("lib/").filter(|_| is_candidate(&path) || is_alternative(&path)) {
+        if SystemLibraries::embedded().is_policy(file_name(name)) {
             return Decision::Skip("part of the manylinux policy: every system has it".into());
         }
         return place(generic(Component::Lib, format!("{SYSDEPS_DIRECTORY}/{name}")));
@@ -415,6 +421,14 @@ fn decide_system(path: String) -> Decision {
 /// something of ROCm needs it.
 pub(super) fn is_candidate(path: &str) -> bool {
     path.strip_prefix("lib/").is_some_and(|name| !name.contains('/') && is_library_name(name))
+}
+
+/// `true` for the path (flattened) of a library one folder down, such as `lib/blas/libblas.so.3`:
+/// Debian keeps libraries there that `update-alternatives` chooses from. It is imported if
+/// something of ROCm needs its SONAME and no library in `lib` has it.
+pub(super) fn is_alternative(path: &str) -> bool {
+    let below = path.strip_prefix("lib/").and_then(|rest| rest.split_once('/'));
+    below.is_some_and(|(_, name)| !name.contains('/') && name.starts_with("lib") && is_library_name(name))
 }
 
 /// `true` for `libfoo.so`, `libfoo.so.1` or `libfoo-1.2.so`.

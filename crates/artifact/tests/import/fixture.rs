@@ -83,6 +83,18 @@ impl Tar {
         self
     }
 
+    /// A directory as the format v7 has it: a file whose name ends in `/`.
+    pub fn folder_of_v7(mut self, name: &str) -> Self {
+        let mut header = tar::Header::new_old();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.as_old_mut().linkflag = [0];
+        header.set_size(0);
+        header.set_mode(0o755);
+        header.set_cksum();
+        self.0.extend(header.as_bytes());
+        self
+    }
+
     /// Extended headers of the next member.
     pub fn records(mut self, records: &str) -> Self {
         self.header(tar::EntryType::XHeader, "PaxHeaders/next", records.len(), "");

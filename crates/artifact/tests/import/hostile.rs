@@ -37,7 +37,59 @@ fn members_that_lead_out_of_the_tree_are_refused() {
         assert!(matches!(error, Error::Unsafe { .. }), "{text}");
         assert!(text.contains(&format!("`{member}`")) && text.contains(reason), "{text}");
         assert!(text.contains("libamdhip64-5_5.2.3-8.deb"), "{text}");
+        assert_eq!(error.hint().unwrap(), "leave its package out, or rename or remove the file");
     }
+}
+
+#[test]
+fn names_that_no_file_may_have_are_skipped_with_their_files() {
+    let set = Set::new(Packing::None);
+    let slice = "usr/lib/systemd/system/system-systemd\\x2dcryptsetup.slice";
+    let package = |tar: Tar| {
+        let mut debs = set.debs.clone();
+        debs.push(deb(&set.path("build"), "systemd", "252-1", tar, Packing::None));
+        import(&ImportSource::Debs(debs), &options(&set.path("out")))
+    };
+    let tar = Tar::default().special(EntryType::Directory, "./usr/a\\b/", "");
+    let tar = tar.file(&format!("./{slice}"), b"[Slice]").link("./usr/lib/systemd/a\\b", "system");
+    let report = package(tar.special(EntryType::Link, "./usr/c", &format!("./{slice}"))).unwrap();
+    let skipped: Vec<&str> = report
+        .skipped
+        .iter()
+        .filter(|skipped| skipped.source == "systemd")
+        .map(|skipped| skipped.path.as_str())
+        .collect();
+    assert_eq!(skipped, ["usr/c", "usr/lib/systemd/a\\b", slice]);
+    // What leads out of the tree is refused in every package.
+    for tar in [
+        Tar::default().file("./../a\\b", b"x"),
+        Tar::default().file("/etc/a\\b", b"x"),
+        Tar::default().link("./usr/a\\b", "../../b"),
+        Tar::default().file("./usr/lib/liba\\b.so.1", b"x"),
+    ] {
+        let error = package(tar).unwrap_err();
+        assert!(matches!(error, Error::Unsafe { .. }), "{error}");
+    }
+}
+
+#[test]
+fn other_formats_of_packages_are_refused() {
+    let set = Set::new(Packing::None);
+    let good = fs_err::read(&set.debs[0]).unwrap();
+    let attempt = |version: &[u8; 4]| {
+        let mut bytes = good.clone();
+        bytes[68..72].copy_from_slice(version);
+        let mut debs = set.debs.clone();
+        debs[0] = set.path("changed.deb");
+        fs_err::write(&debs[0], bytes).unwrap();
+        import(&ImportSource::Debs(debs), &options(&set.path("out")))
+    };
+    attempt(b"2.1\n").unwrap();
+    let error = attempt(b"3.0\n").unwrap_err();
+    assert!(error.to_string().ends_with("changed.deb` has the format 3.0; only 2.x is supported"), "{error}");
+    assert!(error.hint().unwrap().contains("dpkg-deb"));
+    let error = attempt(b"\xff\0x\n").unwrap_err();
+    assert!(matches!(error, Error::Package { .. }), "{error}");
 }
 
 #[test]
@@ -123,6 +175,14 @@ fn one_place_is_claimed_once() {
     debs.push(again);
     let error = import(&ImportSource::Debs(debs), &options(&set.path("out"))).unwrap_err();
     assert!(matches!(error, Error::DuplicatePackage { .. }), "{error}");
+}
+
+#[test]
+fn one_path_twice_in_a_package_is_the_fault_of_that_package() {
+    let file = "./usr/include/hip/x.h";
+    let error = refused(Tar::default().file(file, b"one").file(file, b"another"));
+    assert!(error.to_string().starts_with("`include/hip/x.h` is provided twice"), "{error}");
+    assert_eq!(error.hint().unwrap(), "leave `libamdhip64-5` out, or remove one of the two files from it");
 }
 
 #[test]

@@ -198,6 +198,85 @@ fn the_flattened_tree_loads_from_anywhere() {
 }
 
 #[test]
+fn folders_of_v7_and_other_names_of_links_are_unpacked() {
+    let set = Set::new(Packing::None);
+    let tar = Tar::default().folder_of_v7("./usr/").folder_of_v7("./usr/share/").folder_of_v7("./usr/share/hip/");
+    let tar = tar.file("./usr/share/hip/version", b"5").link("./usr/share/hip/a", "version");
+    let tar = tar.special(tar::EntryType::Link, "./usr/share/hip/b", "./usr/share/hip/a");
+    let mut debs = set.debs.clone();
+    debs.push(deb(set.directory.path(), "hip-utils", "5.2.3-8", tar, Packing::Xz));
+    let output = set.path("out");
+    import(&ImportSource::Debs(debs), &options(&output)).unwrap();
+    let files = listing(&output);
+    for name in ["a", "b"] {
+        let link = files.iter().find(|(path, _)| path.ends_with(&format!("share/hip/{name}")));
+        assert_eq!(link.map(|(_, target)| target.as_str()), Some("version"), "{name}");
+    }
+}
+
+/// As `libblas3` and `libopenblas0-pthread`, whose libraries `update-alternatives` chooses from.
+#[test]
+fn alternatives_one_folder_down_are_taken_if_nothing_else_has_the_soname() {
+    let set = Set::new(Packing::None);
+    let build = set.path("build");
+    let fortran = library(&build, "libgfortran.so.5", "int fortran(void) { return 1; }", &[]);
+    let source = "int fortran(void); int blas(void) { return fortran(); }";
+    let blas = library(&build, "libblas.so.3", source, &[&fortran]);
+    let smi = library(&build, "librocm_smi64.so.1", "int blas(void); int smi(void) { return blas(); }", &[&blas]);
+    let package = |name: &str, path: &str, library: &Path, more: Tar| {
+        let tar = more.file(&format!("./usr/lib/x86_64-linux-gnu/{path}"), &fs_err::read(library).unwrap());
+        deb(set.directory.path(), name, "3.11.0-2", tar, Packing::Xz)
+    };
+    let mut debs = set.debs.clone();
+    debs.push(package("librocm-smi64-1", "librocm_smi64.so.1", &smi, Tar::default()));
+    let plugin = fs_err::read(library(&build, "libplugin.so", "int plugin;", &[])).unwrap();
+    let more = Tar::default().link("./usr/lib/x86_64-linux-gnu/blas/libblas.so.3", "libblas.so.3.11.0");
+    let more = more.file("./usr/lib/x86_64-linux-gnu/plugins/libplugin.so", &plugin);
+    debs.push(package("libblas3", "blas/libblas.so.3.11.0", &blas, more));
+    let output = set.path("out");
+    let error = import(&ImportSource::Debs(debs.clone()), &options(&output)).unwrap_err();
+    assert!(error.to_string().starts_with("`libgfortran.so.5` is missing, needed by"), "{error}");
+    debs.push(package("libgfortran5", "libgfortran.so.5", &fortran, Tar::default()));
+    let report = import(&ImportSource::Debs(debs.clone()), &options(&output)).unwrap();
+    let taken: Vec<&str> = report.system_libraries.iter().map(|library| library.original.as_str()).collect();
+    assert_eq!(taken, ["libbase.so.1", "libblas.so.3", "libgfortran.so.5", "libnuma.so.1"]);
+    let skipped: Vec<(&str, &str)> = report
+        .skipped
+        .iter()
+        .filter(|skipped| skipped.source == "libblas3")
+        .map(|skipped| (skipped.path.rsplit('/').next().unwrap(), skipped.reason.as_str()))
+        .collect();
+    assert_eq!(
+        skipped,
+        [
+            ("libblas.so.3", "another name of a library that is not ROCm's"),
+            ("libplugin.so", "nothing of ROCm needs it"),
+        ]
+    );
+    let libraries = output.join("sysdeps_lib_generic/sysdeps/stage/lib/rocm_sysdeps/lib");
+    assert_eq!(fs_err::read_dir(&libraries).unwrap().count(), 4, "a folder of alternatives is left");
+    let flat = set.path("flat");
+    fixture::flatten(&output, &flat);
+    let loader = fixture::loader(set.directory.path());
+    assert_eq!(fixture::outside(&loader, &flat.join("lib/librocm_smi64.so.1"), &flat), Ok(Vec::new()));
+
+    let other = library(&build, "libblas.so.3", "int blas(void) { return 2; }", &[]);
+    let mut both = debs.clone();
+    both.push(package("libopenblas0-pthread", "openblas-pthread/libblas.so.3", &other, Tar::default()));
+    let error = import(&ImportSource::Debs(both), &options(&output)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "two libraries are called `libblas.so.3`: `usr/lib/x86_64-linux-gnu/blas/libblas.so.3.11.0` of `libblas3` and \
+         `usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3` of `libopenblas0-pthread`"
+    );
+    // One in the folder of all others comes first.
+    debs.push(package("libblas-plain", "libblas.so.3", &other, Tar::default()));
+    let report = import(&ImportSource::Debs(debs), &options(&output)).unwrap();
+    let blas = report.system_libraries.iter().find(|library| library.original == "libblas.so.3").unwrap();
+    assert_eq!(blas.package, "libblas-plain");
+}
+
+#[test]
 fn what_is_missing_is_named_with_who_needs_it_and_where_to_get_it() {
     let set = Set::new(Packing::None);
     let output = set.path("out");

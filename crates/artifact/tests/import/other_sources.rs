@@ -118,6 +118,40 @@ fn a_private_prefix_is_taken_as_a_whole() {
 }
 
 #[test]
+fn an_alternative_comes_from_the_system_around_a_prefix() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("root");
+    system(&root);
+    let old = "usr/lib/x86_64-linux-gnu/libnuma.so.1";
+    let new = "usr/lib/x86_64-linux-gnu/numa-fast/libnuma.so.1";
+    put(&root, new, &fs_err::read(root.join(old)).unwrap());
+    fs_err::remove_file(root.join(old)).unwrap();
+    put(&root, "var/lib/dpkg/info/libnuma1:amd64.list", format!("/{new}\n").as_bytes());
+    let report = import(&ImportSource::Prefix(root.join("usr")), &options(&directory.path().join("out"))).unwrap();
+    assert_eq!(report.system_libraries[0].package, "libnuma1");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_name_that_no_file_may_have_is_an_error_unless_it_is_skipped() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("root");
+    system(&root);
+    let prefix = root.join("opt/rocm-6.2.0");
+    for name in ["libamdhip64.so.5", "libamd_comgr.so.2"] {
+        put(&prefix, &format!("lib/{name}"), &fs_err::read(root.join("build").join(name)).unwrap());
+    }
+    put(&prefix, ".info/version", b"6.2.0-66\n");
+    put(&prefix, "share/lintian/a\\b", b"x");
+    let attempt = || import(&ImportSource::Prefix(prefix.clone()), &options(&directory.path().join("out")));
+    attempt().unwrap();
+    put(&prefix, "share/a\\b", b"x");
+    let error = attempt().unwrap_err();
+    assert!(error.to_string().starts_with("refused to unpack `share/a\\b`"), "{error}");
+    assert!(error.hint().unwrap().contains("rename or remove the file"), "{error}");
+}
+
+#[test]
 fn prefixes_without_rocm_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let attempt = |path: &str| {

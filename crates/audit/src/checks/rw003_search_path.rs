@@ -59,7 +59,12 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
                 }
             };
             let subject = entries.iter().copied().collect::<Vec<_>>().join(":");
-            let mend = mend(context, wheel, &paths);
+            let mend = match fault {
+                Fault::Home | Fault::Builder | Fault::Absolute => {
+                    fix::relative_search_paths(&context.site.distributions[wheel])
+                }
+                Fault::Climbs | Fault::Current => mend(context, wheel, &paths),
+            };
             findings.push(context.finding((Code::SearchPath, wheel), subject, message, paths).fixed_by(mend));
         }
     }
@@ -69,7 +74,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 /// The command that removes the faulty entries from the search paths of some files.
 fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<Fix> {
     let mut kept: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
-    let (mut others, mut lacking, mut is_absolute) = (false, false, true);
+    let (mut others, mut lacking) = (false, false);
     for (path, object) in context.native(wheel) {
         let Some(search_path) = object.elf.search_path().filter(|text| !text.is_empty()) else {
             lacking = true;
@@ -79,13 +84,9 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<F
             others = true;
             continue;
         }
-        is_absolute &= search_path.split(':').all(|entry| fault(entry, path).is_none() || entry.starts_with('/'));
         let good: Vec<&str> = search_path.split(':').filter(|entry| fault(entry, path).is_none()).collect();
         let good = (!good.is_empty()).then(|| good.join(":"));
         kept.entry(good).or_default().push(context.member(path));
-    }
-    if is_absolute {
-        return fix::relative_search_paths(&context.site.distributions[wheel]);
     }
     // Files without a search path must not get one.
     let is_all = !others && kept.len() == 1 && (!lacking || kept.contains_key(&None));

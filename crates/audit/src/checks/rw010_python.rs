@@ -280,8 +280,10 @@ fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fin
     }
     if let Some(wanted) = installed.metadata.get("Requires-Python")
         && let Ok(specifiers) = wanted.parse::<pep440_rs::VersionSpecifiers>()
-        && !specifiers.contains(&pep440_rs::Version::new([u64::from(python.major), u64::from(python.minor), 99]))
-        && !specifiers.contains(&pep440_rs::Version::new([u64::from(python.major), u64::from(python.minor)]))
+        && ![0, 99].into_iter().any(|patch| {
+            let [major, minor] = [python.major, python.minor].map(u64::from);
+            rocwheel_wheel::accepts(&specifiers, &pep440_rs::Version::new([major, minor, patch]))
+        })
     {
         findings
             .push(finding("Requires-Python", format!("Requires-Python is `{wanted}`, which excludes Python {python}")));

@@ -121,9 +121,9 @@ fn write_link(text: &mut String, file: &IndexedFile) {
         attribute("requires-python", python);
     }
     if let Some(hash) = &file.metadata_sha256 {
-        // Old versions of pip know only the second name (PEP 714).
+        // Without the first name of it (PEP 714): pip 22.3 to 23.1 know that one only, and refuse a
+        // METADATA whose Name is not spelled as the user spells it.
         attribute("core-metadata", &format!("sha256={hash}"));
-        attribute("dist-info-metadata", &format!("sha256={hash}"));
     }
     attribute("size", &file.size.to_string());
     if let Some(time) = &file.uploaded {

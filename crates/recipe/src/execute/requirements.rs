@@ -58,7 +58,7 @@ impl Context<'_> {
         let place = found.display();
         Ok(match version {
             None => Some(format!("`{place}` does not say its version")),
-            Some(version) if specifiers.contains(&version) => None,
+            Some(version) if rocwheel_wheel::accepts(&specifiers, &version) => None,
             Some(version) => Some(format!("`{place}` is {version} and not {specifier}")),
         })
     }

@@ -188,7 +188,7 @@ fn suits(link: &PageLink, name: &WheelName, request: &GetRequest<'_>) -> bool {
     };
     let target = InstallTarget { python, platform: request.platform, glibc: None };
     let specifiers = link.python.as_deref().and_then(|text| VersionSpecifiers::from_str(text).ok());
-    let takes = |specifiers: VersionSpecifiers| specifiers.contains(&target.full_version());
+    let takes = |specifiers: VersionSpecifiers| rocwheel_wheel::accepts(&specifiers, &target.full_version());
     tags::rank(&target, name).is_some() && specifiers.is_none_or(takes)
 }
 

@@ -4,7 +4,8 @@
 //! A verdict is about bytes: one that names a file of the set with another SHA-256 does not count.
 //! Of the verdicts of a suite on a target, one that is complete replaces an older one about the
 //! same files; every one that is left has to have passed. So a later run for Python 3.13 does not
-//! hide a failure of Python 3.12.
+//! hide a failure of Python 3.12. Only a pass is ignored for its date, because a machine whose
+//! clock is ahead still finds failures.
 
 mod policy;
 mod summary;
@@ -65,6 +66,9 @@ pub struct GateRow {
     pub state: GateState,
     /// The names of the verdicts that decided it.
     pub verdicts: Vec<String>,
+    /// SHA-256 of their files, because files of several folders may have one name.
+    #[serde(skip)]
+    digests: Vec<String>,
     /// A sentence about it.
     pub reason: String,
     /// The bypass that lets it through.
@@ -105,6 +109,11 @@ impl GateDecision {
     /// `true` if the set may go out.
     pub fn is_open(&self) -> bool {
         self.objections().is_empty()
+    }
+
+    /// `true` if the verdict decided about a suite on a target.
+    pub fn is_made_of(&self, verdict: &SuiteVerdict) -> bool {
+        self.rows.iter().any(|row| row.digests.contains(&verdict.sha256))
     }
 
     /// Why it may not, a line each.
@@ -176,11 +185,13 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
     for verdict in &verdicts.verdicts {
         let reason = match subject.tested(verdict) {
             _ if verdict.signers.is_empty() => "no key of the gate has signed it".to_owned(),
-            _ if verdict.finished > now => format!("it was finished on {}, in the future", verdict.finished),
+            _ if verdict.judged() == SuiteResult::Passed && verdict.finished > now => {
+                format!("it was finished on {}, in the future", verdict.finished)
+            }
             _ if verdict.is_empty() => "it says passed, and no test passed".to_owned(),
             // A failure of a selection is still a failure.
             _ if policy.selections == UntestedRule::Blocked
-                && verdict.result == SuiteResult::Passed
+                && verdict.judged() == SuiteResult::Passed
                 && !verdict.selection.is_empty() =>
             {
                 let selected = verdict.selected();
@@ -219,7 +230,7 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
     }
     let suites: BTreeSet<&str> = rows.iter().map(|row| row.suite.as_str()).collect();
     let passed = |one: &&Counted<'_, '_>| {
-        one.verdict.result == SuiteResult::Passed && suites.contains(one.verdict.suite.as_str())
+        one.verdict.judged() == SuiteResult::Passed && suites.contains(one.verdict.suite.as_str())
     };
     let tested: BTreeSet<&str> = counted.iter().filter(passed).flat_map(|one| one.files.iter().copied()).collect();
     let is_untested = |name: &&&str| WheelName::is_wheel(**name) && !tested.contains(**name);
@@ -245,7 +256,7 @@ fn row(
         one.verdict.suite == suite && target.is_none_or(|target| one.verdict.targets.contains(target))
     };
     let here: Vec<&Counted<'_, '_>> = counted.iter().filter(is_here).collect();
-    let is_complete = |one: &&&Counted<'_, '_>| one.verdict.result != SuiteResult::Incomplete;
+    let is_complete = |one: &&&Counted<'_, '_>| one.verdict.judged() != SuiteResult::Incomplete;
     let complete: Vec<&Counted<'_, '_>> = here.iter().filter(is_complete).copied().collect();
     // A newer verdict about the same files, or more, replaces this one.
     let is_replaced = |one: &Counted<'_, '_>| {
@@ -254,24 +265,34 @@ fn row(
         })
     };
     let valid: Vec<&Counted<'_, '_>> = complete.iter().copied().filter(|one| !is_replaced(one)).collect();
-    let open: Vec<&Counted<'_, '_>> =
-        here.iter().copied().filter(|one| one.verdict.result == SuiteResult::Incomplete && !is_replaced(one)).collect();
-    let names = |of: &[&Counted<'_, '_>]| of.iter().map(|one| one.verdict.name.clone()).collect::<Vec<_>>();
+    let open: Vec<&Counted<'_, '_>> = here
+        .iter()
+        .copied()
+        .filter(|one| one.verdict.judged() == SuiteResult::Incomplete && !is_replaced(one))
+        .collect();
     let failed: Vec<&Counted<'_, '_>> =
-        valid.iter().copied().filter(|one| one.verdict.result == SuiteResult::Failed).collect();
+        valid.iter().copied().filter(|one| one.verdict.judged() == SuiteResult::Failed).collect();
     let has_device_wheel = || {
         let Some(wheels) = target.and_then(|target| subject.device_wheels.get(target)) else { return true };
         valid.iter().any(|one| wheels.iter().any(|wheel| one.files.contains(wheel)))
     };
-    let (state, verdicts, reason) = if let Some(first) = failed.first() {
-        (GateState::Failed, names(&failed), format!("it failed ({})", first.verdict.counted()))
+    let (state, deciding, reason) = if let Some(first) = failed.first() {
+        let (name, counted) = (&first.verdict.name, first.verdict.counted());
+        let reason = if first.verdict.contradicts_itself() {
+            format!("`{name}` says passed, but counts failures ({counted})")
+        } else {
+            format!("it failed ({counted})")
+        };
+        (GateState::Failed, failed, reason)
     } else if let Some(first) = open.first() {
-        (GateState::Incomplete, names(&open), format!("it did not run to its end ({})", first.verdict.counted()))
+        let reason = format!("it did not run to its end ({})", first.verdict.counted());
+        (GateState::Incomplete, open, reason)
     } else if let (Some(first), true) = (valid.first(), has_device_wheel()) {
-        (GateState::Passed, names(&valid), first.verdict.counted())
+        let reason = first.verdict.counted();
+        (GateState::Passed, valid, reason)
     } else if !valid.is_empty() {
         let reason = "it passed, but without the wheels for this target".to_owned();
-        (GateState::Missing, names(&valid), reason)
+        (GateState::Missing, valid, reason)
     } else if policy.has_runner(target) {
         (GateState::Missing, Vec::new(), "there is no verdict about these bytes".to_owned())
     } else {
@@ -286,7 +307,8 @@ fn row(
         suite: suite.to_owned(),
         target: target.map(str::to_owned),
         state,
-        verdicts,
+        verdicts: deciding.iter().map(|one| one.verdict.name.clone()).collect(),
+        digests: deciding.iter().map(|one| one.verdict.sha256.clone()).collect(),
         reason,
         bypass: None,
         blocks,
@@ -314,7 +336,7 @@ mod tests {
     fn verdict(name: &str, result: SuiteResult, target: &str, finished: i64, files: &[(&str, &str)]) -> SuiteVerdict {
         SuiteVerdict {
             name: name.to_owned(),
-            sha256: String::new(),
+            sha256: name.to_owned(),
             envelope: Vec::new(),
             suite: "smoke".to_owned(),
             result,
@@ -372,6 +394,33 @@ mod tests {
         );
         let open = vec![verdict("b", Incomplete, "gfx942", 2, &[CORE, NEW])];
         assert_eq!(states("suites = ['smoke']", open).0[1], GateState::Incomplete);
+    }
+
+    #[test]
+    fn a_failure_counts_whatever_the_clock_of_its_machine_says() {
+        use SuiteResult::{Failed, Incomplete, Passed};
+        for (result, state) in [(Failed, GateState::Failed), (Incomplete, GateState::Incomplete)] {
+            let files = [CORE, NEW];
+            let both = vec![verdict("a", Passed, "gfx942", 1, &files), verdict("b", result, "gfx942", 2000, &files)];
+            let (found, decision) = states("suites = ['smoke']", both.clone());
+            assert_eq!(found[1], state);
+            assert!(decision.ignored.is_empty(), "{decision:?}");
+            assert_eq!(both.iter().map(|one| decision.is_made_of(one)).collect::<Vec<_>>(), [false, true]);
+        }
+    }
+
+    #[test]
+    fn a_pass_that_counts_failures_is_a_failure() {
+        let counts = [("passed", 12), ("failed", 9), ("crashed", 2)].map(|(name, count)| (name.to_owned(), count));
+        let counts = BTreeMap::from(counts);
+        let files = [CORE, NEW];
+        let contradiction = SuiteVerdict { counts, ..verdict("b.json", SuiteResult::Passed, "gfx942", 2, &files) };
+        let older = verdict("a.json", SuiteResult::Passed, "gfx942", 1, &files);
+        let (found, decision) = states("suites = ['smoke']", vec![older, contradiction]);
+        assert_eq!(found[1], GateState::Failed);
+        let reason = &decision.rows[1].reason;
+        let expected = "`b.json` says passed, but counts failures (2 crashed, 9 failed, 12 passed, ";
+        assert!(reason.starts_with(expected), "{reason}");
     }
 
     #[test]

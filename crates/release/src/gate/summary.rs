@@ -22,11 +22,10 @@ pub fn decision_statement(
     let digest = |sha256: &str| json!({ "sha256": sha256 });
     let subjects: Vec<Value> =
         set.files.iter().map(|(key, file)| json!({ "name": file_name(key), "digest": digest(&file.sha256) })).collect();
-    let deciding = |name: &String| decision.rows.iter().any(|row| row.verdicts.contains(name));
     let inputs: Vec<Value> = verdicts
         .verdicts
         .iter()
-        .filter(|verdict| deciding(&verdict.name))
+        .filter(|verdict| decision.is_made_of(verdict))
         .map(|verdict| json!({ "uri": verdict.name, "digest": digest(&verdict.sha256) }))
         .collect();
     let (result, level) = if decision.is_open() { ("PASSED", "ROCWHEEL_GATE") } else { ("FAILED", "FAILED") };

@@ -18,6 +18,8 @@ use crate::stream::{PublicKey, STATEMENT_PAYLOAD, SignedEnvelope};
 pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
 /// The largest verdict that is read, in bytes: a statement about a thousand wheels has 200 KB.
 const LARGEST: u64 = 64 << 20;
+/// Outcomes that no test of a passed suite has.
+const BAD: [&str; 5] = ["crashed", "error", "failed", "out_of_memory", "timed_out"];
 
 /// How a suite ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +44,7 @@ pub struct SuiteVerdict {
     pub envelope: Vec<u8>,
     /// The suite.
     pub suite: String,
-    /// How it ended.
+    /// How it ended, as it says itself.
     pub result: SuiteResult,
     /// The GPU targets that it ran on.
     pub targets: BTreeSet<String>,
@@ -72,9 +74,20 @@ impl SuiteVerdict {
         format!("selected by `{}`", self.selection.join("`, `"))
     }
 
+    /// The result that counts: one that contradicts itself is a failure.
+    pub(super) fn judged(&self) -> SuiteResult {
+        if self.contradicts_itself() { SuiteResult::Failed } else { self.result }
+    }
+
+    /// `true` for one that says passed while its own numbers say that tests failed.
+    pub(super) fn contradicts_itself(&self) -> bool {
+        let has = |outcome: &&str| self.counts.get(*outcome).is_some_and(|count| *count > 0);
+        self.result == SuiteResult::Passed && BAD.iter().any(has)
+    }
+
     /// `true` for one that says passed while its own numbers say that nothing did.
     pub(super) fn is_empty(&self) -> bool {
-        self.result == SuiteResult::Passed && self.counts.get("passed") == Some(&0)
+        self.judged() == SuiteResult::Passed && self.counts.get("passed") == Some(&0)
     }
 }
 
@@ -102,7 +115,8 @@ struct Predicate {
 
 impl SetVerdicts {
     /// Reads the `.json` files of folders and of the folders in them, as artifacts of jobs are
-    /// downloaded. Statements of other types are passed over, files that are none are in
+    /// downloaded, and single files. Links are followed, and a file that is read twice counts once.
+    /// Statements of other types are passed over, files that are none are in
     /// [`SetVerdicts::unreadable`].
     ///
     /// # Errors
@@ -110,21 +124,33 @@ impl SetVerdicts {
     pub fn read(folders: &[PathBuf], keys: &[PublicKey]) -> Result<SetVerdicts, Error> {
         let mut paths = Vec::new();
         for folder in folders {
-            for entry in WalkDir::new(folder) {
-                let failed = |error: walkdir::Error| Error::Read { path: folder.clone(), source: error.into() };
-                let path = entry.map_err(failed)?.into_path();
-                if path.extension().is_some_and(|extension| extension == "json") && path.is_file() {
-                    let inside = path.strip_prefix(folder).unwrap_or(&path);
+            for entry in WalkDir::new(folder).follow_links(true) {
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    // A link to a folder that it is in: that one is read already.
+                    Err(error) if error.loop_ancestor().is_some() => continue,
+                    Err(error) => {
+                        let path = error.path().unwrap_or(folder).to_owned();
+                        return Err(Error::Read { path, source: error.into() });
+                    }
+                };
+                let (path, is_named) = (entry.path(), entry.depth() == 0);
+                let is_json = path.extension().is_some_and(|extension| extension == "json");
+                if (is_json || is_named) && path.is_file() {
+                    let inside = path.strip_prefix(folder).unwrap_or(path);
+                    let inside = if is_named { Path::new(entry.file_name()) } else { inside };
                     let name = rocwheel_system::slashed(inside).to_string_lossy().into_owned();
-                    paths.push((name, path));
+                    paths.push((name, path.to_owned()));
                 }
             }
         }
         paths.sort();
-        let mut found = SetVerdicts::default();
+        let (mut found, mut digests) = (SetVerdicts::default(), BTreeSet::new());
         for (name, path) in paths {
             match read(&path, &name, keys)? {
-                Ok(verdict) => found.verdicts.extend(verdict),
+                Ok(verdict) => {
+                    found.verdicts.extend(verdict.filter(|verdict| digests.insert(verdict.sha256.clone())));
+                }
                 Err(reason) => found.unreadable.push(IgnoredVerdict { verdict: name, reason }),
             }
         }

@@ -107,7 +107,7 @@ fn open(text: &str, provided: &Provided, own: &BTreeSet<String>, new: &Version) 
         return Some(format!("there is no `{name}`"));
     };
     if let Some(specifiers) = specifiers
-        && !versions.iter().any(|version| specifiers.contains(version))
+        && !versions.iter().any(|version| rocwheel_wheel::accepts(specifiers, version))
     {
         let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
         return Some(format!("`{name}` has version {}", versions.join(", ")));

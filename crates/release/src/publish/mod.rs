@@ -167,7 +167,7 @@ pub fn plan_publication(
     if fatal.is_empty()
         && options.join.is_none()
         && stream.manifest.sets.contains_key(&set.name)
-        && same_set(stream, &set)?.is_none()
+        && previous::published_set(stream, &set)?.is_none()
     {
         let what = format!("`{}` cannot be published", set.name);
         let hint = format!("add files to it with `--join {}`, or name this one with `--set`", set.name);
@@ -279,17 +279,10 @@ fn describe(
         return Err(StreamFault::Name { what: "set", name: set.name }.into());
     }
     if let Some(joined) = &options.join {
-        let before = stream.set(joined)?;
-        for (key, file) in before.files {
-            set.files.entry(key).or_insert(file);
-        }
-        complete(&mut set);
-        set.statements = before.statements;
-        set.targets_dropped = before.targets_dropped;
-        set.pythons_dropped = before.pythons_dropped;
-    } else if let Some(before) = same_set(stream, &set)? {
+        add_published(&mut set, stream.set(joined)?);
+    } else if let Some(before) = previous::published_set(stream, &set)? {
         set.created = before.created;
-        set.statements = before.statements;
+        add_published(&mut set, before);
     }
     set.targets_dropped.extend(options.dropped.iter().cloned());
     set.targets_dropped.sort();
@@ -303,16 +296,15 @@ fn describe(
     Ok(set)
 }
 
-/// The published set of this name, if it has the same files: a run that was not told that it had
-/// succeeded.
-fn same_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Option<ReleaseSet>, Error> {
-    if !stream.manifest.sets.contains_key(&set.name) {
-        return Ok(None);
+/// Adds what the set had when it was published.
+fn add_published(set: &mut ReleaseSet, before: ReleaseSet) {
+    for (key, file) in before.files {
+        set.files.entry(key).or_insert(file);
     }
-    let before = stream.set(&set.name)?;
-    let is_same =
-        |(key, file): (&String, &sets::SetFile)| set.files.get(key).is_some_and(|new| new.sha256 == file.sha256);
-    Ok((before.files.len() == set.files.len() && before.files.iter().all(is_same)).then_some(before))
+    complete(set);
+    set.statements = before.statements;
+    set.targets_dropped = before.targets_dropped;
+    set.pythons_dropped = before.pythons_dropped;
 }
 
 impl LocalSet {
@@ -456,7 +448,7 @@ fn publish_pages(
     let plan = plan_publication(&stream, local, options, change)?;
     // Files that the stream has may still be new in the set that they join.
     let attested = newly_attested(&stream, local);
-    if plan.new.is_empty() && attested.is_empty() && same_set(&stream, &plan.document)?.is_some() {
+    if plan.new.is_empty() && attested.is_empty() && previous::published_set(&stream, &plan.document)?.is_some() {
         return Ok((None, put_deltas(store, local, reporter)?));
     }
     if !has_files(store, &plan, reporter)? {

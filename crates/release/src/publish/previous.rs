@@ -1,5 +1,5 @@
 //! Input: a set and the stream that it goes into. Output: what the set takes away from people who
-//! upgrade.
+//! upgrade, and if it is published already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,23 @@ use crate::listing::{Distribution, clashes};
 use crate::promote::target_of;
 use crate::stream::Stream;
 use crate::stream::manifest::SnapshotManifest;
-use crate::stream::sets::ReleaseSet;
+use crate::stream::sets::{ReleaseSet, SetFile};
 use crate::stream::settings::VersionKind;
 
 /// A problem, and the option that accepts it, if any does.
 pub(super) type Objection = (Option<AllowedGap>, String);
+
+/// The published set of this name, if it has all these files: a run that is repeated, also after
+/// others have added files to the set.
+pub(super) fn published_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Option<ReleaseSet>, Error> {
+    if !stream.manifest.sets.contains_key(&set.name) {
+        return Ok(None);
+    }
+    let before = stream.set(&set.name)?;
+    let is_there =
+        |(key, file): (&String, &SetFile)| before.files.get(key).is_some_and(|old| old.sha256 == file.sha256);
+    Ok(set.files.iter().all(is_there).then_some(before))
+}
 
 /// Files whose names the stream or one of its snapshots has with other bytes, and files that
 /// installers take for others.

@@ -377,7 +377,7 @@ enum Liking {
 /// How an installer likes a file; `None` where it refuses it.
 fn rank(choice: &Choice, world: &World) -> Option<Liking> {
     let python = world.target.full_version();
-    if choice.python.as_ref().is_some_and(|accepted| !accepted.contains(&python)) {
+    if choice.python.as_ref().is_some_and(|accepted| !rocwheel_wheel::accepts(accepted, &python)) {
         return None;
     }
     match &choice.wheel {

@@ -113,8 +113,11 @@ fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter)
     let is_over = |since: Timestamp| since.checked_add(grace).is_ok_and(|end| end <= change.now);
     let deleted = stream.manifest.unlisted.iter().filter(|(key, file)| is_over(file.since) && !held.contains(*key));
     let deleted: Vec<(&String, u64)> = deleted.map(|(key, file)| (key, file.file.size)).collect();
-    let oldest = stream.manifest.number.saturating_sub(retention.snapshots as u64);
-    let is_old = |number: &u64| *number < oldest && !retention.keep_snapshots.contains(number);
+    let newest = stream.manifest.number;
+    // The snapshot of this prune is one of those that stay.
+    let amount = (retention.snapshots as u64).saturating_sub(u64::from(!unlisted.is_empty() || !deleted.is_empty()));
+    let is_old =
+        |number: &u64| *number < newest && *number + amount <= newest && !retention.keep_snapshots.contains(number);
     let known = |key: &str| stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
     let orphans = stream.store.list("", reporter)?.into_iter().map(|file| file.key).filter(|key| {
         let file = BESIDE.iter().find_map(|ending| key.strip_suffix(ending)).unwrap_or(key);

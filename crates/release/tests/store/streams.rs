@@ -146,6 +146,25 @@ fn a_publication_that_broke_off_is_finished_by_the_next_one() {
 }
 
 #[test]
+fn a_set_that_got_more_files_is_published_already() {
+    on_both(|store, _| {
+        let (rocm, torch) = (dist(&["rocm", "tool"], "7"), dist(&["torch"], "2"));
+        publish_dist(store, rocm.path(), "rocm-7").unwrap();
+        let local = read_set(torch.path(), &Silent).unwrap();
+        let options = PublishOptions { join: Some("rocm-7".to_owned()), ..PublishOptions::default() };
+        publish(store, &local, &options, &change(&[]), &Silent).unwrap();
+        assert_eq!(publish_dist(store, rocm.path(), "rocm-7").unwrap(), 0);
+        let stream = Stream::read(store, "nightly").unwrap();
+        assert_eq!((stream.manifest.number, stream.set("rocm-7").unwrap().files.len()), (2, 3));
+        drop(stream);
+        let more = dist(&["rocm", "tool", "more"], "7");
+        let refused = publish_dist(store, more.path(), "rocm-7").unwrap_err();
+        assert!(refused.to_string().contains("a set of this name with other files"), "{refused}");
+        assert_whole(store, 3);
+    });
+}
+
+#[test]
 fn files_that_the_stream_has_join_another_set() {
     on_both(|store, _| {
         let (rocm, torch) = (dist(&["rocm"], "7"), dist(&["torch"], "2"));

@@ -157,7 +157,7 @@ impl ListRow {
         let version_fits = match (&self.versions, &setting.version) {
             (None, _) => true,
             // A nightly build of 2.12 is one of 2.12.
-            (Some(wanted), Some(version)) => wanted.contains(&version.only_release()),
+            (Some(wanted), Some(version)) => rocwheel_wheel::accepts(wanted, &version.only_release()),
             (Some(_), None) => false,
         };
         let target_fits = self.targets.is_empty()

@@ -2,10 +2,12 @@
 
 use std::io::Read;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::junit_case::CaseAttempt;
 use super::junit_dialect::seconds;
+use super::time::end_of;
 use crate::outcome::TestOutcome;
 
 /// Bytes of a file. It is one document, so it is read as a whole.
@@ -15,6 +17,8 @@ const LARGEST: u64 = 512 << 20;
 struct GtestDocument {
     #[serde(default)]
     timestamp: Option<String>,
+    #[serde(default)]
+    time: String,
     tests: u64,
     #[serde(default)]
     failures: u64,
@@ -58,6 +62,7 @@ struct GtestMessage {
 #[derive(Debug)]
 pub(super) struct GtestReport {
     pub(super) started: Option<String>,
+    pub(super) finished: Option<Timestamp>,
     /// The number that the file announces.
     pub(super) announced: u64,
     /// Failures and errors that it announces.
@@ -96,7 +101,9 @@ pub(super) fn read(file: impl Read) -> std::io::Result<Result<GtestReport, NoGte
         }
     }
     let announced_bad = document.failures.saturating_add(document.errors);
-    Ok(Ok(GtestReport { started: document.timestamp, announced: document.tests, announced_bad, tests }))
+    let finished = document.timestamp.as_deref().and_then(|started| end_of(started, seconds(&document.time)));
+    let (started, announced) = (document.timestamp, document.tests);
+    Ok(Ok(GtestReport { started, finished, announced, announced_bad, tests }))
 }
 
 fn attempt(case: &GtestCase) -> CaseAttempt {

@@ -8,12 +8,14 @@
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use jiff::Timestamp;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use rocwheel_report::counted;
 
 use super::junit_case::{BoundedText, CaseChild, JunitCase, OpenCase};
 use super::junit_dialect::{CaseNames, FileNames, JunitDialect, seconds};
+use super::time::end_of;
 use super::xml_input::XmlInput;
 
 /// Elements inside each other.
@@ -28,12 +30,16 @@ pub(super) struct JunitEnd {
     pub(super) complete: bool,
     /// Time stamp of the first suite.
     pub(super) started: Option<String>,
+    /// The latest end of a suite or a test, as far as they have times.
+    pub(super) finished: Option<Timestamp>,
     /// The machine that the first suite names.
     pub(super) host: Option<String>,
     /// Sentences about what is wrong; the last one loses results if `complete` is false.
     pub(super) problems: Vec<String>,
     /// Sentences about tests and failures that the file announces and does not have.
     pub(super) lost: Vec<String>,
+    /// Tests that suites of pytest announce.
+    pub(super) pytest_tests: u64,
     /// Bytes of texts that were dropped.
     pub(super) cut: u64,
 }
@@ -136,6 +142,8 @@ struct JunitState<'a> {
     has_root: bool,
     /// Its `tests` are no test cases: pytest counts subtests, and Catch2 assertions.
     counts_parts: bool,
+    /// A time or an outcome was in it so far.
+    has_results: bool,
     /// Failures that Node announces in its comments.
     noted_failures: u64,
     end: JunitEnd,
@@ -154,6 +162,7 @@ impl<'a> JunitState<'a> {
             child: None,
             has_root: false,
             counts_parts: false,
+            has_results: false,
             noted_failures: 0,
             end: JunitEnd::default(),
         }
@@ -222,6 +231,7 @@ impl<'a> JunitState<'a> {
         match name {
             b"testsuites" => {
                 let attributes = self.attributes(start)?;
+                self.note_results(&attributes);
                 self.file.root = attributes.get("name");
                 self.file.has_uuid |= attributes.find("uuid").is_some();
                 let is_root = self.suites.is_empty();
@@ -229,6 +239,7 @@ impl<'a> JunitState<'a> {
             }
             b"testsuite" => {
                 let attributes = self.attributes(start)?;
+                self.note_results(&attributes);
                 self.file.suite = attributes.get("name");
                 self.file.has_uuid |= attributes.find("uuid").is_some();
                 let filled = |key: &str| attributes.find(key).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -245,18 +256,35 @@ impl<'a> JunitState<'a> {
             }
             b"testcase" => {
                 let attributes = self.attributes(start)?;
-                let names = CaseNames {
+                self.note_results(&attributes);
+                let mut names = CaseNames {
                     name: attributes.get("name"),
                     class: attributes.get("classname"),
                     file: attributes.find("file").filter(|file| !file.is_empty()).map(str::to_owned),
                     status: attributes.find("status").map(str::to_owned),
                     result: attributes.find("result").map(str::to_owned),
                 };
+                // GoogleTest lists its tests so: with their lines, and without results.
+                if !self.has_results && names.file.is_some() && attributes.find("line").is_some() {
+                    names.status = Some("notrun".to_owned());
+                    if names.class.is_empty() {
+                        names.class.clone_from(&self.file.suite);
+                    }
+                }
                 self.cases.push(OpenCase::new(names, attributes.find("time").and_then(seconds)));
             }
             _ => self.begin_child(start)?,
         }
         Ok(())
+    }
+
+    /// Notes when an element ended, and that the file has results.
+    fn note_results(&mut self, attributes: &XmlAttributes) {
+        let is_result = |key: &&str| attributes.find(key).is_some();
+        self.has_results |= ["time", "timestamp", "status", "result", "failures"].iter().any(is_result);
+        let duration = attributes.find("time").and_then(seconds);
+        let ended = attributes.find("timestamp").and_then(|started| end_of(started, duration));
+        self.end.finished = self.end.finished.max(ended);
     }
 
     fn begin_child(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
@@ -273,6 +301,7 @@ impl<'a> JunitState<'a> {
         let attributes = self.attributes(start)?;
         let (kind, message) = (attributes.get("type"), attributes.get("message"));
         self.child = Some((child, self.depth));
+        self.has_results |= child != CaseChild::Output;
         if matches!(child, CaseChild::Failure | CaseChild::Error | CaseChild::Retry(_))
             && let Some(suite) = self.suites.last_mut()
         {
@@ -337,6 +366,13 @@ impl<'a> JunitState<'a> {
 
     fn hand_over(&mut self, case: &OpenCase) {
         let dialect = JunitDialect::of(&case.names, &self.file);
+        let attempts = case.attempts(dialect);
+        let is_bad = attempts.last().is_some_and(|attempt| attempt.outcome.is_bad());
+        if case.names.name.is_empty() && case.names.class.is_empty() && !is_bad {
+            let reason = "pytest leaves such a one of a test that was interrupted";
+            self.end.lost.push(format!("a test case has no name: {reason}"));
+            return;
+        }
         if let Some(suite) = self.suites.last_mut().filter(|_| !case.is_of_suite) {
             suite.seen += 1;
             suite.children += 1;
@@ -349,10 +385,9 @@ impl<'a> JunitState<'a> {
         if id.is_empty() {
             self.end.problems.push("a test case has no name".to_owned());
         }
-        let attempts = case.attempts(dialect);
         // A status says without a child how a case ended.
         if !case.has_bad_child()
-            && attempts.last().is_some_and(|attempt| attempt.outcome.is_bad())
+            && is_bad
             && let Some(suite) = self.suites.last_mut()
         {
             suite.bad += 1;
@@ -368,6 +403,9 @@ impl<'a> JunitState<'a> {
     fn close_suite(&mut self) {
         let Some(mut suite) = self.suites.pop() else { return };
         let is_outermost = self.suites.is_empty();
+        if suite.name == "pytest" {
+            self.end.pytest_tests = self.end.pytest_tests.saturating_add(suite.announced.unwrap_or_default());
+        }
         // Suites around others announce their tests as well.
         if let Some(outer) = self.suites.last_mut() {
             outer.seen += suite.seen;

@@ -1,6 +1,10 @@
 //! Input: the elements of a test case of junit XML, one after the other. Output: its tries, with
 //! their outcomes and messages.
 
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as WordError, StrDeserializer};
+
 use super::junit_dialect::{CaseNames, JunitDialect};
 use super::xml_input::LONGEST;
 use crate::outcome::TestOutcome;
@@ -151,14 +155,20 @@ impl OpenCase {
         };
         let retries = self.retries.iter().map(|(child, kind, text)| {
             let (message, trace) = divided(text);
-            let is_error = *child == CaseChild::Retry(true);
-            let outcome = if is_error { TestOutcome::Error } else { named_cause(kind, &message, TestOutcome::Failed) };
+            let outcome = match own_outcome(kind, dialect) {
+                Some(outcome) => outcome,
+                None if *child == CaseChild::Retry(true) => TestOutcome::Error,
+                None => named_cause(kind, &message, TestOutcome::Failed),
+            };
             CaseAttempt { outcome, seconds: None, message: Some(message), output: trace }
         });
         retries.chain([last]).collect()
     }
 
     fn outcome(&self, child: CaseChild, kind: &str, message: &str, dialect: JunitDialect) -> TestOutcome {
+        if let Some(outcome) = own_outcome(kind, dialect) {
+            return outcome;
+        }
         match child {
             CaseChild::Failure if self.is_todo => TestOutcome::ExpectedFailure,
             CaseChild::Error => named_cause(kind, message, TestOutcome::Error),
@@ -171,6 +181,8 @@ impl OpenCase {
             {
                 TestOutcome::NotRun
             }
+            // LLVM's lit writes so of tests that an interrupt or `--max-failures` left.
+            CaseChild::Skipped if kind.is_empty() && message == "User interrupt" => TestOutcome::NotRun,
             CaseChild::Skipped => TestOutcome::Skipped,
             _ => named_cause(kind, message, TestOutcome::Failed),
         }
@@ -208,8 +220,18 @@ fn said_outcome(word: &str) -> Option<TestOutcome> {
         "notrun" | "cancelled" | "canceled" | "interrupted" | "incomplete" | "untested" | "undefined" => {
             TestOutcome::NotRun
         }
+        "unexpectedpass" => TestOutcome::UnexpectedPass,
         _ => return None,
     })
+}
+
+/// The outcome that a child in a file of ours names.
+fn own_outcome(kind: &str, dialect: JunitDialect) -> Option<TestOutcome> {
+    if dialect != JunitDialect::Own {
+        return None;
+    }
+    let word: StrDeserializer<'_, WordError> = kind.into_deserializer();
+    TestOutcome::deserialize(word).ok()
 }
 
 /// The first part of a text is the attribute `message`.

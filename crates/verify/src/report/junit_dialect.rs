@@ -3,9 +3,13 @@
 
 use std::path::Path;
 
+use super::junit_file::{OWN_NAME, own_id};
+
 /// The programs whose files differ in what names a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JunitDialect {
+    /// Written by `write_junit`.
+    Own,
     Pytest,
     Gtest,
     Ctest,
@@ -42,7 +46,9 @@ impl JunitDialect {
         let status = case.status.as_deref().unwrap_or_default();
         // GoogleTest 1.8 and older write no `result`; their suites have the name of the class.
         let is_of_suite = !case.class.is_empty() && case.class == file.suite;
-        if matches!(status, "run" | "notrun") && (case.result.is_some() || is_of_suite) {
+        if file.root == OWN_NAME {
+            JunitDialect::Own
+        } else if matches!(status, "run" | "notrun") && (case.result.is_some() || is_of_suite) {
             JunitDialect::Gtest
         } else if case.class == case.name && matches!(status, "run" | "fail" | "notrun" | "disabled") {
             JunitDialect::Ctest
@@ -63,6 +69,7 @@ impl JunitDialect {
         let or = |name: &str, other: &str| if name.is_empty() { other.to_owned() } else { name.to_owned() };
         match self {
             JunitDialect::Gtest | JunitDialect::Ctest => or(program, "gtest"),
+            JunitDialect::Own => or(&file.suite, "junit"),
             JunitDialect::Pytest => "pytest".to_owned(),
             JunitDialect::Nextest => or(&file.root, "nextest"),
             JunitDialect::Node | JunitDialect::Other => or(&file.root, "junit"),
@@ -73,6 +80,7 @@ impl JunitDialect {
     pub(super) fn id(self, case: &CaseNames, file: &FileNames, path: &Path) -> String {
         let CaseNames { name, class, .. } = case;
         match self {
+            JunitDialect::Own => own_id(class, name, &file.suite),
             // Every class is `test`; the suites are the groups. Node escapes quotes twice.
             JunitDialect::Node => {
                 let words = file.suites.iter().chain([name]).map(String::as_str);

@@ -11,6 +11,12 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use super::model::{ReportedAttempt, ReportedTest, TestReport};
 use crate::outcome::TestOutcome;
 
+/// The name of our files, by which they are recognised.
+pub(super) const OWN_NAME: &str = "rocwheel test";
+/// The suite of what is missing. XML has no other word for a report that is not whole than a test
+/// that is not a pass.
+const MISSING: &str = "missing results";
+
 /// Writes the whole report.
 ///
 /// # Errors
@@ -22,11 +28,18 @@ pub fn write_junit(report: &TestReport, output: impl Write) -> io::Result<()> {
     for test in &report.tests {
         suites.entry(&test.suite).or_default().push(test);
     }
-    let all = Totals::of(report.tests.iter());
-    let root = all.attributes().into_iter().fold(
-        writer.create_element("testsuites").with_attribute(("name", "rocwheel test")),
-        |element, (name, value)| element.with_attribute((name, value.as_str())),
-    );
+    let missing: Vec<&str> =
+        report.problems.iter().filter(|problem| problem.loses_results).map(|problem| &*problem.message).collect();
+    let of_missing = Totals { tests: missing.len() as u64, errors: missing.len() as u64, ..Totals::default() };
+    let mut all = Totals::of(report.tests.iter());
+    all.tests += of_missing.tests;
+    all.errors += of_missing.errors;
+    let root = all
+        .attributes()
+        .into_iter()
+        .fold(writer.create_element("testsuites").with_attribute(("name", OWN_NAME)), |element, (name, value)| {
+            element.with_attribute((name, value.as_str()))
+        });
     root.write_inner_content(|writer| {
         for (name, tests) in suites {
             let totals = Totals::of(tests.iter().copied()).attributes();
@@ -36,6 +49,15 @@ pub fn write_junit(report: &TestReport, output: impl Write) -> io::Result<()> {
                 .fold(element, |element, (name, value)| element.with_attribute((name, value.as_str())));
             element.write_inner_content(|writer| tests.iter().try_for_each(|test| write_case(test, writer)))?;
         }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let element = writer.create_element("testsuite").with_attribute(("name", MISSING));
+        let element = of_missing
+            .attributes()
+            .into_iter()
+            .fold(element, |element, (name, value)| element.with_attribute((name, value.as_str())));
+        element.write_inner_content(|writer| missing.iter().try_for_each(|message| write_missing(message, writer)))?;
         Ok(())
     })?;
     let mut output = writer.into_inner();
@@ -95,14 +117,19 @@ fn element(outcome: TestOutcome) -> Option<&'static str> {
 }
 
 fn write_case<W: Write>(test: &ReportedTest, writer: &mut Writer<W>) -> io::Result<()> {
-    let (class, name) = divided(&test.id);
+    let (class, name) = divided(&test.id, &test.suite);
     let (class, name) = (clean(class), clean(name));
     let time = format!("{:.3}", test.seconds().unwrap_or_default());
     let case = writer
         .create_element("testcase")
         .with_attribute(("name", name.as_str()))
-        .with_attribute(("classname", if class.is_empty() { test.suite.as_ref() } else { class.as_str() }))
+        .with_attribute(("classname", class.as_str()))
         .with_attribute(("time", time.as_str()));
+    // A pass has no child that could say it.
+    let case = match test.outcome {
+        TestOutcome::UnexpectedPass => case.with_attribute(("status", test.outcome.word())),
+        _ => case,
+    };
     let Some((last, earlier)) = last_of(test) else {
         return case.write_empty().map(drop);
     };
@@ -120,6 +147,16 @@ fn write_case<W: Write>(test: &ReportedTest, writer: &mut Writer<W>) -> io::Resu
             writer.create_element("system-out").write_text_content(BytesText::new(&clean(output)))?;
         }
         Ok(())
+    })?;
+    Ok(())
+}
+
+fn write_missing<W: Write>(message: &str, writer: &mut Writer<W>) -> io::Result<()> {
+    let message = clean(message);
+    let case = writer.create_element("testcase").with_attribute(("name", &*message));
+    case.with_attribute(("classname", MISSING)).write_inner_content(|writer| {
+        let error = writer.create_element("error").with_attribute(("type", TestOutcome::NotRun.word()));
+        error.with_attribute(("message", &*message)).write_empty().map(drop)
     })?;
     Ok(())
 }
@@ -148,11 +185,18 @@ fn write_child<W: Write>(
     }
 }
 
-/// A class and a name: XML has two places for an identity.
-fn divided(id: &str) -> (&str, &str) {
+/// A class and a name: XML has two places for an identity. The suite is the class of a test
+/// without one.
+fn divided<'a>(id: &'a str, suite: &'a str) -> (&'a str, &'a str) {
     // A parameter of pytest may have `::` in it.
     let end = id.find('[').unwrap_or(id.len());
-    id[..end].rfind("::").map_or(("", id), |at| (&id[..at], &id[at + 2..]))
+    let parts = id[..end].rfind("::").map(|at| (&id[..at], &id[at + 2..]));
+    parts.filter(|(class, _)| !class.is_empty() && *class != suite).unwrap_or((suite, id))
+}
+
+/// The identity of which [`divided`] made the class and the name.
+pub(super) fn own_id(class: &str, name: &str, suite: &str) -> String {
+    if class == suite { name.to_owned() } else { format!("{class}::{name}") }
 }
 
 /// A text without the characters that XML 1.0 cannot have, even as references.

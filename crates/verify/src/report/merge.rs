@@ -4,13 +4,14 @@
 //! number. The same file given twice counts once, and so does the same try of one run in two files.
 //! Only tries of one job undo each other; of several jobs the worst outcome counts.
 
+mod reruns;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::counted;
 
@@ -21,8 +22,9 @@ use super::judge::{JudgedRun, judge, rank};
 use super::junit;
 use super::junit_case::{CaseAttempt, JunitCase};
 use super::junit_dialect::dotted_folder;
-use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, TestReport};
+use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, TestReport, shorten};
 use super::shards::ShardTable;
+use super::time::moment;
 use super::{ReportError, ReportOptions, events, gtest};
 use crate::cause::{cause_of, causes_in};
 use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts, WholeCollection};
@@ -60,6 +62,8 @@ pub(super) struct Merger {
     own_suite: Option<String>,
     /// How often the current file has had an identity, if more than once.
     repeats: HashMap<usize, u32>,
+    /// Test cases of the current file, without those that are clean-ups.
+    placed: u64,
     /// Words of causes that tests have printed in tries that passed.
     own_words: HashMap<usize, BTreeSet<OutsideCause>>,
     /// Bytes of outputs that may still be kept.
@@ -106,6 +110,7 @@ impl Merger {
             shard_suite: None,
             own_suite: None,
             repeats: HashMap::new(),
+            placed: 0,
             own_words: HashMap::new(),
             room: (OUTPUT_OF_FAILURES, OUTPUT_OF_OTHERS),
             is_full: false,
@@ -154,6 +159,7 @@ impl Merger {
         self.jobs.push(None);
         self.own_suite = None;
         self.repeats.clear();
+        self.placed = 0;
         self.shard_suite = source.shard.as_ref().map(|shard| shard.suite.clone());
         let is_report = match source.form {
             ReportForm::Events => self.read_events(file, path).map_err(wrong)?,
@@ -232,7 +238,9 @@ impl Merger {
         for lost in end.lost.iter().take(MOST_PROBLEMS) {
             self.lost(Some(path), format!("`{}`: {lost}", path.display()));
         }
+        self.join_reruns(end.pytest_tests);
         self.started(end.started);
+        self.run().finished = end.finished.map(|time| time.to_string());
         self.run().cut += end.cut;
         self.close_report(source, end.host, end.complete && end.lost.is_empty());
         true
@@ -277,6 +285,7 @@ impl Merger {
     /// name for each parameter.
     fn place(&mut self, suite: &str, id: &str) -> Option<usize> {
         let run = self.run_number();
+        self.placed += 1;
         let first = self.index(suite, id)?;
         if self.tests[first].attempts.last().is_none_or(|attempt| attempt.run != run) {
             return Some(first);
@@ -345,14 +354,8 @@ impl Merger {
     }
 
     fn started(&mut self, text: Option<String>) {
-        let time = text.as_deref().and_then(|text| {
-            text.parse::<Timestamp>().ok().or_else(|| {
-                // Most tools write the time without its zone; one folder has them from one machine.
-                text.parse::<DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
-            })
-        });
         if let Some(last) = self.times.last_mut() {
-            *last = time;
+            *last = text.as_deref().and_then(moment);
         }
         self.run().started = text;
     }
@@ -390,6 +393,7 @@ impl Merger {
         let suite = suite.unwrap_or_else(|| source.program.clone());
         let run = self.run_number();
         self.started(report.started);
+        self.run().finished = report.finished.map(|time| time.to_string());
         for (id, attempt) in report.tests {
             if let Some(index) = self.place(&suite, &id) {
                 self.add_all(index, run, vec![attempt]);
@@ -539,6 +543,8 @@ impl Merger {
                 attempt.cause = attempt.cause.filter(|cause| !causes.contains(cause));
             }
         }
+        // Tries that were joined with those of another test leave one without any.
+        self.tests.retain(|test| !test.attempts.is_empty());
         let runs = JudgedRun::all(&times, &jobs, &self.runs);
         let (mut mixed, mut undone) = (0, 0);
         for test in &mut self.tests {
@@ -586,15 +592,4 @@ impl Merger {
             self.lost(None, lost);
         }
     }
-}
-
-/// Keeps the beginning and the end of a text that is too long.
-fn shorten(text: &mut String, limit: usize) {
-    if text.len() <= limit {
-        return;
-    }
-    let begin = text.floor_char_boundary(limit / 2);
-    let end = text.ceil_char_boundary(text.len() - limit / 2);
-    let dropped = end - begin;
-    *text = format!("{}\n[{dropped} bytes]\n{}", &text[..begin], &text[end..]);
 }

@@ -19,6 +19,7 @@ mod junit_file;
 mod merge;
 mod model;
 mod shards;
+mod time;
 mod xml_input;
 
 use std::io;
@@ -35,6 +36,7 @@ pub use model::{
 };
 
 use merge::Merger;
+pub(crate) use time::moment;
 
 use crate::outcome::TestOutcome;
 

@@ -349,3 +349,14 @@ impl ReportedTest {
         self.attempts.iter().filter_map(|attempt| attempt.seconds).reduce(|sum, seconds| sum + seconds)
     }
 }
+
+/// Keeps the beginning and the end of a text that is too long.
+pub(super) fn shorten(text: &mut String, limit: usize) {
+    if text.len() <= limit {
+        return;
+    }
+    let begin = text.floor_char_boundary(limit / 2);
+    let end = text.ceil_char_boundary(text.len() - limit / 2);
+    let dropped = end - begin;
+    *text = format!("{}\n[{dropped} bytes]\n{}", &text[..begin], &text[end..]);
+}

@@ -5,7 +5,7 @@ use rocwheel_verify::outcome::TestOutcome::{
 };
 use rocwheel_verify::report::{ReportResult, write_junit};
 
-use crate::{Reports, junit, result, rows};
+use crate::{Reports, junit, read_paths, result, rows};
 
 /// As pytest 9 writes it with `-o junit_family=xunit2`, shortened.
 const PYTEST: &str = r#"<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest"
@@ -282,4 +282,44 @@ fn gtest_without_results_is_read() {
         rows(&report),
         [("Math.Adds", Passed, 1), ("Math.DISABLED_Divides", Skipped, 1), ("Math.Never", NotRun, 1)]
     );
+}
+
+#[test]
+fn our_junit_keeps_identities_and_outcomes() {
+    let reports = Reports::new();
+    reports.write("r.xml", PYTEST);
+    reports.write("g.xml", r#"<testsuites name="own"><testsuite name="s"><testcase name="x" classname="own"/>
+        <testcase name="late" classname="c"><failure type="timeout"/><rerunFailure type="test abort"/></testcase>
+        <testcase name="never" classname="c" status="notrun"/><testcase name="wonder" classname="c" status="unexpected_pass"/>
+        </testsuite></testsuites>"#);
+    let kept = |report: &rocwheel_verify::report::TestReport| -> Vec<(String, String, String)> {
+        let words = |test: &rocwheel_verify::report::ReportedTest| {
+            let tries: Vec<&str> = test.attempts.iter().map(|attempt| attempt.outcome.word()).collect();
+            (test.suite.to_string(), test.id.clone(), tries.join(" "))
+        };
+        report.tests.iter().map(words).collect()
+    };
+    let first = reports.read();
+    let merged = reports.path("merged.xml");
+    write_junit(&first, fs_err::File::create(&merged).unwrap()).unwrap();
+    assert_eq!(kept(&first), kept(&read_paths(&[&merged])));
+    let own = |id: &str, tries: &str| ("own".to_owned(), id.to_owned(), tries.to_owned());
+    for expected in [own("own::x", "passed"), own("c::late", "crashed timed_out"), own("c::never", "not_run")] {
+        assert!(kept(&first).contains(&expected), "{expected:?} {:?}", kept(&first));
+    }
+}
+
+#[test]
+fn our_junit_of_an_incomplete_report_is_no_pass() {
+    let reports = Reports::new();
+    let interrupted = r#"<testcase name="a" classname="t"/><testcase time="0.000" />"#;
+    reports.write("r.xml", format!(r#"<testsuite name="pytest" tests="2">{interrupted}</testsuite>"#));
+    let first = reports.read();
+    assert_eq!(result(&first), ReportResult::Incomplete);
+    let merged = reports.path("merged.xml");
+    write_junit(&first, fs_err::File::create(&merged).unwrap()).unwrap();
+    let again = read_paths(&[&merged]);
+    assert_eq!(result(&again), ReportResult::Incomplete, "{:?}", rows(&again));
+    let text = fs_err::read_to_string(&merged).unwrap();
+    assert!(text.contains(r#"tests="2" failures="0" errors="1""#), "{text}");
 }

@@ -307,3 +307,22 @@ fn a_report_without_a_test_covers_nothing() {
     pytorch.write("python-pytest/test_b/one.xml", format!("{empty} "));
     assert!(gaps(&pytorch.read()).contains("test_b/one.xml` has no test"));
 }
+
+/// As pytest writes it after `pytest.exit` and Ctrl-C.
+#[test]
+fn a_test_without_a_name_was_interrupted() {
+    for path in ["r.xml", "python-pytest/test_s/r.xml"] {
+        let reports = Reports::new();
+        reports.write(
+            path,
+            "<testsuites name='pytest tests'><testsuite name='pytest' errors='0' failures='0' skipped='0' tests='1'>\
+             <testcase classname='test_s' name='test_a' time='0.009' /><testcase time='0.000' /></testsuite></testsuites>",
+        );
+        let report = reports.read();
+        assert!(gaps(&report).contains("a test case has no name"), "{path}");
+        assert_eq!((report.tests.len(), report.runs[0].complete), (1, false), "{path}");
+    }
+    // GoogleTest writes the failure of an environment so.
+    let failed = junit(cases("<testcase name='' classname='' status='run' result='completed'><failure/></testcase>"));
+    assert_eq!(rows(&failed), [("", Failed, 1)]);
+}

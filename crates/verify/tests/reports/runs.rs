@@ -421,3 +421,28 @@ fn a_selection_is_in_the_verdict_unless_the_whole_suite_ran_too() {
     let predicate = verdict(&reports.read(), &reports.options, &request()).unwrap().predicate;
     assert_eq!(predicate["selection"], serde_json::json!([]));
 }
+
+#[test]
+fn a_verdict_has_the_times_of_the_reports() {
+    let period = |times: &str, json: &str| {
+        let reports = Reports::new();
+        let case = "<testcase classname='a' name='b'/>";
+        reports.write("a.xml", format!("<testsuite name='s' tests='1' {times}>{case}</testsuite>"));
+        if !json.is_empty() {
+            let tests = r#""testsuites": [{"name": "B", "testsuite": [{"name": "x", "status": "RUN", "result": "COMPLETED"}]}]"#;
+            reports.write("g.json", format!(r#"{{"tests": 1, {json} {tests}}}"#));
+        }
+        let wheels = BTreeMap::from([("a.whl".to_owned(), "00".repeat(32))]);
+        let request = VerdictRequest { suite: Some("s".to_owned()), wheels, ..request() };
+        let predicate = verdict(&reports.read(), &reports.options, &request).unwrap().predicate;
+        ["started", "finished"].map(|key| predicate[key].as_str().unwrap().to_owned())
+    };
+    let old = "timestamp='2026-11-20T10:00:00+02:00' time='90.5'";
+    assert_eq!(period(old, ""), ["2026-11-20T08:00:00Z", "2026-11-20T08:01:30.5Z"]);
+    let json = r#""timestamp": "2026-11-20T09:00:00Z", "time": "2s","#;
+    assert_eq!(period(old, json), ["2026-11-20T08:00:00Z", "2026-11-20T09:00:02Z"]);
+    let now = "2026-11-23T14:00:00Z";
+    assert_eq!(period("time='90'", ""), [now, now]);
+    assert_eq!(period("timestamp='2027-01-01T00:00:00' time='1'", ""), [now, now]);
+    assert_eq!(period("timestamp='0001-01-01T00:00:00' time='1'", ""), [now, now]);
+}

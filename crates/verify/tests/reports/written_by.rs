@@ -1,6 +1,8 @@
 //! Real reports of other programs, in `written_by/`.
 
-use rocwheel_verify::outcome::TestOutcome::{Crashed, Error, ExpectedFailure, Failed, Passed, Skipped, TimedOut};
+use rocwheel_verify::outcome::TestOutcome::{
+    Crashed, Error, ExpectedFailure, Failed, NotRun, Passed, Skipped, TimedOut,
+};
 use rocwheel_verify::report::ReportResult;
 
 use crate::{Reports, result, rows};
@@ -112,4 +114,54 @@ fn the_exception_is_the_reason_where_the_message_says_nothing() {
         let said: Vec<&str> = report.tests.iter().filter_map(|test| test.attempts[0].message.as_deref()).collect();
         assert_eq!(said, ["AssertionError: 1 != 2", "own"], "{message}");
     }
+}
+
+/// `--gtest_list_tests --gtest_output=xml:`.
+#[test]
+fn a_list_of_tests_of_gtest_is_no_run() {
+    let list = r#"<testsuites tests="3" name="AllTests"><testsuite name="A" tests="2">
+        <testcase name="ok" file="g.cpp" line="2"/><testcase name="DISABLED_d" file="g.cpp" line="3"/></testsuite>
+        <testsuite name="B" tests="1"><testcase name="ok" value_param="1" file="g.cpp" line="4"/></testsuite></testsuites>"#;
+    let report = reports(&[("prog.xml", list)]).read();
+    assert_eq!(rows(&report), [("A.DISABLED_d", Skipped, 1), ("A.ok", NotRun, 1), ("B.ok", NotRun, 1)]);
+    assert_eq!((report.tests[0].suite.as_ref(), result(&report)), ("prog", ReportResult::Incomplete));
+    // With a time it is the report of a run, whoever wrote it.
+    let ran = list.replace("name=\"AllTests\"", "name=\"AllTests\" time=\"1\"");
+    assert_eq!(result(&reports(&[("prog.xml", &ran)]).read()), ReportResult::Passed);
+}
+
+#[test]
+fn what_lit_did_not_reach_was_not_run() {
+    let text = r#"<testsuites time="4.36"><testsuite name="gpu" tests="3" failures="0" skipped="2" time="1.44">
+        <testcase classname="gpu.gpu" name="t1.t" time="0.71"/>
+        <testcase classname="gpu.gpu" name="t2.t" time="0.00"><skipped message="User interrupt"/></testcase>
+        <testcase classname="gpu.gpu" name="t3.t" time="0.00"><skipped message="Missing required feature(s): x"/></testcase>
+        </testsuite></testsuites>"#;
+    let report = reports(&[("a.xml", text)]).read();
+    assert_eq!(
+        rows(&report),
+        [("gpu.gpu::t1.t", Passed, 1), ("gpu.gpu::t2.t", NotRun, 1), ("gpu.gpu::t3.t", Skipped, 1)]
+    );
+    assert_eq!(result(&report), ReportResult::Incomplete);
+}
+
+/// pytest-rerunfailures: the tries before the last one have no outcome in the file.
+#[test]
+fn reruns_of_pytest_are_tries_of_one_test() {
+    let file = |announced: u32, last: &str| {
+        format!(
+            "<testsuites name='pytest tests'><testsuite name='pytest' tests='{announced}'>\
+             <testcase classname='test_r' name='other'/><testcase classname='test_r' name='test_f'/>\
+             <testcase classname='test_r' name='test_f'/><testcase classname='test_r' name='test_f'>{last}</testcase>\
+             </testsuite></testsuites>"
+        )
+    };
+    let report = reports(&[("a.xml", &file(2, "<failure message='assert 0'/>"))]).read();
+    assert_eq!(rows(&report), [("test_r.py::other", Passed, 1), ("test_r.py::test_f", Failed, 3)]);
+    let report = reports(&[("a.xml", &file(2, ""))]).read();
+    assert_eq!(rows(&report), [("test_r.py::other", Passed, 1), ("test_r.py::test_f", Passed, 3)]);
+    let numbers: Vec<u32> = report.tests[1].attempts.iter().map(|attempt| attempt.attempt).collect();
+    assert!(report.tests[1].flaky && numbers == [1, 2, 3], "{numbers:?}");
+    // Three tests of one name are announced all.
+    assert_eq!(reports(&[("a.xml", &file(4, ""))]).read().tests.len(), 4);
 }

@@ -99,7 +99,7 @@ enum LayoutArgument {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ViewArgument {
-    /// `by_python/cp312/` and so on: what that CPython can install
+    /// `by_python/cp312/` and so on: what has tags for that CPython
     Python,
     /// `by_target/gfx942/` and so on: everything but packages for other GPU targets
     Target,

@@ -118,17 +118,16 @@ impl GateSettings {
                 .into());
         }
         let verdicts = SetVerdicts::read(&self.verdicts, &keys)?;
-        let decision = decide(&policy, set, &verdicts, change.now());
+        let decision = decide(&policy, set, &verdicts, change.time_of_decision());
         let text = decision_statement(&decision, &policy, set, &verdicts, &stream.manifest.stream);
         let sealed = SignedEnvelope::seal(STATEMENT_PAYLOAD, text.as_bytes(), change.keys()).bytes();
         if let Some(file) = &self.decision {
             file.write(&String::from_utf8_lossy(&sealed))?;
         }
-        let deciding = |name: &String| decision.rows.iter().any(|row| row.verdicts.contains(name));
         let mut statements: Vec<Vec<u8>> = verdicts
             .verdicts
             .iter()
-            .filter(|verdict| deciding(&verdict.name))
+            .filter(|verdict| decision.is_made_of(verdict))
             .map(|verdict| verdict.envelope.clone())
             .collect();
         statements.push(sealed);

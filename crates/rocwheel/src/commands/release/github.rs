@@ -1,6 +1,6 @@
 //! `rocwheel release github`: uploads the built files to a release on GitHub.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rocwheel_recipe::pages::github::{self, ExistingRelease, Gh, Plan, WantedRelease};
@@ -12,6 +12,11 @@ use super::pages::repository;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
+
+/// The file with the checksums.
+const SUMS: &str = "SHA256SUMS";
+/// What `gh` calls its standard input.
+const STANDARD_INPUT: &str = "-";
 
 /// Upload built files, with their provenance and checksums, to a release on GitHub
 ///
@@ -107,8 +112,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Err(Usage::new("there are no wheels and no tarballs").hint("`--wheels` names their folder").into());
     }
     let scratch = environment::scratch_below(&settings.scratch)?;
-    let sums = scratch.path().join("SHA256SUMS");
+    let sums = scratch.path().join(SUMS);
     let here = page::checksums(&assets)?;
+    let mut own_notes = None;
     let notes = if let Some(path) = &settings.notes {
         // An unreadable file is reported before the first request to GitHub.
         fs_err::File::open(path)?;
@@ -118,8 +124,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let repository = settings.gh.repository.clone().or_else(|| environment::first_of(&["GITHUB_REPOSITORY"]));
         let base = repository.map(|name| page::on_github(&name, &settings.wanted.tag));
         let at = base.as_deref().map_or(FilesAt::Unknown, FilesAt::Folder);
-        fs_err::write(&path, page::notes(&assets, &rocwheel_recipe::Book::built_in()?, at)?)?;
-        path
+        let text = page::notes(&assets, &rocwheel_recipe::Book::built_in()?, at)?;
+        fs_err::write(&path, &text)?;
+        own_notes = Some(text);
+        // The file is gone when somebody types the calls.
+        if settings.upload { path } else { PathBuf::from(STANDARD_INPUT) }
     };
     let wanted = WantedRelease { notes, ..settings.wanted.clone() };
     let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
@@ -140,25 +149,55 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Some(remote) => settings.gh.checksums(&wanted.tag, &here, remote, printer.reporter())?,
         None => here,
     };
-    fs_err::write(&sums, all)?;
-    let plan = settings.gh.plan(&wanted, github::uploads(&assets, &[sums])?, remote.as_ref())?;
+    fs_err::write(&sums, &all)?;
+    let mut files = github::uploads(&assets, std::slice::from_ref(&sums))?;
+    if !settings.upload {
+        // This one is gone then too.
+        files.iter_mut().filter(|file| file.path == sums).for_each(|file| file.path = PathBuf::from(SUMS));
+    }
+    let plan = settings.gh.plan(&wanted, files, remote.as_ref())?;
     if settings.upload {
         settings.gh.execute(&plan, printer.reporter())?;
     }
-    show(&plan, settings.upload, printer)?;
+    show(&plan, settings.upload, &OwnTexts { sums: all, notes: own_notes }, printer)?;
     Ok(Exit::Done)
 }
 
-fn show(plan: &Plan, upload: bool, printer: &Printer) -> Result<()> {
+/// The texts that rocwheel writes for a release.
+struct OwnTexts {
+    sums: String,
+    /// `None` if the user wrote them.
+    notes: Option<String>,
+}
+
+impl OwnTexts {
+    /// The calls of a plan as they work in a shell when this program has ended.
+    fn typed(&self, plan: &Plan) -> Vec<String> {
+        let write = |text: &str| format!("printf %s {}", rocwheel_report::shell_word(text));
+        let mut lines = Vec::new();
+        if plan.uploads.iter().any(|file| file.path == Path::new(SUMS)) {
+            lines.push(format!("{} > {SUMS}", write(&self.sums)));
+        }
+        for words in &plan.commands {
+            let call = words.iter().map(|word| rocwheel_report::shell_word(word)).collect::<Vec<_>>().join(" ");
+            let reads = words.windows(2).any(|pair| pair[0] == "--notes-file" && pair[1] == STANDARD_INPUT);
+            match &self.notes {
+                Some(notes) if reads => lines.push(format!("{} | {call}", write(notes))),
+                _ => lines.push(call),
+            }
+        }
+        lines
+    }
+}
+
+fn show(plan: &Plan, upload: bool, texts: &OwnTexts, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         let mut document = serde_json::to_value(plan).map_err(Failure::other)?;
         document["uploaded"] = upload.into();
         return printer.json(&document);
     }
-    let shown: &[_] = if upload { &[] } else { &plan.commands };
-    for words in shown {
-        let words: Vec<_> = words.iter().map(|word| rocwheel_report::shell_word(word)).collect();
-        printer.line(words.join(" "))?;
+    if !upload {
+        texts.typed(plan).iter().try_for_each(|line| printer.line(line))?;
     }
     let bytes = plan.uploads.iter().map(|file| file.size).sum();
     let files = printer::count(plan.uploads.len() as u64, "file", "files");

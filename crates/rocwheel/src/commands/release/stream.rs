@@ -81,6 +81,7 @@ pub(super) struct ChangeArguments {
 pub(super) struct ChangeSettings {
     keys: Vec<SigningKey>,
     now: Timestamp,
+    decided: Timestamp,
     pub(super) patience: Duration,
     chooser: ChooserOptions,
     pub(super) mode: Mode,
@@ -106,6 +107,7 @@ impl ChangeSettings {
         Ok(Self {
             keys,
             now: arguments.now.map_or_else(environment::present, Ok)?,
+            decided: arguments.now.unwrap_or_else(environment::clock),
             patience: Duration::from_secs(arguments.wait),
             chooser: chooser(),
             mode,
@@ -120,6 +122,12 @@ impl ChangeSettings {
     /// The time of the change.
     pub(super) fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// The time with which a gate compares dates. `SOURCE_DATE_EPOCH` is for what is written: it
+    /// must not revive a bypass that has expired.
+    pub(super) fn time_of_decision(&self) -> Timestamp {
+        self.decided
     }
 
     pub(super) fn change<'a>(&'a self, stream: &'a str) -> StreamChange<'a> {

@@ -1,17 +1,18 @@
 //! `rocwheel test report`: what the tests of a suite said, from all runs, shards and tools.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_release::SigningKey;
 use rocwheel_report::Exit;
+use rocwheel_rocm::TargetTable;
 use rocwheel_verify::outcome::TestOutcome;
 use rocwheel_verify::report::{self, ReportOptions, ReportResult, TestReport};
 use rocwheel_verify::verdict::{self, VerdictRequest};
 
-use super::suite::wheels::{digest_of, name_of, wheel_files};
+use super::suite::wheels::{digests_of, wheel_files};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::github::Level;
@@ -137,8 +138,10 @@ impl TryFrom<Arguments> for Settings {
             allow_not_run: arguments.allow_not_run,
             fail_on_flaky: arguments.fail_on_flaky,
         };
-        let targets = arguments.targets.into_iter().filter(|target| !target.is_empty()).collect();
-        Ok(Self {
+        let targets = arguments.targets.iter().map(|target| target.trim().to_owned());
+        let targets: BTreeSet<String> = targets.filter(|target| !target.is_empty()).collect();
+        check_targets(&targets)?;
+        let settings = Self {
             paths,
             options,
             html,
@@ -149,11 +152,23 @@ impl TryFrom<Arguments> for Settings {
             wheels: arguments.wheel,
             targets,
             title: arguments.title,
-        })
+        };
+        check_outputs(&settings.outputs(), &settings.paths)?;
+        Ok(settings)
     }
 }
 
 impl Settings {
+    /// The files that are written, with their options.
+    fn outputs(&self) -> [(&'static str, Option<&OutputFile>); 4] {
+        [
+            ("--html", self.html.as_ref()),
+            ("--junit", self.junit.as_ref()),
+            ("--verdict", self.verdict.as_ref()),
+            ("--test-result", self.test_result.as_ref()),
+        ]
+    }
+
     /// A report of these folders, for scripts that have other options.
     pub(crate) fn of_folder(folder: PathBuf, title: String) -> Settings {
         Settings {
@@ -171,10 +186,57 @@ impl Settings {
     }
 }
 
+/// Refuses an output that would replace a report, or another output.
+fn check_outputs(outputs: &[(&str, Option<&OutputFile>)], reports: &[PathBuf]) -> Result<(), Usage> {
+    let mut written: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, file) in outputs.iter().copied() {
+        // Everything may be written to a device.
+        let Some(file) = file.filter(|file| !file.path().metadata().is_ok_and(|there| !there.is_file())) else {
+            continue;
+        };
+        let shown = file.path().display();
+        let path = real_path(file.path());
+        if reports.iter().any(|report| real_path(report) == path) {
+            return Err(Usage::new(format!("`{option}` would overwrite `{shown}`, which is one of the reports"))
+                .hint("name a file outside of the reports, or remove this one if it is an old result"));
+        }
+        if let Some((other, _)) = written.iter().find(|(_, known)| *known == path) {
+            return Err(Usage::new(format!("`{other}` and `{option}` both write `{shown}`"))
+                .hint("name a file for each of them"));
+        }
+        written.push((option, path));
+    }
+    Ok(())
+}
+
+/// The path without links; the file itself may not exist.
+fn real_path(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let in_folder = || Some(fs_err::canonicalize(folder).ok()?.join(path.file_name()?));
+    fs_err::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+}
+
+/// A verdict about a target that does not exist would be about none.
+fn check_targets(targets: &BTreeSet<String>) -> Result<(), Usage> {
+    let table = TargetTable::embedded();
+    let Some(name) = targets.iter().find(|name| !table.is_known(name)) else { return Ok(()) };
+    let members = table.members(name);
+    let hint = if name.contains(';') {
+        format!("separate targets by commas: `--targets {}`", name.replace(';', ","))
+    } else if members.is_empty() {
+        "name targets such as gfx942; `--data-file` adds targets".to_owned()
+    } else {
+        format!("it is a family; name the targets that were tested: {}", members.join(","))
+    };
+    Err(Usage::new(format!("`--targets` names `{name}`, which is not a GPU target")).hint(hint))
+}
+
 /// Reads the reports, writes what was asked for, and judges.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let options = &settings.options;
     let report = report::read_reports(&settings.paths, options, printer.reporter())?;
+    let read: Vec<PathBuf> = report.runs.iter().map(|run| run.path.clone()).collect();
+    check_outputs(&settings.outputs(), &read)?;
     let title = settings.title.clone().unwrap_or_else(|| {
         let suites: Vec<String> = report.counts_by_suite().keys().map(ToString::to_string).collect();
         if suites.is_empty() { "Tests".to_owned() } else { suites.join(", ") }
@@ -209,15 +271,11 @@ fn write_statements(settings: &Settings, report: &TestReport) -> Result<()> {
     if settings.verdict.is_none() && settings.test_result.is_none() {
         return Ok(());
     }
-    let mut wheels = BTreeMap::new();
-    for path in &wheel_files(&settings.wheels)? {
-        wheels.insert(name_of(path), digest_of(path)?);
-    }
     let request = VerdictRequest {
         suite: settings.options.suite.clone(),
-        wheels,
+        wheels: digests_of(&wheel_files(&settings.wheels)?)?,
         targets: settings.targets.clone(),
-        now: environment::present()?.to_string(),
+        now: environment::clock().to_string(),
         rocwheel: env!("CARGO_PKG_VERSION").to_owned(),
     };
     if let Some(file) = &settings.verdict {

@@ -62,10 +62,6 @@ pub(super) fn publish(
     printer: &Printer,
 ) -> Result<NativeCopy> {
     let write = change.mode == Mode::Execute;
-    if let (StorePlace::Folder(path), true) = (&settings.place, write) {
-        fs_err::create_dir_all(path)?;
-    }
-    let store = open_or_empty(&settings.place, scratch, printer)?;
     let sign = |text: &[u8]| match &settings.signer {
         Some((program, key)) => sign(program, key, text),
         None => Err(io::Error::other("no key was given")),
@@ -76,6 +72,16 @@ pub(super) fn publish(
         signer: settings.signer.is_some().then_some(&sign),
         write,
     };
+    if let (StorePlace::Folder(path), true) = (&settings.place, write)
+        && !path.exists()
+    {
+        // Errors come before the folder is made.
+        let empty = open_or_empty(&settings.place, scratch, printer)?;
+        let dry = NativeOptions { write: false, ..options };
+        publish_native(&settings.folder, &*empty, &dry, printer.reporter())?;
+        fs_err::create_dir_all(path)?;
+    }
+    let store = open_or_empty(&settings.place, scratch, printer)?;
     Ok(publish_native(&settings.folder, &*store, &options, printer.reporter())?)
 }
 

@@ -21,7 +21,7 @@ const DEEPEST: usize = 5;
 /// File names and SHA-256 of the tested wheels: those that installers wrote down, and the named
 /// ones.
 pub(crate) fn wheels(installed: Option<&PythonFacts>, named: &[PathBuf]) -> Result<BTreeMap<String, String>> {
-    let mut wheels = installed.map(|installed| installed.wheels.clone()).unwrap_or_default();
+    let mut tested = Vec::new();
     for path in named {
         let mut files = wheel_files(std::slice::from_ref(path))?;
         if let Some(installed) = installed {
@@ -41,21 +41,34 @@ pub(crate) fn wheels(installed: Option<&PythonFacts>, named: &[PathBuf]) -> Resu
             }
             files = kept;
         }
-        for file in files {
-            wheels.insert(name_of(&file), digest_of(&file)?);
+        tested.extend(files);
+    }
+    let mut wheels = installed.map(|installed| installed.wheels.clone()).unwrap_or_default();
+    wheels.extend(digests_of(&tested)?);
+    Ok(wheels)
+}
+
+/// File names and SHA-256 of wheels, of which no two may have one name and different bytes.
+pub(crate) fn digests_of(files: &[PathBuf]) -> Result<BTreeMap<String, String>> {
+    let mut wheels = BTreeMap::new();
+    for path in files {
+        let (name, digest) = (name_of(path), digest_of(path)?);
+        if wheels.insert(name.clone(), digest.clone()).is_some_and(|other| other != digest) {
+            let text = format!("`--wheel` names different files of the name `{name}`");
+            return Err(Usage::new(text).hint("name only the one that was tested").into());
         }
     }
     Ok(wheels)
 }
 
 /// SHA-256 of a wheel.
-pub(crate) fn digest_of(path: &Path) -> Result<String> {
+fn digest_of(path: &Path) -> Result<String> {
     let digest = fs_err::File::open(path).and_then(sha256_of).context("cannot read a wheel")?;
     Ok(hexadecimal(&digest))
 }
 
 /// The name of a file without its folder.
-pub(crate) fn name_of(path: &Path) -> String {
+fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
