@@ -161,7 +161,7 @@ fn format_version(headers: &Headers) -> Option<FormatVersion> {
 /// that is newer. No version makes an older file invalid.
 ///
 /// # Errors
-/// [`Error::Header`] as of [`Headers::set`].
+/// Those of [`Headers::set`].
 pub fn raise_metadata_version<'f>(
     headers: &mut Headers,
     fields: impl IntoIterator<Item = &'f str>,

@@ -60,7 +60,8 @@ fn names_that_no_file_may_have_are_skipped_with_their_files() {
         .map(|skipped| skipped.path.as_str())
         .collect();
     assert_eq!(skipped, ["usr/c", "usr/lib/systemd/a\\b", slice]);
-    // What leads out of the tree is refused in every package.
+    // A path or link that leaves the tree is an error in every package, and so is a bad name of a
+    // file that would be imported.
     for tar in [
         Tar::default().file("./../a\\b", b"x"),
         Tar::default().file("/etc/a\\b", b"x"),

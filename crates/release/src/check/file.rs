@@ -22,8 +22,8 @@ impl Site<'_> {
         let name = &link.file_name;
         if link.hash.is_none() {
             let text = format!(
-                "`{name}` has no hash of SHA-2: nobody sees that it was damaged or replaced, and lock files \
-                 have no hash of it that `--require-hashes` takes"
+                "`{name}` has no hash of SHA-2: installers do not notice that it was damaged or replaced, \
+                 and lock files get no hash that `--require-hashes` accepts"
             );
             faults.push(IndexFault::error(page, text));
         }

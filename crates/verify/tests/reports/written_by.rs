@@ -125,7 +125,7 @@ fn a_list_of_tests_of_gtest_is_no_run() {
     let report = reports(&[("prog.xml", list)]).read();
     assert_eq!(rows(&report), [("A.DISABLED_d", Skipped, 1), ("A.ok", NotRun, 1), ("B.ok", NotRun, 1)]);
     assert_eq!((report.tests[0].suite.as_ref(), result(&report)), ("prog", ReportResult::Incomplete));
-    // With a time it is the report of a run, whoever wrote it.
+    // A file with a time is the report of a run.
     let ran = list.replace("name=\"AllTests\"", "name=\"AllTests\" time=\"1\"");
     assert_eq!(result(&reports(&[("prog.xml", &ran)]).read()), ReportResult::Passed);
 }

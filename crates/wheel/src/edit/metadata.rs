@@ -128,6 +128,9 @@ pub(super) fn apply(
         apply_extra(headers, extra, notes)?;
     }
     edit.fields.iter().try_for_each(|field| field.apply(headers))?;
+    if edit.fields.iter().any(FieldEdit::sets_metadata_version) {
+        return Ok(());
+    }
     let is_new = |(name, value): &(&str, String)| !before.all(name).contains(value);
     let new: Vec<String> = headers.iter().filter(is_new).map(|(name, _)| name.to_owned()).collect();
     raise_metadata_version(headers, new.iter().map(String::as_str))

@@ -15,7 +15,7 @@ use crate::printer::{self, Format, Printer};
 
 /// The file with the checksums.
 const SUMS: &str = "SHA256SUMS";
-/// What `gh` calls its standard input.
+/// The file name with which `gh --notes-file` reads its standard input.
 const STANDARD_INPUT: &str = "-";
 
 /// Upload built files, with their provenance and checksums, to a release on GitHub
@@ -127,7 +127,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let text = page::notes(&assets, &rocwheel_recipe::Book::built_in()?, at)?;
         fs_err::write(&path, &text)?;
         own_notes = Some(text);
-        // The file is gone when somebody types the calls.
+        // Without `--upload`, the file is deleted before the printed calls run.
         if settings.upload { path } else { PathBuf::from(STANDARD_INPUT) }
     };
     let wanted = WantedRelease { notes, ..settings.wanted.clone() };
@@ -152,7 +152,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     fs_err::write(&sums, &all)?;
     let mut files = github::uploads(&assets, std::slice::from_ref(&sums))?;
     if !settings.upload {
-        // This one is gone then too.
+        // The same is true of this file.
         files.iter_mut().filter(|file| file.path == sums).for_each(|file| file.path = PathBuf::from(SUMS));
     }
     let plan = settings.gh.plan(&wanted, files, remote.as_ref())?;

@@ -72,17 +72,25 @@ pub(super) fn publish(
         signer: settings.signer.is_some().then_some(&sign),
         write,
     };
-    if let (StorePlace::Folder(path), true) = (&settings.place, write)
-        && !path.exists()
-    {
-        // Errors come before the folder is made.
-        let empty = open_or_empty(&settings.place, scratch, printer)?;
-        let dry = NativeOptions { write: false, ..options };
-        publish_native(&settings.folder, &*empty, &dry, printer.reporter())?;
-        fs_err::create_dir_all(path)?;
-    }
+    let made = match &settings.place {
+        StorePlace::Folder(path) if write => make_folders(path)?,
+        _ => Vec::new(),
+    };
     let store = open_or_empty(&settings.place, scratch, printer)?;
-    Ok(publish_native(&settings.folder, &*store, &options, printer.reporter())?)
+    let published = publish_native(&settings.folder, &*store, &options, printer.reporter());
+    if published.is_err() {
+        // A folder with files in it stays.
+        made.iter().for_each(|folder| drop(fs_err::remove_dir(folder)));
+    }
+    Ok(published?)
+}
+
+/// Creates a folder and those above it. Returns the new ones, the deepest first.
+fn make_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let new = path.ancestors().take_while(is_new).map(Path::to_owned).collect();
+    fs_err::create_dir_all(path)?;
+    Ok(new)
 }
 
 fn sign(program: &Path, key: &str, text: &[u8]) -> io::Result<NativeSignature> {
