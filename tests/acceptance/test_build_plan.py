@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -84,6 +85,27 @@ def test_a_killed_matrix_goes_on(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert "Killed signal terminated program cc1plus" in logs
     for wheel in (tmp_path / "out").glob("*.whl"):
         small_frameworks.check(wheel)
+
+
+def test_a_kill_between_the_result_and_its_record(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The next run records the result that is there, and does not write it again."""
+    small_frameworks.write(tmp_path, ROCM[:1], set())
+    command = small_frameworks.options(tmp_path, ROCM[:1], TORCH[:1])
+    rocwheel.run(*command, environment=with_uv())
+    modified = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.whl")}
+    states = [path for path in tmp_path.rglob("state.json") if '"is_published": true' in path.read_text()]
+    assert len(states) == len(modified) == 2
+    for path in states:
+        record = json.loads(path.read_text())
+        made = path.parent / "made"
+        made.mkdir()
+        for output in record["outputs"]:
+            shutil.copy(tmp_path / "out" / output["path"], made)
+        del record["done"]["publish"]
+        path.write_text(json.dumps({**record, "is_published": False}))
+    rocwheel.run(*command, environment=with_uv())
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.whl")} == modified
+    assert all('"is_published": true' in path.read_text() for path in states)
 
 
 def test_twelve_cells_on_slurm(rocwheel: Rocwheel, tmp_path: Path) -> None:

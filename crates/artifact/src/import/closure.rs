@@ -47,7 +47,8 @@ pub(super) fn library_name(file: &Placed) -> &str {
     soname.unwrap_or_else(|| file_name(&file.place.path))
 }
 
-fn directory(path: &str) -> &str {
+/// Returns the part of a path before its file name; empty if there is none.
+pub(super) fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 

@@ -10,6 +10,7 @@
 
 mod closure;
 mod cmake;
+mod copies;
 mod deb;
 mod describe;
 mod error;
@@ -210,6 +211,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     drop(stage);
     let mut unpacked = unpacker.take();
     unpacker.settle(&mut unpacked)?;
+    let copies = copies::merge(&unpacker, &mut unpacked)?;
     let resolution = closure::resolve(&unpacked, &names, &plan.dependencies)?;
     let unresolved = plan.options.judge(resolution.missing.clone(), &names)?;
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
@@ -241,6 +243,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
         kept_names: relinked.kept_names,
         dropped_search_paths: relinked.dropped,
         rewritten: unpacked.rewritten,
+        copies,
         input_entries: unpacked.entries,
     })
 }

@@ -44,6 +44,9 @@ pub struct ImportReport {
     pub dropped_search_paths: Vec<Mention>,
     /// CMake and pkg-config files that were rewritten.
     pub rewritten: Vec<String>,
+    /// Libraries that are copies of another under another name in the input, and links in the
+    /// artifacts.
+    pub copies: Vec<String>,
     /// Number of files and links in the input, without directories.
     pub input_entries: u64,
 }

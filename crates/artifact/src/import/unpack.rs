@@ -366,7 +366,7 @@ pub(super) fn same_as(owner: &str) -> String {
 }
 
 /// `true` if two files of one size have the same bytes.
-fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
+pub(super) fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
     let mut files = [fs_err::File::open(left)?, fs_err::File::open(right)?];
     let mut buffers = [vec![0; WINDOW], vec![0; WINDOW]];
     loop {

@@ -118,6 +118,42 @@ fn a_private_prefix_is_taken_as_a_whole() {
 }
 
 #[test]
+fn copies_of_a_library_are_links_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let build = directory.path();
+    let hip = library(build, "libamdhip64.so.5", "int hip(void) { return 1; }", &[]);
+    let hip = fs_err::read(hip).unwrap();
+    let comgr = fs_err::read(library(build, "libamd_comgr.so.2", "int comgr(void) { return 1; }", &[])).unwrap();
+    let trees = ["links", "copies", "hard links"].map(|name| build.join(name).join("rocm-6.2.0"));
+    for tree in &trees {
+        put(tree, "lib/libamdhip64.so.5.2", &hip);
+        put(tree, "lib/libamd_comgr.so.2", &comgr);
+        put(tree, ".info/version", b"6.2.0-66\n");
+    }
+    for (name, target) in [("libamdhip64.so.5", "libamdhip64.so.5.2"), ("libamdhip64.so", "libamdhip64.so.5")] {
+        rocwheel_system::symlink(target, trees[0].join("lib").join(name)).unwrap();
+        put(&trees[1], &format!("lib/{name}"), &hip);
+        fs_err::hard_link(trees[2].join("lib").join(target), trees[2].join("lib").join(name)).unwrap();
+    }
+    let outputs = ["a", "b", "c"].map(|name| build.join("out").join(name));
+    let reports =
+        [0, 1, 2].map(|index| import(&ImportSource::Prefix(trees[index].clone()), &options(&outputs[index])).unwrap());
+    assert!(reports[0].copies.is_empty());
+    for index in [1, 2] {
+        assert_eq!(reports[index].copies, ["lib/libamdhip64.so", "lib/libamdhip64.so.5"]);
+        assert_eq!(reports[index].artifacts, reports[0].artifacts);
+        let lib = "core-hip_lib_generic/core-hip/stage/lib";
+        let target = fs_err::read_link(outputs[index].join(lib).join("libamdhip64.so.5")).unwrap();
+        assert_eq!(target, Path::new("libamdhip64.so.5.2"));
+    }
+    // Another build of the library with the same name is no copy.
+    let other = fs_err::read(library(build, "libamdhip64.so.5", "int other;", &[])).unwrap();
+    put(&trees[1], "lib/libamdhip64.so.5", &other);
+    let error = import(&ImportSource::Prefix(trees[1].clone()), &options(&outputs[1])).unwrap_err();
+    assert!(error.to_string().starts_with("two libraries are called `libamdhip64.so.5`"), "{error}");
+}
+
+#[test]
 fn an_alternative_comes_from_the_system_around_a_prefix() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("root");

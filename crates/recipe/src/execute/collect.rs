@@ -132,22 +132,29 @@ impl Context<'_> {
         if self.job.recipe.output.wheel.is_some() && self.place.last_look == LastLook::Audit {
             self.audit(&outputs, listener)?;
         }
+        let mut new = Vec::new();
         for made in &outputs {
             let place = self.place.output.join(&made.path);
-            if place.exists() && self.place.existing == ExistingOutput::Refuse {
-                let there = rocwheel_source::sha256(&place, &rocwheel_report::Silent)?;
-                if there != made.sha256 && !is_ours(&self.place.work, &made.path, &there) {
-                    let reason = format!("`{}` exists, has other contents and is no earlier result", place.display());
-                    return Err(self.wrong(reason, Some("`--overwrite` replaces it")));
-                }
+            let digest = || rocwheel_source::sha256(&place, &rocwheel_report::Silent);
+            let there = place.is_file().then(digest).transpose()?;
+            // A run that was killed before it could record this moved the file there.
+            if there.as_ref() == Some(&made.sha256) {
+                continue;
             }
+            if let (Some(there), ExistingOutput::Refuse) = (&there, self.place.existing)
+                && !is_ours(&self.place.work, &made.path, there)
+            {
+                let reason = format!("`{}` exists, has other contents and is no earlier result", place.display());
+                return Err(self.wrong(reason, Some("`--overwrite` replaces it")));
+            }
+            new.push(made);
         }
         // The files are first copied beside their destinations, because the job's folder may be on
         // another file system.
         let staging = StagingFolder::for_results(&self.place.output, ".rocwheel-")?;
         let beside = staging.path().to_owned();
         let mut staged = Staged::new(staging, ());
-        for made in &outputs {
+        for made in new {
             let file = StagedFile { staged: beside.join(&made.path), place: self.place.output.join(&made.path) };
             fs_err::create_dir_all(file.staged.parent().unwrap_or(&beside))?;
             fs_err::copy(self.folder.join("made").join(&made.path), &file.staged)?;

@@ -235,6 +235,15 @@ fn show_remarks(report: &ImportReport, printer: &Printer) {
     for skipped in report.skipped.iter().filter(|skipped| !is_told(skipped)) {
         printer.detail(format!("skipped {} of {}: {}", skipped.path, skipped.source, skipped.reason));
     }
+    for path in &report.copies {
+        printer.detail(format!("`{path}` is a copy of another name of the library: it is a link to that"));
+    }
+    if let Some(first) = report.copies.first() {
+        let copies = printer::count(report.copies.len() as u64, "library is a copy", "libraries are copies");
+        printer.warn(format!(
+            "{copies} under another name, such as `{first}`, and linked again: the input was copied with its links followed"
+        ));
+    }
     for path in &report.unknown {
         printer.warn(format!("no rule claims `{path}`: it is in the artifact `base`"));
     }
