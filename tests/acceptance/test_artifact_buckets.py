@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from refusing_bucket import refusing
 from test_artifact_fetch import FOLDER, RUN, fetch, home, names, store, visible, web  # noqa: F401
 from test_index_bucket import Bucket, server  # noqa: F401
 
@@ -54,6 +55,25 @@ def test_a_bucket_of_therock_is_found_by_release_type(
     # Without credentials the bucket is read as everybody reads it.
     public = {**home, "AWS_ENDPOINT_URL": buckets.endpoint}
     fetch(rocwheel, public, *words, "--dry-run")
+
+
+def test_a_refusal_of_a_bucket_is_not_temporary(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    signed = {**home, **buckets.environment}
+    place = "s3://therock-nightly-artifacts"
+    run(rocwheel.binary, "artifact", "push", artifacts, "--to", place, "--run-id", RUN, environment=signed)
+    words = ["--run-id", RUN, "--from", place, "--output", tmp_path / "out"]
+    with refusing(buckets.endpoint) as server:
+        through = {**signed, "AWS_ENDPOINT_URL": server.address}
+        for status, code, advice in ((403, "ExpiredToken", "renew them"), (404, "NoSuchKey", "")):
+            server.refusals = {"blas_lib_gfx942.tar.zst": (status, code)}
+            said = fetch(rocwheel, through, *words, expect=1)
+            assert code in said.stderr and advice in said.stderr, said.stderr
+            assert "tried 4 times" not in said.stderr and "run it again" not in said.stderr
+        server.refusals = {}
+        fetch(rocwheel, through, *words)
+    assert visible(tmp_path / "out") == visible(artifacts)
 
 
 def test_the_documents_lines_do_what_they_say(

@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 
 import pytest
+from refusing_bucket import refusing
 
 from command import Rocwheel, run
 from linked_wheels import write_wheel
@@ -106,7 +107,7 @@ def test_a_tarball_goes_where_the_magma_page_sends_it(rocwheel: Rocwheel, bucket
     assert [file["state"] for file in again["files"]] == ["unchanged"]
     tarball.write_bytes(b"other bytes")
     refused = upload(rocwheel, bucket, *words, expect=1)
-    assert "the store has other contents of 1 file" in refused.stderr
+    assert "the store has other contents of 1 file" in refused.stderr and "`--clobber` replaces" in refused.stderr
     # The same with the folder, as `aws s3 cp --recursive --include` does it.
     upload(rocwheel, bucket, tmp_path / "output", "--include", "*.bz2", "--to", "s3://wheels/all")
     assert bucket.ask("GET", f"/all/linux-64/{tarball.name}")[0] == b"other bytes"
@@ -192,6 +193,33 @@ def test_what_is_wrong_is_reported_without_the_secret(rocwheel: Rocwheel, bucket
     assert "the server does not answer" in away.stderr
     for said in (nowhere, lacking, away):
         assert SECRET not in said.stdout + said.stderr
+
+
+def test_a_dry_run_notices_that_there_is_no_bucket(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    wheel = some_wheel(tmp_path, "demo", "1.0")
+    words = (wheel, "--to", "s3://nowhere/x", "--dry-run")
+    said = upload(rocwheel, bucket, *words, expect=1)
+    assert "cannot upload to `s3://nowhere/x`" in said.stderr and "there is no such bucket" in said.stderr
+    assert "would be uploaded" in upload(rocwheel, bucket, wheel, "--to", "s3://wheels/x", "--dry-run").stderr
+
+
+def test_a_refusal_of_a_bucket_is_not_temporary(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    write_needy_wheel(tmp_path / "dist", "alpha", "1.0")
+    words = ("release", "publish", tmp_path / "dist", "--to", "s3://wheels/whl", "--stream", "nightly")
+    run(rocwheel.binary, *words, environment=bucket.environment)
+    output = tmp_path / "out"
+    words = ("release", "get", "alpha==1.0", "--index", "s3://wheels/whl/nightly", "--output", output)
+    with refusing(bucket.endpoint) as server:
+        environment = {**bucket.environment, "AWS_ENDPOINT_URL": server.address}
+        for code, advice in (("AccessDenied", "s3:GetObject"), ("ExpiredToken", "renew them")):
+            for ending in (".whl", "/index.v1_json"):
+                server.refusals, server.refused = {ending: (403, code)}, 0
+                said = run(rocwheel.binary, *words, expect=1, environment=environment)
+                assert code in said.stderr and advice in said.stderr, said.stderr
+                assert server.refused == 1, "it is not tried again"
+        server.refusals = {}
+        run(rocwheel.binary, *words, environment=environment)
+    assert (output / "alpha-1.0-py3-none-any.whl").exists()
 
 
 def test_ctrl_c_leaves_no_parts(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:

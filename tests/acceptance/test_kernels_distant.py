@@ -23,7 +23,9 @@ import hip_wheels
 from command import Rocwheel, run
 
 MEGABYTE = 1 << 20
-FILE = "demo_code-1.0-py3-none-linux_x86_64.whl"
+# Pages and buckets have addresses with `%2B`.
+FILE = "demo_code-1.0+rocm7.2-py3-none-linux_x86_64.whl"
+ADDRESS = FILE.replace("+", "%2B")
 NOISE = random.Random(5)
 
 __all__ = ["bucket"]
@@ -80,9 +82,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (target, code) = next(iter(codes.items()))
     (folder / "one.hsaco").write_bytes(code)
     stored = ["plain.kpack", "packed.kpack", "libwide.so", "one.hsaco"]
-    info = "demo_code-1.0.dist-info"
+    info = "demo_code-1.0+rocm7.2.dist-info"
     texts = {
-        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: demo-code\nVersion: 1.0\n",
+        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: demo-code\nVersion: 1.0+rocm7.2\n",
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
         f"{info}/RECORD": b"",
         "demo/text.py": b"x = 1\n" * 1000,
@@ -94,7 +96,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             archive.write(folder / name, f"demo/{name}", zipfile.ZIP_STORED)
         for name, content in texts.items():
             archive.writestr(name, content)
-    (folder / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{FILE}">{FILE}</a></body></html>')
+    (folder / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{ADDRESS}">{FILE}</a></body></html>')
     assert target in codes and (folder / FILE).stat().st_size > 12 * MEGABYTE
     return folder
 
@@ -116,9 +118,9 @@ def test_a_wheel_at_an_address_is_not_downloaded(rocwheel: Rocwheel, site: Path)
     handler = type("Counting", (Ranges,), {"sent": []})
     local = kernels(rocwheel, site / FILE)
     with served(site, handler) as address:
-        said = kernels(rocwheel, f"{address}/{FILE}")
+        said = kernels(rocwheel, f"{address}/{ADDRESS}")
         whole = sum(length for _, length in handler.sent)
-        assert said["files"][0]["path"] == f"{address}/{FILE}"
+        assert said["files"][0]["path"] == f"{address}/{ADDRESS}"
     assert listed(said) == listed(local) and len(listed(said)) > 10
     assert whole < MEGABYTE, (whole, (site / FILE).stat().st_size)
     # Sizes in a compressed archive are shares, which add up.
@@ -150,21 +152,21 @@ def test_what_would_have_to_be_downloaded_is_reported(rocwheel: Rocwheel, site: 
         for info in source.infolist():
             copy.writestr(info.filename, source.read(info), zipfile.ZIP_DEFLATED)
     with served(tmp_path, type("Counting", (Ranges,), {"sent": []})) as address:
-        said = rocwheel.run("kernels", f"{address}/{FILE}", expect=3)
+        said = rocwheel.run("kernels", f"{address}/{ADDRESS}", expect=3)
         for name in ("plain.kpack", "packed.kpack", "libwide.so"):
-            assert f"{FILE}:demo/{name}`: it is compressed, so " in said.stderr
+            assert f"{ADDRESS}:demo/{name}`: it is compressed, so " in said.stderr
         assert "3 files were not read, and may have code: download what has them" in said.stderr
         assert "libnarrow.so`" not in said.stderr and "one.hsaco`" not in said.stderr
         (tmp_path / "bad.kpack").write_bytes(b"KPAK" + bytes(100))
         assert "bad.kpack`: " in rocwheel.run("kernels", f"{address}/bad.kpack", expect=1).stderr
         (tmp_path / FILE).write_bytes((site / FILE).read_bytes()[: 2 * MEGABYTE])
-        cut = rocwheel.run("kernels", f"{address}/{FILE}", expect=1)
-        assert f"{FILE}`: " in cut.stderr
+        cut = rocwheel.run("kernels", f"{address}/{ADDRESS}", expect=1)
+        assert f"{ADDRESS}`: " in cut.stderr
         assert "the server answers 404" in rocwheel.run("kernels", f"{address}/absent.whl", expect=1).stderr
-        usage = rocwheel.run("kernels", "--by", "kernel", f"{address}/{FILE}", expect=2)
+        usage = rocwheel.run("kernels", "--by", "kernel", f"{address}/{ADDRESS}", expect=2)
         assert "is not read, so it has no kernels" in usage.stderr
     # A server without ranges sends all of it, which is not taken.
     with served(site) as address:
-        assert "to a request for a range" in rocwheel.run("kernels", f"{address}/{FILE}", expect=1).stderr
+        assert "to a request for a range" in rocwheel.run("kernels", f"{address}/{ADDRESS}", expect=1).stderr
     secret = rocwheel.run("kernels", "ftp://joe:S3cretPw@host/x.whl", expect=2)
     assert "S3cret" not in secret.stderr and "`ftp://host/x.whl`" in secret.stderr

@@ -148,9 +148,17 @@ def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
     path.write_text(path.read_text() + " ")
     said = rocwheel.run("release", "verify", store, "--stream", "release", expect=1)
     assert f"`.release/statements/{name}.json` has other bytes" in said.stdout
-    # The same again is no new publication.
+    # The same again is no new publication. It repairs what it has the bytes of.
+    path.write_text("damaged")
+    with_key = ("--signing-key", signer.key)
+    said = promote(rocwheel, store, *with_key)
+    assert (
+        "published already" in said.stderr and f"missing or damaged: `.release/statements/{name}.json`" in said.stderr
+    )
+    assert digest(path) == name
     before = snapshot(store)
-    assert "published already" in promote(rocwheel, store, "--signing-key", signer.key).stderr
+    said = promote(rocwheel, store, *with_key)
+    assert "published already" in said.stderr and "repaired" not in said.stderr
     assert differences(before, snapshot(store)) == []
 
 

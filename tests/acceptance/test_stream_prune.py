@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,37 @@ def test_pruning_follows_pins(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert not (stream / "rocm/rocm-6.0.0-py3-none-any.whl").exists()
     assert_installable(stream, tmp_path)
     rocwheel.run("release", "verify", stream)
+
+
+def test_streams_in_the_folder_of_a_stream_are_left_alone(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """As `whl` and `whl/nightly` of download.pytorch.org."""
+    store = tmp_path / "store"
+    places = {"alpha": (store, "whl"), "beta": (store, "whl/next"), "gamma": (store / "whl", "nightly")}
+    for project, (place, stream) in places.items():
+        write_wheel(tmp_path / project, project, "1.0")
+        rocwheel.run("release", "publish", tmp_path / project, "--to", place, "--stream", stream)
+    whl, orphan = ("--store", store, "--stream", "whl"), "alpha/alpha-0.9-py3-none-any.whl"
+    left, deeper = store / "whl" / orphan, store / "whl/mine/alpha" / Path(orphan).name
+    left.write_bytes(b"left by a killed run")
+    rocwheel.run("release", "verify", store / "whl")
+    before = snapshot(store)
+    dry = rocwheel.run("release", "prune", "--orphans", *whl, "--dry-run")
+    assert dry.stdout == f"deleted {orphan}\n" and "1 file (20 B)" in dry.stderr and "nothing was changed" in dry.stderr
+    assert differences(before, snapshot(store)) == []
+    assert rocwheel.run("release", "prune", *whl).stdout == f"orphan {orphan}\n" and left.exists()
+    # Neither is a file that another program put deeper.
+    deeper.parent.mkdir(parents=True)
+    deeper.write_bytes(b"of another program")
+    said = rocwheel.run("release", "prune", "--orphans", *whl, "--json")
+    plan = json.loads(said.stdout)
+    assert plan["deleted"] == plan["orphans"] == [orphan] and plan["bytes"] == 20
+    assert not left.exists() and deeper.exists()
+    assert "0 files (0 B)" in rocwheel.run("release", "prune", "--orphans", *whl).stderr
+    deeper.unlink()
+    for stream in ("whl", "whl/next", "whl/nightly"):
+        rocwheel.run("release", "verify", store, "--stream", stream)
+    # A project of the outer stream cannot have the folder of an inner one.
+    write_wheel(tmp_path / "next", "next", "1.0")
+    said = rocwheel.run("release", "publish", tmp_path / "next", "--to", store, "--stream", "whl", expect=1)
+    assert "whl/next` is a stream, and would be the folder of a project" in said.stderr
+    rocwheel.run("release", "verify", store, "--stream", "whl/next")

@@ -15,7 +15,7 @@ use rocwheel_system::Lock;
 
 use crate::DownloadFault;
 use crate::growth::DownloadGrowth;
-use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
+use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile, bucket_fault};
 
 /// How often a file is asked for without getting any of it.
 const TRIES: u32 = 4;
@@ -193,6 +193,16 @@ enum Stop {
     Broken(String),
 }
 
+impl Stop {
+    /// An answer ended with this error.
+    fn of_read(wanted: &Wanted<'_>, error: io::Error) -> Stop {
+        match bucket_fault(wanted.source, &wanted.file.name, error) {
+            Ok(fault) => Stop::Fault(fault),
+            Err(error) => Stop::Broken(error.to_string()),
+        }
+    }
+}
+
 impl<'a> Partial<'a> {
     fn open(file: &'a mut fs_err::File, reporter: &dyn Reporter) -> io::Result<Partial<'a>> {
         let mut hash = Sha256::new();
@@ -292,7 +302,7 @@ impl<'a> Partial<'a> {
                 Ok(0) => return Ok(()),
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Stop::Broken(error.to_string())),
+                Err(error) => return Err(Stop::of_read(wanted, error)),
             };
             self.file.write_all(&window[..read]).map_err(disk)?;
             self.hash.update(&window[..read]);

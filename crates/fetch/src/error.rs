@@ -155,8 +155,13 @@ pub enum DownloadFault {
     #[error("{0}")]
     Network(String),
     /// The server refuses the file, and will the next time.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{reason}")]
+    Refused {
+        /// The refusal.
+        reason: String,
+        /// What the user can do.
+        hint: Option<String>,
+    },
     /// The bytes are not those of the checksum.
     #[error("its SHA-256 is {actual}, but {said_by} says {expected}")]
     Digest {
@@ -209,6 +214,7 @@ impl DownloadFault {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Network(_) => "run it again: what was downloaded so far is kept and continued".to_owned(),
+            Self::Refused { hint, .. } => return hint.clone(),
             Self::Disk { source, .. } => return rocwheel_output::storage_hint(source),
             Self::Digest { .. } | Self::Size { .. } | Self::Sidecar => {
                 "the file in the store is damaged, or its sidecar is of another build: push it again".to_owned()

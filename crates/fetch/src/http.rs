@@ -93,7 +93,7 @@ fn refuse(address: &Url, status: u16) -> DownloadFault {
     let text = format!("the server answers {status} to `{}`", shown(address));
     match status {
         408 | 425 | 429 | 500.. => DownloadFault::Network(text),
-        _ => DownloadFault::Refused(text),
+        _ => DownloadFault::Refused { reason: text, hint: None },
     }
 }
 

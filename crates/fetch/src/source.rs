@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use positioned_io::ReadAt;
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, Reader};
-use rocwheel_release::{Store, StoredBytes, StoredFile};
+use rocwheel_release::{BucketFault, Store, StoredBytes, StoredFile};
 use rocwheel_report::{Exit, Hint as _, Reporter, with_causes};
 
 use crate::{DownloadFault, Error};
@@ -102,8 +102,19 @@ fn fault(error: rocwheel_release::Error) -> DownloadFault {
     match error {
         rocwheel_release::Error::Interrupted(interrupted) => interrupted.into(),
         error if error.exit() == Exit::TryAgain => DownloadFault::Network(with_causes(&error)),
-        error => DownloadFault::Refused(with_causes(&error)),
+        error => DownloadFault::Refused { reason: with_causes(&error), hint: error.hint() },
     }
+}
+
+/// The fault of a bucket in an error of reading a file; any other error as it is.
+pub(crate) fn bucket_fault(
+    source: &dyn ArtifactSource,
+    name: &str,
+    error: io::Error,
+) -> Result<DownloadFault, io::Error> {
+    let refusal = error.downcast::<BucketFault>()?;
+    let attempted = format!("read `{}`", join(&source.name(), name));
+    Ok(fault(rocwheel_release::Error::Bucket { attempted, source: refusal }))
 }
 
 impl ArtifactSource for StoreSource {
@@ -159,5 +170,27 @@ impl Read for RestReader {
         let read = self.reader.read_at(self.position, buffer)?;
         self.position += read as u64;
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rocwheel_release::FolderStore;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_that_refuses_while_a_file_is_read_is_not_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = StoreSource::new(Box::new(FolderStore::open(folder.path()).unwrap()), "run");
+        let of = |error: io::Error| bucket_fault(&source, "a.tar.zst", error);
+        let refused = of(io::Error::other(BucketFault::Credentials("ExpiredToken".to_owned()))).unwrap();
+        assert!(matches!(refused, DownloadFault::Refused { .. }), "{refused}");
+        assert!(refused.to_string().ends_with("(ExpiredToken)") && refused.to_string().contains("run/a.tar.zst"));
+        assert_eq!(refused.exit(), Exit::Failed);
+        assert!(refused.hint().unwrap().contains("renew them"));
+        let busy = of(io::Error::other(BucketFault::Busy("SlowDown".to_owned()))).unwrap();
+        assert_eq!(busy.exit(), Exit::TryAgain, "{busy}");
+        assert!(of(io::ErrorKind::ConnectionReset.into()).is_err());
     }
 }

@@ -310,6 +310,10 @@ impl<'a> Chooser<'a> {
         let (answer, body) = store.text(&page, page::ACCEPT)?;
         match answer.status {
             200 => self.answered += 1,
+            // To a user, 403 is a refusal, as for uv.
+            403 if store.fetch.has_user(&page) => {
+                return Err(Error::Status { address: shown(&page), status: 403 });
+            }
             // Storage services answer 403 for missing files if the client may not list them.
             403 | 404 | 410 => {
                 self.refused += 1;

@@ -68,7 +68,7 @@ pub enum Error {
         source: url::ParseError,
     },
     /// An address of a server that is no web server.
-    #[error("`{text}` is not the address of an index: it begins with neither `http://` nor `https://`")]
+    #[error("`{text}` is not the address of an index: it begins with none of `http://`, `https://` and `file://`")]
     Scheme {
         /// The text as given, without password.
         text: String,
@@ -176,6 +176,9 @@ impl Hint for Error {
             }
             Self::Status { status: 401, .. } => {
                 Some("put the name and password into the address: `https://name:password@host/simple/`".to_owned())
+            }
+            Self::Status { status: 403, .. } => {
+                Some("the server knows the user and refuses: check the name and the password".to_owned())
             }
             Self::Hash { .. } => Some("try again; if it happens again, the index or the file has changed".to_owned()),
             Self::Conflict { .. } | Self::Unsettled { .. } => {

@@ -186,6 +186,11 @@ impl Fetch for Http {
         Ok(self.answer(self.request(&Method::GET, address, headers)?, address))
     }
 
+    fn has_user(&self, address: &Url) -> bool {
+        let plain = self.remember(address);
+        self.credentials.read().unwrap_or_else(PoisonError::into_inner).authorization(&plain).is_some()
+    }
+
     fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
         Ok(self.answer(self.request(&Method::HEAD, address, &[])?, address))
     }

@@ -47,13 +47,14 @@ pub enum Source {
     /// The `.whl` files of a folder, without its subfolders, and the requirements of its source
     /// distributions.
     Folder(PathBuf),
-    /// A package index: the address of its list of projects (PEP 503, PEP 691), ending in `/`.
+    /// A package index: the address of its list of projects (PEP 503, PEP 691), ending in `/`. That
+    /// of one in a folder begins with `file:`.
     Index(Url),
 }
 
 impl Source {
-    /// Parses a text that begins with `http://` or `https://` as an index, and one that begins with
-    /// no scheme as a folder.
+    /// Parses a text that begins with `http://`, `https://` or `file://` as an index, and one that
+    /// begins with no scheme as a folder.
     ///
     /// # Errors
     /// [`Error::Address`] if the address of an index cannot be parsed; [`Error::Scheme`] for other
@@ -61,7 +62,7 @@ impl Source {
     pub fn parse(text: &str) -> Result<Source, Error> {
         match scheme_of(text).as_deref() {
             None => return Ok(Source::Folder(PathBuf::from(text))),
-            Some("http" | "https") => {}
+            Some("http" | "https" | "file") => {}
             Some(_) => return Err(Error::Scheme { text: text_without_users(text) }),
         }
         let mut address =
@@ -106,6 +107,11 @@ pub trait Fetch: Send + Sync {
         self.get(address, accept.map_or("*/*", |(_, value)| value))
     }
 
+    /// `true` if a request for an address has a name or password.
+    fn has_user(&self, _address: &Url) -> bool {
+        false
+    }
+
     /// Requests the headers of a file; the answer has no body.
     ///
     /// # Errors
@@ -142,7 +148,7 @@ pub struct Request<'a> {
     pub target: &'a InstallTarget,
     /// A folder for downloads, which may be kept and shared.
     pub cache: &'a Path,
-    /// The client for indexes; without it, indexes are refused.
+    /// The client for indexes; without it, those of servers are refused.
     pub fetch: Option<&'a dyn Fetch>,
 }
 
@@ -174,9 +180,11 @@ pub struct Unmet {
 /// [`Error::Page`] and [`Error::Hash`] for what an index does wrong, [`Error::Wheel`] for a wheel
 /// that cannot be opened.
 pub fn gather(request: &Request<'_>, reporter: &dyn Reporter) -> Result<Gathered, Error> {
-    if request.fetch.is_none()
-        && let Some(Source::Index(address)) = request.sources.iter().find(|source| matches!(source, Source::Index(_)))
-    {
+    let server = request.sources.iter().find_map(|source| match source {
+        Source::Index(address) if address.scheme() != "file" => Some(address),
+        _ => None,
+    });
+    if let (None, Some(address)) = (request.fetch, server) {
         return Err(Error::Offline { address: shown(address) });
     }
     let mut audited = BTreeMap::new();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use html5gum::{StartTag, Token, Tokenizer};
 use percent_encoding::percent_decode_str;
 use rocwheel_content::HashAlgorithm;
+use rocwheel_wheel::WheelName;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -85,15 +86,31 @@ impl FileHash {
 /// The defect of the page, in words.
 pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink>, String> {
     check_unpacked(body)?;
-    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match kind.as_str() {
-        "application/vnd.pypi.simple.v1+json" | "application/vnd.pypi.simple.latest+json" | "application/json" => {
-            json(body, base)
+    match PageForm::of(content_type)? {
+        PageForm::Json => json(body, base),
+        PageForm::Html => Ok(html(body, base)),
+    }
+}
+
+/// The form of a page.
+enum PageForm {
+    Json,
+    Html,
+}
+
+impl PageForm {
+    /// The form that the header Content-Type says; the error is the defect of the page, in words.
+    fn of(content_type: &str) -> Result<PageForm, String> {
+        let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "application/vnd.pypi.simple.v1+json" | "application/vnd.pypi.simple.latest+json" | "application/json" => {
+                Ok(PageForm::Json)
+            }
+            "application/vnd.pypi.simple.v1+html" | "application/vnd.pypi.simple.latest+html" | "text/html" | "" => {
+                Ok(PageForm::Html)
+            }
+            other => Err(format!("it is `{other}`, neither JSON nor HTML of a package index")),
         }
-        "application/vnd.pypi.simple.v1+html" | "application/vnd.pypi.simple.latest+html" | "text/html" | "" => {
-            Ok(html(body, base))
-        }
-        other => Err(format!("it is `{other}`, neither JSON nor HTML of a package index")),
     }
 }
 
@@ -165,11 +182,31 @@ pub fn parse_root(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<Str
         root.meta.check()?;
         return Ok(root.projects.into_iter().map(|project| project.name).collect());
     }
-    let folder = |link: PageLink| {
-        let path = link.address.path().strip_suffix('/')?.rsplit('/').next()?.to_owned();
-        link.address.as_str().starts_with(base.as_str()).then_some(path)
-    };
-    Ok(parse(content_type, body, base)?.into_iter().filter_map(folder).collect())
+    PageForm::of(content_type)?;
+    Ok(anchors(body, base)
+        .into_iter()
+        .filter_map(|(link, text)| project_of(&link.address, text.trim(), base))
+        .collect())
+}
+
+/// The project that a link of the first page leads to. Its text has to be the name (PEP 503), and
+/// its address should end in the name and `/`. Pages of some programs have links to
+/// `NAME/index.html`, without `/` or to another name of the server; installers use the text.
+fn project_of(address: &Url, text: &str, base: &Url) -> Option<String> {
+    // Lists of servers have links to themselves in another order.
+    if address.query().is_some() || address == base {
+        return None;
+    }
+    let path = address.path();
+    if let Some(folder) = path.strip_suffix('/').filter(|_| address.as_str().starts_with(base.as_str())) {
+        return folder.rsplit('/').next().map(str::to_owned);
+    }
+    let last = path.trim_end_matches("index.html").trim_end_matches('/').rsplit('/').next()?;
+    let is_same = rocwheel_wheel::canonical_name(last) == rocwheel_wheel::canonical_name(text);
+    // Files in a list have their names as texts too.
+    let is_file =
+        WheelName::is_wheel(text) || [".gz", ".zip", ".bz2", ".xz", ".html"].iter().any(|end| text.ends_with(end));
+    (is_same && !text.is_empty() && !is_file).then(|| text.to_owned())
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -249,16 +286,40 @@ fn json(body: &[u8], base: &Url) -> Result<Vec<PageLink>, String> {
 }
 
 fn html(body: &[u8], page: &Url) -> Vec<PageLink> {
+    anchors(body, page).into_iter().map(|(link, _)| link).collect()
+}
+
+/// The links of a page, each with its text.
+fn anchors(body: &[u8], page: &Url) -> Vec<(PageLink, String)> {
     let mut base = page.clone();
-    let mut links = Vec::new();
+    let mut links: Vec<(PageLink, String)> = Vec::new();
+    let mut is_inside = false;
     for Ok(token) in Tokenizer::new(body) {
-        let Token::StartTag(tag) = token else { continue };
+        let tag = match token {
+            Token::StartTag(tag) => tag,
+            Token::String(text) => {
+                if let Some((_, named)) = links.last_mut().filter(|_| is_inside) {
+                    named.push_str(&String::from_utf8_lossy(&text));
+                }
+                continue;
+            }
+            Token::EndTag(tag) => {
+                let name: &[u8] = &tag.name;
+                is_inside = is_inside && name != b"a";
+                continue;
+            }
+            _ => continue,
+        };
         let attributes = attributes(&tag);
         let Some(href) = attributes.get("href") else { continue };
         let name: &[u8] = &tag.name;
         match name {
             b"base" => base = page.join(href).unwrap_or(base),
-            b"a" => links.extend(anchor(&base, href, &attributes)),
+            b"a" => {
+                let link = anchor(&base, href, &attributes);
+                is_inside = link.is_some();
+                links.extend(link.map(|link| (link, String::new())));
+            }
             _ => {}
         }
     }
@@ -282,8 +343,7 @@ fn attributes(tag: &StartTag<()>) -> BTreeMap<String, String> {
 
 fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Option<PageLink> {
     let (address, fragment) = resolve(base, href)?;
-    let last = address.path_segments()?.next_back()?;
-    let file_name = percent_decode_str(last).decode_utf8_lossy().into_owned();
+    let file_name = file_name(&address)?;
     let metadata = attributes.get("data-core-metadata").or_else(|| attributes.get("data-dist-info-metadata"));
     Some(PageLink {
         file_name,
@@ -299,6 +359,13 @@ fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Opti
         },
         address,
     })
+}
+
+/// The name of the file at an address, without `%2B` and the like; empty for that of a folder.
+/// `None` for an address without a path.
+pub fn file_name(address: &Url) -> Option<String> {
+    let last = address.path_segments()?.next_back()?;
+    Some(percent_decode_str(last).decode_utf8_lossy().into_owned())
 }
 
 /// Resolves an address against `base`; also returns its fragment.
@@ -355,6 +422,18 @@ mod tests {
         let active = Ok((ProjectStatus::Active, None));
         assert_eq!(parse_status("text/html", b"<a href=x>x</a>"), active);
         assert_eq!(parse_status("application/json", br#"{"project-status": {"status": "odd"}}"#), active);
+    }
+
+    #[test]
+    fn links_of_a_first_page_name_projects() {
+        let base = Url::parse("http://example.invalid/simple/").unwrap();
+        let page = "<a href='torch/'>torch</a> <a href='Rocm_Sdk/'>Rocm.Sdk</a> \
+                    <a href='six/index.html'>\n six </a> <a href='http://other.invalid/gl/Jax'>jax</a> \
+                    <a href='vision'><b>vision</b></a> <a href='../'>../</a> <a href='?C=N'>Name</a> \
+                    <a href='a-1-py3-none-any.whl'>a-1-py3-none-any.whl</a> <a href='b-1.tar.gz'>b-1.tar.gz</a> \
+                    <a href='http://other.invalid/about'>home</a> <a href='index.html'>index.html</a>";
+        let names = parse_root("text/html", page.as_bytes(), &base).unwrap();
+        assert_eq!(names, ["torch", "Rocm_Sdk", "six", "jax", "vision"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use configparser::ini::Ini;
 use url::Url;
 
-use crate::{Error, address_without_user, text_without_users};
+use crate::{Error, address_without_user, scheme_of, text_without_users};
 pub use files::ConfigurationFiles;
 
 /// The address of PyPI's index.
@@ -61,7 +61,8 @@ pub struct Told<'a> {
 /// The places in which to search for packages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Places {
-    /// Addresses of indexes and paths of folders, in the order of the search.
+    /// Addresses of indexes and paths of folders of wheels, in the order of the search. The address
+    /// of an index in a folder begins with `file://`.
     pub all: Vec<String>,
     /// `true` if no index may be asked.
     pub offline: bool,
@@ -75,6 +76,8 @@ struct Answer {
     main: Option<String>,
     more: Vec<String>,
     folders: Vec<String>,
+    /// `true` if a flat index is the default one, in place of PyPI.
+    has_flat_default: bool,
     no_index: Option<bool>,
     names: Vec<String>,
 }
@@ -86,8 +89,12 @@ impl Answer {
         let folder = |place: String| place.strip_prefix("file://").map(str::to_owned).unwrap_or(place);
         let mut all: Vec<String> = self.folders.into_iter().filter(is_folder).map(folder).collect();
         if self.no_index != Some(true) {
-            all.extend(self.more);
-            all.push(self.main.unwrap_or_else(|| DEFAULT.to_owned()));
+            all.extend(self.more.iter().map(|place| index_address(place)));
+            match self.main {
+                Some(place) => all.push(index_address(&place)),
+                None if self.has_flat_default => {}
+                None => all.push(DEFAULT.to_owned()),
+            }
         }
         let said_by = if self.names.is_empty() { "nothing says otherwise".to_owned() } else { self.names.join(", ") };
         Places { all, offline: false, said_by }
@@ -127,6 +134,7 @@ impl Told<'_> {
             main: main.iter().find_map(|name| value(name)).map(|text| unnamed(&text)),
             more: more.iter().filter_map(|name| value(name)).flat_map(|text| words(&text)).collect(),
             // uv separates these with commas.
+            has_flat_default: false,
             folders: value(folders).map(|text| words(&text.replace(',', " "))).unwrap_or_default(),
             no_index: value(no_index).map(|value| is_true(&value)),
             names,
@@ -179,15 +187,28 @@ impl Told<'_> {
     }
 }
 
+/// The address of an index that a setting names by its address or its path.
+fn index_address(place: &str) -> String {
+    if scheme_of(place).is_some() {
+        return place.to_owned();
+    }
+    let address = std::path::absolute(place).ok().and_then(|path| Url::from_directory_path(path).ok());
+    address.map_or_else(|| place.to_owned(), String::from)
+}
+
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(unnamed).collect()
 }
 
-/// Removes the name that uv allows before an index: `internal=https://…`.
+/// Removes the name that uv allows before an index: `internal=https://…`, `local=/srv/simple`.
 fn unnamed(text: &str) -> String {
     let text = text.trim();
     match text.split_once('=') {
-        Some((name, address)) if !name.contains([':', '/']) && address.contains("://") => address.to_owned(),
+        Some((name, place))
+            if !name.contains([':', '/']) && (place.contains("://") || place.starts_with(['/', '.'])) =>
+        {
+            place.to_owned()
+        }
         _ => text.to_owned(),
     }
 }
@@ -262,7 +283,14 @@ mod tests {
         let relative = "find-links = ['./wheels', '../more']\nindex-url = 'simple'\n[[index]]\nurl = './local'\n";
         let found = uv_places(&[], &[("/home/me/x/uv.toml", relative)], pip).unwrap().all;
         let found: Vec<String> = found.iter().map(|place| place.replace('\\', "/")).collect();
-        assert_eq!(found, ["/home/me/x/./wheels", "/home/me/x/../more", "/home/me/x/./local", "/home/me/x/simple"]);
+        assert_eq!(found[..2], ["/home/me/x/./wheels", "/home/me/x/../more"]);
+        // Indexes are addresses. On Windows they have a drive.
+        for (index, end) in [(2, "/home/me/x/local/"), (3, "/home/me/x/simple/")] {
+            assert!(found[index].starts_with("file:///") && found[index].ends_with(end), "{}", found[index]);
+        }
+        let flat = "[[index]]\nname = 'a'\nurl = 'https://page/'\nformat = 'flat'\n\
+                    [[index]]\nname = 'b'\nurl = '/wheels'\nformat = 'flat'\ndefault = true\n";
+        assert_eq!(uv_places(&[], &[("uv.toml", flat)], pip).unwrap().all, ["/wheels"]);
         for wrong in ["index-url = 1\n", "[[index]]\nname = 'x'\n", "x\n"] {
             let error = uv_places(&[], &[("uv.toml", wrong)], pip).unwrap_err().to_string();
             assert!(
@@ -292,6 +320,20 @@ mod tests {
         assert_eq!(found.all, ["https://rocm/x", "https://other/x", DEFAULT]);
         assert!(found.offline && found.said_by == "UV_INDEX");
         assert_eq!(places(&[("UV_DEFAULT_INDEX", "https://a/?x=https://b")], &[]).all, ["https://a/?x=https://b"]);
+    }
+
+    #[test]
+    fn indexes_in_folders_are_addresses_and_folders_of_wheels_are_paths() {
+        let one = |name: &str, value: &str| places(&[(name, value), ("PIP_FIND_LINKS", "/wheels")], &[]).all;
+        for text in ["/srv/simple", "local=/srv/simple", "/srv/simple/"] {
+            let found = one("UV_INDEX", text);
+            assert!(found[0].starts_with("file:///") && found[0].ends_with("/srv/simple/"), "{found:?}");
+            assert_eq!(found[1..], [DEFAULT]);
+        }
+        let found = one("PIP_INDEX_URL", "srv/simple");
+        assert_eq!(found[0], "/wheels");
+        assert!(found[1].starts_with("file:///") && found[1].ends_with("/srv/simple/"), "{found:?}");
+        assert_eq!(one("PIP_INDEX_URL", "file:///srv/simple/")[1], "file:///srv/simple/");
     }
 
     #[test]

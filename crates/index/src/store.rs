@@ -2,12 +2,12 @@
 //! file is checked against the index's hash, and moved into the cache when it is complete.
 //!
 //! In the cache a file lies in a folder named after its hash, or after its address if the index
-//! gives no hash.
+//! gives no hash. A file of an index in a folder is used where it is.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal, sha256};
+use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal, open_regular, sha256};
 use rocwheel_report::{Reporter, Unit, Watched, WithoutProgress};
 use tempfile::NamedTempFile;
 use url::Url;
@@ -84,6 +84,11 @@ impl Store<'_> {
     }
 
     fn file(&self, link: &PageLink, kind: &str, limit: u64) -> Result<PathBuf, Error> {
+        if link.address.scheme() == "file"
+            && let Ok(path) = link.address.to_file_path()
+        {
+            return self.local(path, link);
+        }
         let folder = if let Some(hash) = &link.hash {
             format!("{}-{}", hash.algorithm.name(), hash.hexadecimal)
         } else {
@@ -113,6 +118,26 @@ impl Store<'_> {
             check(&link.address, hash, found)?;
         }
         rocwheel_system::persist(file, &path).map_err(|source| cache_error(&path, source))?;
+        Ok(path)
+    }
+
+    /// The path of a file of an index in a folder, after its hash was compared.
+    fn local(&self, path: PathBuf, link: &PageLink) -> Result<PathBuf, Error> {
+        let failed = |source| Error::Read { path: path.clone(), source };
+        let mut file = open_regular(&path).map_err(failed)?;
+        let Some(hash) = &link.hash else { return Ok(path) };
+        let mut hasher = Hasher::new(hash.algorithm);
+        let mut window = vec![0; WINDOW];
+        loop {
+            self.reporter.check()?;
+            match file.read(&mut window) {
+                Ok(0) => break,
+                Ok(count) => hasher.update(&window[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(failed(source)),
+            }
+        }
+        check(&link.address, hash, hasher)?;
         Ok(path)
     }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use rocwheel_index::BadAddress;
 use rocwheel_report::{Exit, Reporter};
 
+use crate::BucketFault;
+
 /// Requests to one server at the same time.
 pub(crate) const CONNECTIONS: usize = 8;
 /// Attempts for one request.
@@ -28,6 +30,16 @@ pub(crate) enum TransferFault {
     /// No attempt will help.
     #[error("{0}")]
     Lasting(String),
+    /// A bucket refused, and no attempt will help.
+    #[error("{reason}")]
+    Refused {
+        /// The refusal, with what was attempted where that is known.
+        reason: String,
+        /// [`BucketFault::exit`].
+        exit: Exit,
+        /// [`BucketFault::hint`].
+        hint: Option<&'static str>,
+    },
     /// The file of this machine cannot be written, whatever the server does.
     #[error("`{}` cannot be written: {source}", path.display())]
     Write {
@@ -65,7 +77,9 @@ impl TransferFault {
             .downcast_ref::<io::Error>()
             .is_some_and(|error| matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput));
         let reason = rocwheel_report::with_causes(error);
-        if error.downcast_ref().is_some_and(is_timeout) {
+        if let Some(fault) = lasting_refusal(error) {
+            TransferFault::refused(reason, fault)
+        } else if error.downcast_ref().is_some_and(is_timeout) {
             TransferFault::Stalled(reason)
         } else if is_of_file || error.is::<BadAddress>() {
             TransferFault::Lasting(reason)
@@ -76,17 +90,53 @@ impl TransferFault {
 
     /// The fault of an answer that cannot be read to its end.
     pub(crate) fn of_body(error: &io::Error) -> TransferFault {
-        let reason = error.to_string();
-        if is_timeout(error) { TransferFault::Stalled(reason) } else { TransferFault::Passing(reason) }
+        match lasting_refusal(error) {
+            Some(fault) => TransferFault::refused(fault.to_string(), fault),
+            None if is_timeout(error) => TransferFault::Stalled(error.to_string()),
+            None => TransferFault::Passing(error.to_string()),
+        }
+    }
+
+    fn refused(reason: String, fault: &BucketFault) -> TransferFault {
+        TransferFault::Refused { reason, exit: fault.exit(), hint: fault.hint() }
     }
 
     pub(crate) fn exit(&self) -> Exit {
-        if self.may_pass() { Exit::TryAgain } else { Exit::Failed }
+        match self {
+            TransferFault::Refused { exit, .. } => *exit,
+            fault if fault.may_pass() => Exit::TryAgain,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// What a user can do about the refusal of a bucket.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            TransferFault::Refused { hint, .. } => *hint,
+            _ => None,
+        }
     }
 
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, TransferFault::Passing(_) | TransferFault::Stalled(_))
     }
+}
+
+/// The refusal of a bucket among the causes of an error, if no other attempt may help.
+fn lasting_refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a BucketFault> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(fault) = error.downcast_ref::<BucketFault>() {
+            return Some(fault).filter(|fault| fault.exit() != Exit::TryAgain);
+        }
+        // `source` of an `io::Error` passes over the error in it.
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -149,6 +199,32 @@ mod tests {
             Err(TransferFault::lasting("no"))
         });
         assert!(fault.is_err() && attempts.get() == 1);
+    }
+
+    #[test]
+    fn a_refusal_of_a_bucket_lasts_however_deep_it_is() {
+        let denied = || BucketFault::Denied("AccessDenied".to_owned());
+        let attempted = "list `s3://b/x`".to_owned();
+        let read = |fault| crate::Error::Read { path: "s3://b/x".into(), source: io::Error::other(fault) };
+        let faults = [
+            TransferFault::of_request(&crate::Error::Bucket { attempted, source: denied() }),
+            TransferFault::of_request(&read(denied())),
+            TransferFault::of_body(&io::Error::other(denied())),
+            TransferFault::of_body(&io::Error::other(read(denied()))),
+        ];
+        for fault in faults {
+            let (is_refusal, hint) = (fault.to_string().contains("AccessDenied"), fault.hint().unwrap());
+            assert_eq!((fault.may_pass(), fault.exit(), is_refusal), (false, Exit::Failed, true), "{fault}");
+            assert!(hint.contains("s3:GetObject"), "{hint}");
+        }
+        for lasting in [BucketFault::Credentials("ExpiredToken".to_owned()), BucketFault::Region("301".to_owned())] {
+            let fault = TransferFault::of_body(&io::Error::other(lasting));
+            assert!(!fault.may_pass() && fault.hint().is_some_and(|hint| hint.contains("AWS_REGION")), "{fault}");
+        }
+        let other = TransferFault::of_request(&read(BucketFault::Other("no ranges".to_owned())));
+        assert_eq!((other.exit(), other.hint()), (Exit::Failed, None));
+        let busy = TransferFault::of_request(&read(BucketFault::Busy("SlowDown".to_owned())));
+        assert_eq!((busy.may_pass(), busy.exit()), (true, Exit::TryAgain));
     }
 
     #[test]

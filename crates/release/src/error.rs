@@ -114,7 +114,7 @@ pub enum Error {
         store: String,
         /// Who it is, as they say.
         owner: String,
-        /// The seconds after which a lock ends that is not renewed.
+        /// The seconds until the lock ends, if it is not renewed.
         seconds: u64,
     },
     /// A bucket did not do what it was asked.
@@ -225,14 +225,12 @@ impl Hint for Error {
                 format!("try again when it is done; if it was killed, its lock ends after {seconds} seconds")
             }
             Self::Aggregate { .. } => {
-                "a project has one owner and a page there: fix the indexes of the products, and build this one again".to_owned()
+                "a project has one owner and a page there: fix the indexes of the products, and build this one again"
+                    .to_owned()
             }
             Self::Bucket { source, .. } => source.hint()?.to_owned(),
             Self::Stream(fault) => fault.hint()?,
-            Self::OtherBytes { .. } => {
-                "give the new files another version or build number; `--clobber` replaces files that are no Python packages"
-                    .to_owned()
-            }
+            Self::OtherBytes { .. } => "give the new files another version or build number".to_owned(),
             _ => return None,
         })
     }

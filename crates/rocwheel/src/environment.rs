@@ -12,6 +12,7 @@ use rocwheel_output::StagingFolder;
 use rocwheel_report::{Context, Hint};
 use rocwheel_rocm::RocmTables;
 use rocwheel_wheel::Platform;
+use url::Url;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::{Failure, Result, Usage};
@@ -223,7 +224,18 @@ pub(crate) fn indexes() -> Result<Places> {
             .into());
     }
     let (files, uv_files) = (read(known.of_pip(), "pip")?, read(known.of_uv(&directory()?), "uv")?);
-    Ok(Told { variable: &variable, files, uv_files }.places()?)
+    let places = Told { variable: &variable, files, uv_files }.places()?;
+    for place in &places.all {
+        // A missing one would look like an index without the project, and the next would be asked.
+        let path = Url::parse(place).ok().filter(|url| url.scheme() == "file").map(|url| url.to_file_path());
+        if let Some(path) = path
+            && !path.as_ref().is_ok_and(|path| path.is_dir())
+        {
+            let message = format!("the index `{place}` is no folder ({})", places.said_by);
+            return Err(Usage::new(message).hint("correct the setting: such a folder has one for each project").into());
+        }
+    }
+    Ok(places)
 }
 
 /// The environment variables for programs that this one starts.

@@ -18,6 +18,7 @@
 //! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
 //!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
 
+mod any_index;
 mod arguments;
 mod commands;
 mod configuration;

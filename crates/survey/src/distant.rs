@@ -33,8 +33,10 @@ const TEXTS: [&str; 24] = [
 
 /// A file that is far away, and how it is read.
 pub struct DistantFile<'a> {
-    /// Its address, for messages. It ends in the name of the file.
+    /// Its address, for messages.
     pub path: PathBuf,
+    /// Its file name. An address has it with `%2B` for `+`, as all wheels with a local version do.
+    pub name: String,
     /// Size in bytes.
     pub size: u64,
     /// Opens it, once for each thread and member. Reads are small and far from each other.
@@ -76,7 +78,7 @@ pub fn survey_distant(
 }
 
 fn members(file: &DistantFile<'_>, options: &Options, reporter: &dyn Reporter) -> Result<Vec<Surveyed>, Error> {
-    let wheel = match WheelDirectory::open(&file.path, &Directory(file)) {
+    let wheel = match WheelDirectory::open(Path::new(&file.name), &Directory(file)) {
         Ok(wheel) => wheel,
         Err(error) => {
             let location = Location { path: file.path.clone(), member: None };
@@ -85,8 +87,7 @@ fn members(file: &DistantFile<'_>, options: &Options, reporter: &dyn Reporter) -
     };
     let mut members: Vec<&Listed> = wheel.members().iter().filter(|member| member.kind == MemberKind::File).collect();
     members.sort_by(|left, right| left.name.cmp(&right.name));
-    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-    let _stage = reporter.stage(&format!("reading tables of {name}"), Some(members.len() as u64), Unit::Items);
+    let _stage = reporter.stage(&format!("reading tables of {}", file.name), Some(members.len() as u64), Unit::Items);
     let survey = |member: &&Listed| -> Result<Surveyed, Error> {
         reporter.check().map_err(Error::from)?;
         let surveyed = survey_member(file, &wheel, member, options);

@@ -1,7 +1,7 @@
 //! Input: paths. Output: units of work, file by file. Folders are walked; ZIP files and tar
 //! archives are searched.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,6 +67,10 @@ enum Feeder<'a> {
 /// continues.
 pub(crate) struct Sources<'a> {
     feeders: Vec<Feeder<'a>>,
+    /// The real paths of the folders that are walked.
+    walked: Vec<PathBuf>,
+    /// The real paths of files outside of them that links led to.
+    linked: BTreeSet<PathBuf>,
     ready: VecDeque<Unit>,
     held: u64,
     pause: Option<Pause>,
@@ -75,7 +79,9 @@ pub(crate) struct Sources<'a> {
 impl<'a> Sources<'a> {
     pub(crate) fn new(paths: &'a [PathBuf]) -> Self {
         let feeders = vec![Feeder::Paths(paths.iter().cloned())];
-        Self { feeders, ready: VecDeque::new(), held: 0, pause: None }
+        let walked = paths.iter().filter(|path| path.is_dir()).filter_map(|path| fs_err::canonicalize(path).ok());
+        let (walked, linked) = (walked.collect(), BTreeSet::new());
+        Self { feeders, walked, linked, ready: VecDeque::new(), held: 0, pause: None }
     }
 
     /// The reason why it ended; `None` if all units have been returned.
@@ -104,8 +110,8 @@ impl<'a> Sources<'a> {
             },
             Feeder::Folder(walk) => match walk.next() {
                 Some(Ok(entry)) if entry.file_type().is_file() => self.file(entry.into_path()),
-                // Links are not followed, because their target is surveyed at its own path. Devices
-                // and sockets are ignored.
+                Some(Ok(entry)) if entry.path_is_symlink() => self.link(entry.into_path()),
+                // Devices and sockets are ignored.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
                     let path = error.path().unwrap_or(Path::new("")).to_owned();
@@ -142,6 +148,16 @@ impl<'a> Sources<'a> {
                 self.say(Location { path, member: None }, 0, finding);
             }
             Err(error) => self.say(Location { path, member: None }, 0, unreadable(&error)),
+        }
+    }
+
+    /// Adds the file that a link in a folder leads to, once. Files in the folders are surveyed at
+    /// their own paths, and links to folders are not followed.
+    fn link(&mut self, path: PathBuf) {
+        let Ok(real) = fs_err::canonicalize(&path) else { return };
+        let is_outside = !self.walked.iter().any(|folder| real.starts_with(folder));
+        if is_outside && real.is_file() && self.linked.insert(real) {
+            self.file(path);
         }
     }
 

@@ -326,6 +326,22 @@ fn folders_are_walked_in_order_without_following_links() {
 }
 
 #[test]
+fn links_to_files_of_other_folders_are_followed_once() {
+    let (folder, other) = (folder(), folder());
+    fs_err::copy(&WORKSHOP.library, other.path().join("real.so")).unwrap();
+    for name in ["a.so", "b.so"] {
+        rocwheel_system::symlink(other.path().join("real.so"), folder.path().join(name)).unwrap();
+    }
+    rocwheel_system::symlink(other.path(), folder.path().join("folder")).unwrap();
+    let file = only(look(&[folder.path()]));
+    assert_eq!(file.location.path, folder.path().join("a.so"));
+    assert_whole(&file);
+    // Where the other folder is surveyed too, the file is there.
+    let file = only(look(&[folder.path(), other.path()]));
+    assert_eq!(file.location.path, other.path().join("real.so"));
+}
+
+#[test]
 fn the_number_of_threads_makes_no_difference() {
     let folder = folder();
     for number in 0..20 {

@@ -2,10 +2,10 @@
 //! with a different function on each system. Output: the answer, from one function for all systems.
 //!
 //! Links, modes, locks, unnamed files, replacing a file, process groups and how to end them,
-//! limits, what the allocator keeps. No other crate uses `std::os::unix`, `rustix` or `libc`;
-//! clippy.toml and a test enforce that. Code that differs between systems is in `unix.rs` and in
-//! the folder `windows`; both offer the same names. On Windows, an operation that does not exist
-//! there returns an error.
+//! limits, what the allocator keeps, a clock. No other crate uses `std::os::unix`, `rustix` or
+//! `libc`; clippy.toml and a test enforce that. Code that differs between systems is in `unix.rs`
+//! and in the folder `windows`; both offer the same names. On Windows, an operation that does not
+//! exist there returns an error.
 
 mod links;
 mod lock;
@@ -32,6 +32,6 @@ pub use system::{
     create_mode, current_user, ending_signal, exchange, folder_entries, free_space, is_own, kill_process,
     link_nameless, nameless_file, open_identity, open_numbered, persist, persist_new, raise_argument_limit,
     remove_contents, remove_folder, rename, return_large_blocks, set_mode, set_open_mode, set_owner, special_kind,
-    symlink, temporary_mode, try_device,
+    steady_time, symlink, temporary_mode, try_device,
 };
 pub use writer::PositionedWriter;

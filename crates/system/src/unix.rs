@@ -7,9 +7,11 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, Per
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags};
 use rustix::process::{Pid, Signal};
+use rustix::time::{ClockId, clock_gettime};
 use tempfile::NamedTempFile;
 
 use crate::lock::Sharing;
@@ -24,6 +26,18 @@ const LARGE_BLOCK: i32 = 2 << 20;
 
 /// `true` if a folder can be removed while this process has files in it open.
 pub const REMOVES_OPEN_FILES: bool = true;
+
+/// Linux's monotonic clock stands still while the machine sleeps.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const STEADY: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const STEADY: ClockId = ClockId::Monotonic;
+
+/// The time since a fixed moment in the past. It also passes while the machine sleeps and while the
+/// process is stopped, and is not moved when the date is set.
+pub fn steady_time() -> Duration {
+    Duration::try_from(clock_gettime(STEADY)).unwrap_or_default()
+}
 
 /// Makes the allocator return blocks of 2 MiB and more to the system when they are freed. Once it
 /// has seen such blocks, glibc otherwise keeps up to 64 MiB for each thread, and a limit of memory

@@ -27,6 +27,9 @@ struct Settings {
 #[derive(Debug, Deserialize)]
 struct Index {
     url: String,
+    /// `flat` for a folder of wheels or a page with links, as in `find-links`.
+    #[serde(default)]
+    format: Option<String>,
     #[serde(default)]
     default: bool,
     #[serde(default)]
@@ -77,7 +80,10 @@ impl Settings {
             if place.contains("://") { place } else { folder.join(place).to_string_lossy().into_owned() }
         };
         for index in self.index.into_iter().filter(|index| !index.explicit) {
-            if index.default {
+            if index.format.as_deref() == Some("flat") {
+                answer.has_flat_default |= index.default;
+                answer.folders.push(place(index.url));
+            } else if index.default {
                 answer.main.get_or_insert_with(|| place(index.url));
             } else {
                 answer.more.push(place(index.url));

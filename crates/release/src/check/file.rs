@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write as _};
 
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
+use rocwheel_index::Answer;
 use rocwheel_index::page::{FileHash, MetadataBeside, PageLink};
 use rocwheel_report::Watched;
 use rocwheel_wheel::{Headers, WheelName};
@@ -57,6 +58,19 @@ impl Site<'_> {
 
     fn exists(&self, link: &PageLink, faults: &mut Vec<IndexFault>) -> bool {
         let answer = match self.fetch.head(&link.address) {
+            Ok(Answer { status, .. }) if ![200, 404, 410].contains(&status) => {
+                // Servers and signed addresses may know GET alone.
+                let answer = self.fetch.get_with(&link.address, &[("Range", "bytes=0-0")]);
+                if answer.as_ref().is_ok_and(|answer| matches!(answer.status, 200 | 206)) {
+                    let text = format!("it answers {status} to HEAD: uv and pip do not read parts of it");
+                    faults.push(IndexFault::warning(&link.address, text));
+                    return true;
+                }
+                answer
+            }
+            answer => answer,
+        };
+        let answer = match answer {
             Ok(answer) if answer.status == 200 => answer,
             Ok(answer) => {
                 faults.push(IndexFault::error(

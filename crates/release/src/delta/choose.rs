@@ -84,30 +84,36 @@ impl IndexSite {
     fn links(&self, project: &str, reporter: &dyn Reporter) -> Result<Option<Vec<(PageLink, WheelName)>>, Error> {
         let mut address = self.root.clone();
         address.set_path(&format!("{}/{project}/", self.root.path().trim_end_matches('/')));
-        let failed = |reason: String, exit: Exit| Error::Get {
+        let error = |reason: String, hint: Option<&str>, exit: Exit| Error::Get {
             attempted: format!("read `{}`", shown(&address)),
             reason,
-            hint: "check the index with `rocwheel index check`".to_owned(),
+            hint: hint.unwrap_or("check the index with `rocwheel index check`").to_owned(),
             exit,
         };
-        let answer = self.fetch.get(&address, page::ACCEPT).map_err(|error| {
-            let fault = TransferFault::of_request(&*error);
-            failed(fault.to_string(), fault.exit())
-        })?;
+        let failed = |fault: &TransferFault| error(fault.to_string(), fault.hint(), fault.exit());
+        let answer = self.fetch.get(&address, page::ACCEPT);
+        let answer = answer.map_err(|error| failed(&TransferFault::of_request(&*error)))?;
         match answer.status {
             200 => {}
-            403 | 404 | 410 => return Ok(None),
-            status => {
-                let fault = TransferFault::of_status(status);
-                return Err(failed(fault.to_string(), fault.exit()));
+            // Storage services answer 403 for missing files if the client may not list them. To a
+            // user it is a refusal, and the next index could have another project of the name.
+            403 if self.fetch.has_user(&address) => {
+                return Err(Error::Get {
+                    attempted: format!("read `{}`", shown(&address)),
+                    reason: "the server answers 403 to this user".to_owned(),
+                    hint: "check the name and the password".to_owned(),
+                    exit: Exit::Failed,
+                });
             }
+            403 | 404 | 410 => return Ok(None),
+            status => return Err(failed(&TransferFault::of_status(status))),
         }
         let mut body = Vec::new();
         let read = Watched::new(answer.body, &WithoutProgress(reporter)).take(PAGE).read_to_end(&mut body);
         reporter.check()?;
-        read.map_err(|error| failed(error.to_string(), Exit::TryAgain))?;
+        read.map_err(|error| failed(&TransferFault::of_body(&error)))?;
         let links = page::parse(&answer.content_type, &body, &answer.address)
-            .map_err(|reason| failed(format!("it is no page of an index: {reason}"), Exit::Failed))?;
+            .map_err(|reason| error(format!("it is no page of an index: {reason}"), None, Exit::Failed))?;
         let wheel = |link: PageLink| {
             let name: WheelName = link.file_name.parse().ok()?;
             // The name becomes that of a file.
@@ -154,6 +160,10 @@ fn one_of(
             let reason = format!("every version that meets it is withdrawn; version {version}{why} is the newest");
             let hint = format!("`{}=={version}` gets it all the same", requirement.name);
             return Err(nothing(request.name, reason, &hint));
+        }
+        if total == 0 {
+            let hint = "it may have source distributions, which `pip download` gets";
+            return Err(nothing(request.name, "the project has no wheels".to_owned(), hint));
         }
         let reason = format!("none of the {total} wheels of the project meets it on this Python and system");
         let hint = "`--python` and `--platform` name others, and the name of a wheel gets that wheel";

@@ -192,7 +192,7 @@ impl RemoteFile<'_> {
             }
         })?;
         done.map_err(|fault| {
-            let hint = match listed {
+            let hint = fault.hint().unwrap_or(match listed {
                 _ if fault.may_pass() => "try again later",
                 _ if matches!(&fault, TransferFault::Lasting(reason) if reason == PACKED) => {
                     "let the server send files without `Content-Encoding`"
@@ -201,7 +201,7 @@ impl RemoteFile<'_> {
                 None => {
                     "check its address, and ask for sizes on the pages of the index: `rocwheel index build` writes them"
                 }
-            };
+            });
             self.failed(&fault, hint)
         })
     }

@@ -12,9 +12,11 @@ use rocwheel_attest::InTotoStatement;
 use rocwheel_content::read_small;
 use serde::Deserialize;
 
+use super::local::{LocalFile, LocalSet};
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
 use crate::promote::Promoted;
+use crate::stream::Stream;
 
 /// The largest provenance object that is read, in bytes; PyPI's have about 10 KB.
 const LARGEST: u64 = 16 << 20;
@@ -78,6 +80,15 @@ fn check(bytes: &[u8], name: &str, sha256: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Files with attestations that the stream does not have yet.
+pub(super) fn newly_attested<'l>(stream: &Stream<'_>, local: &'l LocalSet) -> Vec<(&'l String, &'l Vec<u8>)> {
+    let is_new = |key: &String, file: &LocalFile| {
+        stream.manifest.files.get(key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
+    };
+    let attested = local.files.iter().filter_map(|(key, file)| Some((key, file, file.provenance.as_ref()?)));
+    attested.filter(|(key, file, _)| is_new(key, file)).map(|(key, _, bytes)| (key, bytes)).collect()
 }
 
 /// Writes attestations beside those promoted files that have the name and the bytes of the file

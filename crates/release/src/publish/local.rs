@@ -13,14 +13,18 @@ use rocwheel_report::{Reporter, Unit};
 use rocwheel_wheel::canonical_name;
 
 use super::attested;
+use crate::catalog::ATTESTATIONS;
+use crate::delta::DELTA;
 use crate::facts::{Facts, Fault, headers};
 use crate::listing::{Distribution, Listing, NameFilter};
 use crate::promote::Promoted;
 use crate::s3::from_hexadecimal;
-use crate::store::{FileTransfer, NewFile, Store};
+use crate::store::{self, FileTransfer, NewFile, Store, with_threads};
 use crate::stream::manifest::SnapshotFile;
 use crate::stream::packing::PACKING;
+use crate::stream::repair::SetParts;
 use crate::stream::sets::SetFile;
+use crate::stream::statement_key;
 use crate::{Error, FolderStore, delta};
 
 /// Built files that are published together.
@@ -93,6 +97,34 @@ impl LocalSet {
         for file in self.files.values_mut().filter(|file| file.metadata.is_some()) {
             file.packing = record_of(&file.path);
         }
+    }
+
+    /// Writes the descriptions of pieces that the store does not have, and returns their keys. They
+    /// are on no page and in no snapshot, because nothing believes them.
+    pub(super) fn put_deltas(&self, store: &dyn Store, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
+        let described: Vec<(String, &Vec<u8>)> =
+            self.files.iter().filter_map(|(key, file)| Some((format!("{key}{DELTA}"), file.delta.as_ref()?))).collect();
+        let put = |(key, bytes): &(String, &Vec<u8>)| -> Result<Option<String>, Error> {
+            reporter.check()?;
+            Ok(store::put(store, true, key, bytes)?.map(|_| key.clone()))
+        };
+        let written = with_threads(store, || described.par_iter().map(put).collect::<Result<Vec<_>, _>>())?;
+        Ok(written.into_iter().flatten().collect())
+    }
+
+    /// What these files and statements tell of a published set.
+    pub(super) fn parts<'l>(&'l self, statements: &'l [Vec<u8>]) -> SetParts<'l> {
+        let mut small: BTreeMap<String, &[u8]> = BTreeMap::new();
+        for (key, file) in &self.files {
+            let provenance = file.provenance.iter().map(|bytes| (ATTESTATIONS, bytes));
+            for (ending, bytes) in file.beside().chain(provenance) {
+                small.insert(format!("{key}{ending}"), bytes);
+            }
+        }
+        for bytes in statements {
+            small.insert(statement_key(&hexadecimal(&rocwheel_content::sha256(bytes))), bytes);
+        }
+        SetParts { files: self.files.keys().map(String::as_str).collect(), small }
     }
 
     /// Writes METADATA beside each wheel, as installers read it from an index.

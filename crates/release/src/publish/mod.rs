@@ -27,8 +27,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
-use crate::delta::DELTA;
-use crate::store::{NewFile, Store, put as put_page, with_threads};
+use crate::store::{NewFile, Store, with_threads};
 use crate::stream::manifest::{SnapshotFile, SnapshotManifest};
 use crate::stream::pages::dependencies_first;
 use crate::stream::sets::{self, ReleaseSet};
@@ -144,6 +143,9 @@ pub struct Published {
     pub deltas: Vec<String>,
     /// How many of the new wheels have a record of how they were packed.
     pub recorded: usize,
+    /// Keys of what was missing or damaged of a set that is published already, and was written
+    /// again.
+    pub repaired: Vec<String>,
 }
 
 /// Plans a publication and checks it.
@@ -358,12 +360,14 @@ fn default_name(set: &ReleaseSet) -> Result<String, Error> {
     let named: Vec<(&String, &String)> =
         set.entry_points.iter().filter_map(|name| Some((name, set.versions.get(name)?))).collect();
     let versions: BTreeSet<&String> = named.iter().map(|(_, version)| *version).collect();
+    // Names of sets have no `!`, which versions with an epoch have.
+    let joined = |name: &String, version: &String| format!("{name}-{}", version.replace('!', "-"));
     let plain = named.iter().find(|(name, _)| ["rocm", "torch", "jax"].contains(&name.as_str()));
     if let (Some(first), 1) = (named.first(), versions.len()) {
         let (name, version) = plain.unwrap_or(first);
-        return Ok(format!("{name}-{version}"));
+        return Ok(joined(name, version));
     }
-    let shown: Vec<String> = named.iter().map(|(name, version)| format!("{name}-{version}")).collect();
+    let shown: Vec<String> = named.iter().map(|(name, version)| joined(name, version)).collect();
     let example = shown.first().cloned().unwrap_or_default();
     Err(StreamFault::Refused {
         what: "the set needs a name".to_owned(),
@@ -399,11 +403,13 @@ fn environments(world: &mut ClosedWorld<'_>, set: &ReleaseSet) -> Result<Vec<Pla
     Ok(found)
 }
 
-/// Publishes a set. A set that the stream has is no new publication.
+/// Publishes a set. A set that the stream has is no new publication: what is missing or damaged of
+/// it is written again.
 ///
 /// # Errors
-/// As [`plan_publication`] and [`Store::put_files`]; [`StreamFault::Raced`] when other publishers
-/// were quicker again and again. What is uploaded and on no page is used by the next try.
+/// As [`plan_publication`] and [`Store::put_files`]; [`StreamFault::Refused`] for a published set
+/// of which more is missing or damaged; [`StreamFault::Raced`] when other publishers were quicker
+/// again and again. What is uploaded and on no page is used by the next try.
 pub fn publish(
     store: &dyn Store,
     local: &LocalSet,
@@ -418,38 +424,50 @@ pub fn publish(
     let (mut uploaded, mut tries) = (0, 0);
     loop {
         tries += 1;
-        uploaded += store.put_files(&files, reporter)?;
+        let put = store.put_files(&files, reporter);
+        uploaded += put.map_err(|error| previous::stored_otherwise(error, &plan.set))?;
         match publish_pages(store, local, options, change, reporter) {
             Err(Error::Stream(StreamFault::Raced { .. })) if tries < TRIES => {}
             other => {
-                let (changed, deltas) = other?;
+                let PublishedPages { changed, deltas, repaired } = other?;
                 let is_recorded = |key: &&String| local.files.get(*key).is_some_and(|file| file.packing.is_some());
                 let recorded = changed.iter().flat_map(|(plan, _)| &plan.new).filter(is_recorded).count();
                 let (plan, pages) = changed.unwrap_or((plan, Vec::new()));
-                return Ok(Published { plan, uploaded, pages, deltas, recorded });
+                return Ok(Published { plan, uploaded, pages, deltas, recorded, repaired });
             }
         }
     }
 }
 
-/// A publication that is on the pages: its plan, and the keys of the pages that changed.
-type PublishedPages = (PublicationPlan, Vec<String>);
+/// What the second half of a publication did.
+#[derive(Debug)]
+struct PublishedPages {
+    /// The plan, and the keys of the pages that changed; `None` when the stream has everything.
+    changed: Option<(PublicationPlan, Vec<String>)>,
+    /// As [`Published::deltas`].
+    deltas: Vec<String>,
+    /// As [`Published::repaired`].
+    repaired: Vec<String>,
+}
 
-/// The second half, under the lock: what is on the pages, `None` when the stream has everything;
-/// and the keys of the descriptions of pieces that were written.
+/// The second half, under the lock.
 fn publish_pages(
     store: &dyn Store,
     local: &LocalSet,
     options: &PublishOptions,
     change: &StreamChange<'_>,
     reporter: &dyn Reporter,
-) -> Result<(Option<PublishedPages>, Vec<String>), Error> {
+) -> Result<PublishedPages, Error> {
     let (lock, mut stream) = Stream::lock(store, change, reporter)?;
     let plan = plan_publication(&stream, local, options, change)?;
     // Files that the stream has may still be new in the set that they join.
-    let attested = newly_attested(&stream, local);
-    if plan.new.is_empty() && attested.is_empty() && previous::published_set(&stream, &plan.document)?.is_some() {
-        return Ok((None, put_deltas(store, local, reporter)?));
+    let attested = attested::newly_attested(&stream, local);
+    if plan.new.is_empty()
+        && attested.is_empty()
+        && let Some(before) = previous::published_set(&stream, &plan.document)?
+    {
+        let repaired = stream.repair(&before, &local.parts(&options.statements), reporter)?;
+        return Ok(PublishedPages { changed: None, deltas: local.put_deltas(store, reporter)?, repaired });
     }
     if !has_files(store, &plan, reporter)? {
         return Err(StreamFault::Raced { store: store.name() }.into());
@@ -463,7 +481,7 @@ fn publish_pages(
     with_threads(store, || {
         plan.new.par_iter().try_for_each(put).and_then(|()| attested.par_iter().try_for_each(attest))
     })?;
-    let deltas = put_deltas(store, local, reporter)?;
+    let deltas = local.put_deltas(store, reporter)?;
     for bytes in &options.statements {
         store.write(&statement_key(&hexadecimal(&sha256(bytes))), bytes)?;
     }
@@ -476,29 +494,7 @@ fn publish_pages(
     let sets = BTreeMap::from([(plan.set.clone(), plan.document.clone())]);
     let pages = stream.commit(Transition { manifest, sets }, change.keys, reporter)?;
     drop(lock);
-    Ok((Some((plan, pages)), deltas))
-}
-
-/// Writes the descriptions of pieces that the store does not have, and returns their keys. They are
-/// on no page and in no snapshot, because nothing believes them.
-fn put_deltas(store: &dyn Store, local: &LocalSet, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
-    let described: Vec<(String, &Vec<u8>)> =
-        local.files.iter().filter_map(|(key, file)| Some((format!("{key}{DELTA}"), file.delta.as_ref()?))).collect();
-    let put = |(key, bytes): &(String, &Vec<u8>)| -> Result<Option<String>, Error> {
-        reporter.check()?;
-        Ok(put_page(store, true, key, bytes)?.map(|_| key.clone()))
-    };
-    let written = with_threads(store, || described.par_iter().map(put).collect::<Result<Vec<_>, _>>())?;
-    Ok(written.into_iter().flatten().collect())
-}
-
-/// Files with attestations that the stream does not have yet.
-fn newly_attested<'l>(stream: &Stream<'_>, local: &'l LocalSet) -> Vec<(&'l String, &'l Vec<u8>)> {
-    let is_new = |key: &String, file: &LocalFile| {
-        stream.manifest.files.get(key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
-    };
-    let attested = local.files.iter().filter_map(|(key, file)| Some((key, file, file.provenance.as_ref()?)));
-    attested.filter(|(key, file, _)| is_new(key, file)).map(|(key, _, bytes)| (key, bytes)).collect()
+    Ok(PublishedPages { changed: Some((plan, pages)), deltas, repaired: Vec::new() })
 }
 
 /// `true` if the store has the new files. A pruning may have deleted those of an old version

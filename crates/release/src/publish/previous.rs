@@ -13,10 +13,10 @@ use super::local::{LocalFile, LocalSet, distributions, shown};
 use crate::Error;
 use crate::listing::{Distribution, clashes};
 use crate::promote::target_of;
-use crate::stream::Stream;
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::sets::{ReleaseSet, SetFile};
 use crate::stream::settings::VersionKind;
+use crate::stream::{Stream, StreamFault};
 
 /// A problem, and the option that accepts it, if any does.
 pub(super) type Objection = (Option<AllowedGap>, String);
@@ -31,6 +31,20 @@ pub(super) fn published_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Opt
     let is_there =
         |(key, file): (&String, &SetFile)| before.files.get(key).is_some_and(|old| old.sha256 == file.sha256);
     Ok(set.files.iter().all(is_there).then_some(before))
+}
+
+/// The error of an upload for a set that was planned: the stream lists none of the other bytes that
+/// the store has.
+pub(super) fn stored_otherwise(error: Error, set: &str) -> Error {
+    let Error::OtherBytes { problems } = error else { return error };
+    let files = if problems.len() == 1 { problems[0].clone() } else { "these files".to_owned() };
+    let reason = "has other bytes, which the stream does not list: it was damaged, or another run left it";
+    StreamFault::Refused {
+        what: format!("`{set}` cannot be published"),
+        problems: problems.into_iter().map(|file| format!("{file} {reason}")).collect(),
+        hint: format!("if no other run is publishing, delete {files} in the store, and run the command again"),
+    }
+    .into()
 }
 
 /// Files whose names the stream or one of its snapshots has with other bytes, and files that

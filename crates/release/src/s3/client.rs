@@ -1,7 +1,9 @@
 //! Input: requests to a bucket. Output: their answers, waited for.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -133,11 +135,25 @@ impl Client {
 
     /// Waits for the end of `work`, or of the user's patience.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T, BucketFault>>) -> Result<T, Stop> {
+        self.wait_while(|| Ok(()), work)
+    }
+
+    /// Waits as [`Client::wait`] does, and asks `check` before each step of `work`: after an error
+    /// of it no request is sent or repeated.
+    pub(super) fn wait_while<T>(
+        &self,
+        check: impl Fn() -> Result<(), BucketFault>,
+        work: impl Future<Output = Result<T, BucketFault>>,
+    ) -> Result<T, Stop> {
         self.runtime.block_on(async {
             let mut work = pin!(work);
+            let mut steps = poll_fn(|context| match check() {
+                Ok(()) => work.as_mut().poll(context),
+                Err(fault) => Poll::Ready(Err(fault)),
+            });
             loop {
                 self.reporter.check().map_err(Stop::Interrupted)?;
-                if let Ok(result) = tokio::time::timeout(TICK, &mut work).await {
+                if let Ok(result) = tokio::time::timeout(TICK, &mut steps).await {
                     return result.map_err(Stop::Fault);
                 }
             }

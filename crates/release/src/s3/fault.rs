@@ -3,6 +3,9 @@
 use http::StatusCode;
 use rocwheel_report::{Exit, with_causes};
 
+/// The server's word for another request with a condition that is under way.
+pub(super) const CONFLICT: &str = "ConditionalRequestConflict";
+
 /// Why a bucket did not do what it was asked. Texts have nothing of the credentials: servers send
 /// key ids and what was signed back in their messages, so only their codes are taken.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +32,12 @@ pub enum BucketFault {
     /// The server ignores conditions on writes.
     #[error("the server ignores conditions on writes, so two publishers could undo each other's work")]
     NoConditions,
+    /// The object of the lock is not rocwheel's.
+    #[error("`{0}` is no lock of rocwheel")]
+    ForeignLock(String),
+    /// The lock is too old, so another publisher may have taken it over.
+    #[error("the lock could not be renewed in time, so another run may have it now")]
+    LockEnded,
     /// A file changed while it was read.
     #[error("it changed meanwhile")]
     Changed,
@@ -75,12 +84,9 @@ impl BucketFault {
             | "RequestTimeTooSkewed"
             | "AuthorizationHeaderMalformed" => Self::Credentials(code),
             "PermanentRedirect" | "TemporaryRedirect" | "IllegalLocationConstraintException" => Self::Region(code),
-            "SlowDown"
-            | "InternalError"
-            | "ServiceUnavailable"
-            | "RequestTimeout"
-            | "ConditionalRequestConflict"
-            | "OperationAborted" => Self::Busy(code),
+            "SlowDown" | "InternalError" | "ServiceUnavailable" | "RequestTimeout" | CONFLICT | "OperationAborted" => {
+                Self::Busy(code)
+            }
             _ => match status {
                 StatusCode::UNAUTHORIZED => Self::Credentials(code),
                 StatusCode::FORBIDDEN => Self::Denied(code),
@@ -94,9 +100,18 @@ impl BucketFault {
         }
     }
 
+    /// `true` if another request changed the file, or is changing it.
+    pub(super) fn is_race(&self) -> bool {
+        match self {
+            Self::Changed => true,
+            Self::Busy(code) => code == CONFLICT,
+            _ => false,
+        }
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Unreachable(_) | Self::Busy(_) | Self::Changed => Exit::TryAgain,
+            Self::Unreachable(_) | Self::Busy(_) | Self::Changed | Self::LockEnded => Exit::TryAgain,
             Self::NoCredentials | Self::Options(_) => Exit::Usage,
             _ => Exit::Failed,
         }
@@ -116,7 +131,8 @@ impl BucketFault {
             }
             Self::Region(_) => "set AWS_REGION to the region of the bucket",
             Self::NoConditions => "add `--store-lock external` if nothing else writes at the same time",
-            Self::Changed | Self::Busy(_) | Self::Unreachable(_) => "try again",
+            Self::ForeignLock(_) => "delete this object if no run is under way; the next run makes a new one",
+            Self::Changed | Self::Busy(_) | Self::Unreachable(_) | Self::LockEnded => "try again",
             Self::Options(_) | Self::Other(_) => return None,
         })
     }

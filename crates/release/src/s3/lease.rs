@@ -4,15 +4,19 @@
 //! if it is the one that was read. Its age is the difference of two times of the server, so the
 //! clocks of publishers do not matter. It is never deleted: a deletion has no condition on most
 //! servers.
+//!
+//! A publisher that was stopped for longer than its lock lives must notice that before it writes
+//! again. So it compares its own clock with the time of its last renewal before each request.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use object_store::aws::AmazonS3;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rocwheel_content::hexadecimal;
+use rocwheel_system::steady_time;
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 
@@ -24,6 +28,17 @@ use crate::{Error, known};
 /// A lock that was not renewed for this long may be taken over.
 const LIFE: Duration = Duration::from_mins(1);
 const RENEWAL: Duration = Duration::from_secs(15);
+/// How long a renewal may take, and how soon after a failure it is tried again.
+const ANSWER: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(2);
+/// No request is begun this long after the last renewal, and none is repeated. The rest of [`LIFE`]
+/// is for the request itself.
+const LAST_BEGIN: Duration = Duration::from_secs(40);
+const LAST_STEP: Duration = Duration::from_secs(50);
+/// How long a request waits for a renewal that is late.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often it looks. The runtime's own clock may stand still while the machine sleeps.
+const NAP: Duration = Duration::from_millis(200);
 /// How long a lock is tried to be given back.
 const RELEASE: Duration = Duration::from_secs(10);
 /// How often a race with other publishers is run again.
@@ -54,12 +69,31 @@ impl Record {
     }
 }
 
+/// What is known of a lock that was taken.
+struct Tenure {
+    record: Record,
+    /// When the last renewal that the server confirmed was sent, by [`steady_time`]. Another
+    /// publisher may take the lock over [`LIFE`] later.
+    renewed: Duration,
+    /// `true` once another publisher has the lock.
+    is_lost: bool,
+}
+
+impl Tenure {
+    fn is_younger(&self, limit: Duration, now: Duration) -> bool {
+        !self.is_lost && now.saturating_sub(self.renewed) < limit
+    }
+}
+
+fn guard(tenure: &Mutex<Tenure>) -> MutexGuard<'_, Tenure> {
+    tenure.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The held lock of a store.
 pub(super) struct Lease {
     client: Arc<Client>,
     path: Path,
-    record: Arc<Mutex<Record>>,
-    is_lost: Arc<AtomicBool>,
+    tenure: Arc<Mutex<Tenure>>,
     renewing: AbortHandle,
 }
 
@@ -72,40 +106,64 @@ impl Lease {
         let life = LIFE.as_secs();
         let record = Record { owner: store.owner.clone(), run, held: true, life, renewals: 0 };
         let client = &store.client;
+        let renewed = steady_time();
         for _ in 0..TRIES {
             match client.wait(attempt(client, &path, &record)).map_err(failed)? {
-                Attempt::Held(etag) => return Ok(Self::hold(client, path, record, etag)),
+                Attempt::Held(etag) => {
+                    let tenure = Tenure { record, renewed, is_lost: false };
+                    return Ok(Self::hold(client, path, tenure, etag));
+                }
                 Attempt::Raced => {}
-                Attempt::Of(owner) => {
-                    return Err(Error::Leased { store: store.name(), owner, seconds: life });
+                Attempt::Of(owner, rest) => {
+                    return Err(Error::Leased { store: store.name(), owner, seconds: rest.as_secs() });
                 }
             }
         }
         Err(Error::Locked { store: store.name() })
     }
 
-    fn hold(client: &Arc<Client>, path: Path, record: Record, etag: String) -> Lease {
-        let record = Arc::new(Mutex::new(record));
-        let is_lost = Arc::new(AtomicBool::new(false));
+    fn hold(client: &Arc<Client>, path: Path, tenure: Tenure, etag: String) -> Lease {
+        let tenure = Arc::new(Mutex::new(tenure));
         let store = client.store.clone();
-        let (shared, lost, key) = (Arc::clone(&record), Arc::clone(&is_lost), path.clone());
-        let renewing = client.spawn(async move {
-            renew(&store, &key, &shared, etag).await;
-            lost.store(true, Ordering::Release);
-        });
-        Lease { client: Arc::clone(client), path, record, is_lost, renewing }
+        let (shared, key) = (Arc::clone(&tenure), path.clone());
+        let renewing = client.spawn(async move { renew(&store, &key, &shared, etag).await });
+        Lease { client: Arc::clone(client), path, tenure, renewing }
     }
 
-    /// `true` once another publisher may have taken the lock over.
-    pub(super) fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Acquire)
+    /// Errors unless a request may be begun. A renewal that is late is waited for: it succeeds if
+    /// no other publisher has taken the lock over.
+    pub(super) fn check_begin(&self, store: &S3Store) -> Result<(), Error> {
+        let may_begin = || guard(&self.tenure).is_younger(LAST_BEGIN, steady_time());
+        if may_begin() {
+            return Ok(());
+        }
+        let end = steady_time() + PATIENCE;
+        let renewal = async {
+            while !may_begin() {
+                if guard(&self.tenure).is_lost || steady_time() > end {
+                    return Err(BucketFault::LockEnded);
+                }
+                tokio::time::sleep(NAP).await;
+            }
+            Ok(())
+        };
+        match self.client.wait(renewal) {
+            Err(Stop::Fault(_)) if guard(&self.tenure).is_lost => Err(Error::Locked { store: store.name() }),
+            ended => ended.map_err(|stop| stop.error(format!("write to `{}`", store.name()))),
+        }
+    }
+
+    /// Errors unless a request that is under way may go on.
+    pub(super) fn check_step(&self) -> Result<(), BucketFault> {
+        let may_go_on = guard(&self.tenure).is_younger(LAST_STEP, steady_time());
+        if may_go_on { Ok(()) } else { Err(BucketFault::LockEnded) }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         self.renewing.abort();
-        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let record = guard(&self.tenure).record.clone();
         let store = &self.client.store;
         let release = async {
             // What is there now: a renewal may have been under way.
@@ -126,8 +184,8 @@ enum Attempt {
     Held(String),
     /// Another publisher was quicker, and may be done by now.
     Raced,
-    /// Held by this one.
-    Of(String),
+    /// Held by this one, and for how much longer if it is not renewed.
+    Of(String, Duration),
 }
 
 async fn attempt(client: &Client, path: &Path, record: &Record) -> Result<Attempt, BucketFault> {
@@ -147,8 +205,9 @@ async fn attempt(client: &Client, path: &Path, record: &Record) -> Result<Attemp
         let head = client.head(path).await?;
         let Some(head) = head.filter(|head| head.etag.as_ref() == Some(&etag)) else { return Ok(Attempt::Raced) };
         // A server without a clock never says that a lock is old.
-        if head.age.is_none_or(|age| age < Duration::from_secs(found.life)) {
-            return Ok(Attempt::Of(found.owner));
+        let life = Duration::from_secs(found.life);
+        if head.age.is_none_or(|age| age < life) {
+            return Ok(Attempt::Of(found.owner, life.saturating_sub(head.age.unwrap_or_default())));
         }
     }
     match put(store, path, record, update(etag)).await {
@@ -158,31 +217,56 @@ async fn attempt(client: &Client, path: &Path, record: &Record) -> Result<Attemp
     }
 }
 
-/// Writes the record again and again, until the lock is another publisher's.
-async fn renew(store: &object_store::aws::AmazonS3, path: &Path, record: &Mutex<Record>, mut etag: String) {
-    let mut last = Instant::now();
+/// Writes the record again and again, until the lock is another publisher's. One that was not
+/// renewed for longer than it lives is still ours if its object is: another publisher replaces it.
+async fn renew(store: &AmazonS3, path: &Path, tenure: &Mutex<Tenure>, mut etag: String) {
+    let mut due = guard(tenure).renewed + RENEWAL;
     loop {
-        tokio::time::sleep(RENEWAL).await;
+        while steady_time() < due {
+            tokio::time::sleep(NAP).await;
+        }
+        let sent = steady_time();
         let next = {
-            let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
-            record.renewals += 1;
-            record.clone()
+            let mut tenure = guard(tenure);
+            tenure.record.renewals += 1;
+            tenure.record.clone()
         };
-        match put(store, path, &next, update(etag.clone())).await {
-            Ok(written) => (etag, last) = (written, Instant::now()),
-            Err(object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. }) => {
-                match read(store, path).await {
-                    // Our own request, whose answer was lost.
-                    Ok(Some((found, written))) if found.run == next.run => (etag, last) = (written, Instant::now()),
-                    Ok(_) => return,
-                    Err(_) => {}
+        due = sent + PAUSE;
+        match tokio::time::timeout(ANSWER, replace(store, path, &next, &etag)).await {
+            Ok(Ok(Some(Replaced { renewals, etag: written }))) => {
+                etag = written;
+                // An older record arrived late, at an unknown time: it is written again.
+                if renewals == next.renewals {
+                    guard(tenure).renewed = sent;
+                    due = sent + RENEWAL;
                 }
             }
-            Err(_) => {}
+            Ok(Ok(None)) => break,
+            // The server is busy or does not answer.
+            Ok(Err(_)) | Err(_) => {}
         }
-        if last.elapsed() >= LIFE {
-            return;
-        }
+    }
+    guard(tenure).is_lost = true;
+}
+
+/// The record that is there after a renewal.
+struct Replaced {
+    renewals: u64,
+    etag: String,
+}
+
+/// Writes a record over that with this ETag; `None` when there is one of another publisher.
+async fn replace(store: &AmazonS3, path: &Path, next: &Record, etag: &str) -> Result<Option<Replaced>, BucketFault> {
+    match put(store, path, next, update(etag.to_owned())).await {
+        Ok(etag) => return Ok(Some(Replaced { renewals: next.renewals, etag })),
+        Err(object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match read(store, path).await {
+        // Our own request, whose answer was lost.
+        Ok(Some((found, etag))) if found.run == next.run => Ok(Some(Replaced { renewals: found.renewals, etag })),
+        Ok(_) | Err(BucketFault::ForeignLock(_)) => Ok(None),
+        Err(fault) => Err(fault),
     }
 }
 
@@ -190,18 +274,13 @@ fn update(etag: String) -> PutMode {
     PutMode::Update(UpdateVersion { e_tag: Some(etag), version: None })
 }
 
-async fn put(
-    store: &object_store::aws::AmazonS3,
-    path: &Path,
-    record: &Record,
-    mode: PutMode,
-) -> object_store::Result<String> {
+async fn put(store: &AmazonS3, path: &Path, record: &Record, mode: PutMode) -> object_store::Result<String> {
     let options = PutOptions { mode, attributes: media::attributes(known::LOCK), ..PutOptions::default() };
     let put = store.put_opts(path, record.payload(), options).await?;
     Ok(put.e_tag.unwrap_or_default())
 }
 
-async fn read(store: &object_store::aws::AmazonS3, path: &Path) -> Result<Option<(Record, String)>, BucketFault> {
+async fn read(store: &AmazonS3, path: &Path) -> Result<Option<(Record, String)>, BucketFault> {
     let found = match store.get_opts(path, GetOptions::default()).await {
         Ok(found) => found,
         Err(object_store::Error::NotFound { .. }) => return Ok(None),
@@ -209,8 +288,8 @@ async fn read(store: &object_store::aws::AmazonS3, path: &Path) -> Result<Option
     };
     let etag = found.meta.e_tag.clone().unwrap_or_default();
     let bytes = found.bytes().await?;
-    let wrong = |_| BucketFault::Other(format!("`{path}` is no lock of rocwheel"));
-    Ok(Some((serde_json::from_slice(&bytes).map_err(wrong)?, etag)))
+    let foreign = |_| BucketFault::ForeignLock(path.to_string());
+    Ok(Some((serde_json::from_slice(&bytes).map_err(foreign)?, etag)))
 }
 
 fn random() -> Result<String, BucketFault> {
@@ -232,7 +311,7 @@ pub(super) fn probe(store: &S3Store) -> Result<(), Error> {
     if probed.map_err(failed)? { Ok(()) } else { Err(failed(BucketFault::NoConditions.into())) }
 }
 
-async fn heeds_conditions(store: &object_store::aws::AmazonS3, path: &Path, run: &str) -> Result<bool, BucketFault> {
+async fn heeds_conditions(store: &AmazonS3, path: &Path, run: &str) -> Result<bool, BucketFault> {
     let record = |renewals| Record { owner: String::new(), run: run.to_owned(), held: false, life: 0, renewals };
     let (mut exists, mut tries) = (false, 0);
     while !exists && tries < TRIES {
@@ -260,4 +339,26 @@ async fn heeds_conditions(store: &object_store::aws::AmazonS3, path: &Path, run:
 fn unsupported(error: object_store::Error) -> Result<bool, BucketFault> {
     let text = rocwheel_report::with_causes(&error);
     if text.contains("NotImplemented") || text.contains("status code: 501") { Ok(false) } else { Err(error.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_was_not_renewed_is_not_used() {
+        let record = Record { owner: String::new(), run: "x".to_owned(), held: true, life: 60, renewals: 0 };
+        let mut tenure = Tenure { record, renewed: Duration::from_secs(100), is_lost: false };
+        let may_begin = |tenure: &Tenure, now| tenure.is_younger(LAST_BEGIN, Duration::from_secs(now));
+        assert!(may_begin(&tenure, 100) && may_begin(&tenure, 139));
+        assert!(!may_begin(&tenure, 140), "a request that is begun now may arrive after another run's");
+        assert!(tenure.is_younger(LAST_STEP, Duration::from_secs(149)));
+        assert!(!tenure.is_younger(LAST_STEP, Duration::from_secs(150)));
+        tenure.renewed = Duration::from_secs(150);
+        assert!(may_begin(&tenure, 151), "no other run had taken it over");
+        tenure.is_lost = true;
+        assert!(!may_begin(&tenure, 151));
+        assert!(RENEWAL + ANSWER * 2 + PAUSE < LAST_BEGIN, "one renewal may fail");
+        assert!(LAST_BEGIN < LAST_STEP && LAST_STEP < LIFE);
+    }
 }

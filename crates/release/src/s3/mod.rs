@@ -195,17 +195,26 @@ impl S3Store {
         self.client.wait(self.client.head(&path)).map_err(|stop| stop.error(format!("inspect `{}`", self.shown(key))))
     }
 
-    /// Errors after the lock was lost to another publisher.
+    /// The lock, while this store holds it.
+    fn lease(&self) -> Option<Arc<Lease>> {
+        self.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner).upgrade()
+    }
+
+    /// Errors after the lock was lost to another publisher, or may have been.
     fn check_lease(&self) -> Result<(), Error> {
-        let lease = self.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner).upgrade();
-        match lease {
-            Some(lease) if lease.is_lost() => Err(Error::Locked { store: self.name() }),
-            _ => Ok(()),
-        }
+        self.lease().map_or(Ok(()), |lease| lease.check_begin(self))
+    }
+
+    /// Waits for a request that changes something. Under the lock it is begun, and repeated, only
+    /// while the lock is surely held.
+    fn change<T>(&self, attempted: String, request: impl Future<Output = Result<T, BucketFault>>) -> Result<T, Error> {
+        self.check_lease()?;
+        let lease = self.lease();
+        let check = || lease.as_ref().map_or(Ok(()), |lease| lease.check_step());
+        self.client.wait_while(check, request).map_err(|stop| stop.error(attempted))
     }
 
     fn put(&self, key: &str, bytes: Bytes, mode: PutMode, digest: Option<&Digest>) -> Result<(), Error> {
-        self.check_lease()?;
         let path = self.path(key)?;
         let mut options = PutOptions { mode, ..PutOptions::default() };
         options.attributes = media::attributes(key);
@@ -213,8 +222,7 @@ impl S3Store {
             options.attributes.insert(client::CHECKSUM, hexadecimal(digest).into());
         }
         let put = self.client.store.put_opts(&path, PutPayload::from(bytes), options);
-        let put = self.client.wait(async { put.await.map_err(Into::into) });
-        put.map(drop).map_err(|stop| stop.error(format!("write `{}`", self.shown(key))))
+        self.change(format!("write `{}`", self.shown(key)), async { Ok(put.await.map(drop)?) })
     }
 }
 
@@ -328,13 +336,14 @@ impl Store for S3Store {
             (StoreLocking::Conditional, None) => PutMode::Create,
             (StoreLocking::Conditional, Some((_, e_tag))) => PutMode::Update(UpdateVersion { e_tag, version: None }),
         };
-        match self.put(key, Bytes::copy_from_slice(after), mode, None) {
-            Ok(()) => Ok(true),
-            // Another publisher was quicker, or it was this request, whose answer was lost.
-            Err(Error::Bucket { source: BucketFault::Changed | BucketFault::Busy(_), .. }) => {
-                Ok(self.read(key)?.as_deref() == Some(after))
-            }
-            Err(error) => Err(error),
+        let Err(error) = self.put(key, Bytes::copy_from_slice(after), mode, None) else { return Ok(true) };
+        let Error::Bucket { source, .. } = &error else { return Err(error) };
+        // Another publisher was quicker, or it was this request, whose answer was lost.
+        let is_written = |found: Option<Vec<u8>>| found.as_deref() == Some(after);
+        match source {
+            fault if fault.is_race() => self.read(key).map(is_written),
+            BucketFault::Busy(_) | BucketFault::Unreachable(_) if self.read(key).is_ok_and(is_written) => Ok(true),
+            _ => Err(error),
         }
     }
 
@@ -343,7 +352,6 @@ impl Store for S3Store {
     }
 
     fn remove(&self, key: &str) -> Result<(), Error> {
-        self.check_lease()?;
         let path = self.path(key)?;
         let remove = async {
             match self.client.store.delete(&path).await {
@@ -351,7 +359,7 @@ impl Store for S3Store {
                 Err(error) => Err(error.into()),
             }
         };
-        self.client.wait(remove).map_err(|stop| stop.error(format!("remove `{}`", self.shown(key))))
+        self.change(format!("remove `{}`", self.shown(key)), remove)
     }
 
     fn lock(&self) -> Result<StoreLock, Error> {

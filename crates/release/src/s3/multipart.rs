@@ -1,6 +1,7 @@
 //! Input: a large file. Output: an object made of parts that were uploaded at the same time, or no
 //! trace of them.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,12 +11,13 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::header::ETAG;
 use http::{Method, StatusCode};
 use object_store::path::Path;
-use object_store::{PutMultipartOptions, multipart::MultipartStore as _};
+use object_store::{MultipartId, PutMultipartOptions, multipart::MultipartStore as _};
 use positioned_io::ReadAt;
 use rocwheel_content::{Sha256, hexadecimal, sha256};
 use rocwheel_report::Reporter;
 
 use super::client::{CHECKSUM, Stop};
+use super::fault::CONFLICT;
 use super::upload::{BucketUpload, UploadState, changed_here, other_bytes};
 use super::{BucketFault, S3Store, Special, media};
 use crate::Error;
@@ -55,21 +57,36 @@ pub(super) fn put(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporte
         }
     }
     let attempted = format!("upload `{}`", store.shown(&upload.key));
-    Err(Error::Bucket { attempted, source: BucketFault::Busy("ConditionalRequestConflict".to_owned()) })
+    Err(Error::Bucket { attempted, source: BucketFault::Busy(CONFLICT.to_owned()) })
 }
 
 fn put_once(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) -> Result<Completed, Error> {
+    reporter.check()?;
     store.check_lease()?;
-    let failed = |stop: Stop| stop.error(format!("upload `{}`", store.shown(&upload.key)));
+    let attempted = || format!("upload `{}`", store.shown(&upload.key));
     let (path, client) = (store.path(&upload.key)?, &store.client);
     let mut options = PutMultipartOptions { attributes: media::attributes(&upload.key), ..Default::default() };
     options.attributes.insert(CHECKSUM, hexadecimal(&upload.sha256).into());
-    let begin = async { Ok(client.store.create_multipart_opts(&path, options).await?) };
-    let id = client.wait(begin).map_err(failed)?;
-    let completed = parts(store, upload, (&path, &id), reporter).and_then(|parts| {
-        store.check_lease()?;
-        client.wait(complete(store, upload, (&path, &id), &parts)).map_err(failed)
-    });
+    let mut begin = pin!(async { Ok::<_, BucketFault>(client.store.create_multipart_opts(&path, options).await?) });
+    let id = match client.wait(begin.as_mut()) {
+        Ok(id) => id,
+        Err(stop) => {
+            // The server may have begun it, and only its answer says what has to be removed.
+            if let Stop::Interrupted(_) = stop {
+                let is_gone = match client.finish(TIDYING, begin) {
+                    Some(Ok(id)) => remove_parts(store, &path, &id),
+                    Some(Err(_)) => true,
+                    None => false,
+                };
+                if !is_gone {
+                    warn_of_parts(store, upload, reporter);
+                }
+            }
+            return Err(stop.error(attempted()));
+        }
+    };
+    let completed = parts(store, upload, (&path, &id), reporter)
+        .and_then(|parts| store.change(attempted(), complete(store, upload, (&path, &id), &parts)));
     if let Err(Error::Bucket { .. }) = &completed
         && let Ok(Some(head)) = store.head(&upload.key)
         && head.sha256 == Some(upload.sha256)
@@ -77,15 +94,22 @@ fn put_once(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) -> 
         // It was completed, the answer was lost, and the server has forgotten the upload.
         return Ok(Completed::Done);
     }
-    if !matches!(completed, Ok(Completed::Done)) {
-        // A bucket keeps parts, and its owner pays for them, until they are removed.
-        let removed = client.finish(TIDYING, client.store.abort_multipart(&path, &id));
-        let is_gone = matches!(removed, Some(Ok(()) | Err(object_store::Error::NotFound { .. })));
-        if !is_gone && completed.is_err() {
-            reporter.warn(&format!("parts of `{}` may be left in the bucket", store.shown(&upload.key)));
-        }
+    if !matches!(completed, Ok(Completed::Done)) && !remove_parts(store, &path, &id) && completed.is_err() {
+        warn_of_parts(store, upload, reporter);
     }
     completed
+}
+
+/// Removes what the server has of an upload, and returns `false` if some of it may be left. A
+/// bucket keeps parts, and its owner pays for them, until they are removed.
+fn remove_parts(store: &S3Store, path: &Path, id: &MultipartId) -> bool {
+    let client = &store.client;
+    let removed = client.finish(TIDYING, client.store.abort_multipart(path, id));
+    matches!(removed, Some(Ok(()) | Err(object_store::Error::NotFound { .. })))
+}
+
+fn warn_of_parts(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) {
+    reporter.warn(&format!("parts of `{}` may be left in the bucket", store.shown(&upload.key)));
 }
 
 /// A part that the server has.

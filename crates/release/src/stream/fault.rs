@@ -57,6 +57,12 @@ pub enum StreamFault {
         /// The page.
         page: String,
     },
+    /// The folder of a project is that of another stream.
+    #[error("`{folder}` is a stream, and would be the folder of a project")]
+    InnerStream {
+        /// The folder.
+        folder: String,
+    },
     /// `index build` was asked to write the pages of a stream.
     #[error("`{store}` is a stream, whose pages list published files only")]
     IsStream {
@@ -119,6 +125,7 @@ impl Hint for StreamFault {
                 "publish to a new folder: its pages list what was published there and nothing else".to_owned()
             }
             Self::ForeignPage { .. } => "publish to a new folder; if the page may be replaced, delete it".to_owned(),
+            Self::InnerStream { .. } => "publish to a stream with no other stream in its folder".to_owned(),
             Self::IsStream { .. } => "`rocwheel release publish` adds files to it".to_owned(),
             Self::Name { .. } => "use letters, digits and `-`, `_`, `.`, `+`".to_owned(),
             Self::Nothing { .. } => "`rocwheel release list` prints snapshots and sets".to_owned(),

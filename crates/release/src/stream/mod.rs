@@ -25,12 +25,14 @@ mod offer;
 pub(crate) mod packing;
 pub(crate) mod pages;
 pub(crate) mod prune;
+pub(crate) mod repair;
 pub(crate) mod sets;
 pub(crate) mod settings;
 mod transition;
 pub(crate) mod verify;
 pub(crate) mod yank;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
@@ -94,7 +96,42 @@ pub fn check_stream_name(name: &str) -> Result<(), StreamFault> {
 
 /// `true` if a store is a stream, whose pages only publications may write.
 pub(crate) fn is_stream(store: &dyn Store) -> Result<bool, Error> {
-    Ok(store.read(HEAD)?.is_some())
+    is_stream_folder(store, "")
+}
+
+/// The streams in folders below that of a stream, such as `whl/nightly` below `whl`.
+struct InnerStreams<'a> {
+    store: &'a dyn Store,
+    /// `true` for folders that are streams; only folders that were asked for.
+    known: BTreeMap<String, bool>,
+}
+
+impl<'a> InnerStreams<'a> {
+    /// Those of a store.
+    fn new(store: &'a dyn Store) -> InnerStreams<'a> {
+        InnerStreams { store, known: BTreeMap::new() }
+    }
+
+    /// `true` if a key is in the folder of such a stream. Each folder is asked for once.
+    fn have(&mut self, key: &str) -> Result<bool, Error> {
+        for (end, _) in key.match_indices('/') {
+            let folder = &key[..end];
+            let is_stream = match self.known.get(folder) {
+                Some(known) => *known,
+                None => is_stream_folder(self.store, folder)?,
+            };
+            self.known.insert(folder.to_owned(), is_stream);
+            if is_stream {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// `true` if a folder of a store is a stream.
+fn is_stream_folder(store: &dyn Store, folder: &str) -> Result<bool, Error> {
+    Ok(store.read(&join(folder, HEAD))?.is_some())
 }
 
 /// What the page for people has of the stream in a folder; `None` where it has no such page.

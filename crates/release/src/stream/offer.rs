@@ -15,7 +15,7 @@ use rocwheel_index::pages::{IndexedProject, ProjectStatus, project_html, project
 
 use super::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest};
 use super::pages::{self, Pages};
-use super::{CHOOSER, Stream, StreamChange, StreamFault};
+use super::{CHOOSER, Stream, StreamChange, StreamFault, is_stream_folder};
 use crate::build::is_ours;
 use crate::build::pages::HTML;
 use crate::catalog::ListedProject;
@@ -55,7 +55,8 @@ impl Stream<'_> {
     /// Errors for pages that another program wrote and that a publication would replace.
     ///
     /// # Errors
-    /// [`StreamFault::ForeignPage`]; what cannot be read.
+    /// [`StreamFault::ForeignPage`]; [`StreamFault::InnerStream`] for those of another stream; what
+    /// cannot be read.
     pub(crate) fn check_pages(&self, after: &SnapshotManifest, change: &StreamChange<'_>) -> Result<(), Error> {
         let (old_names, old_views) = (self.manifest.projects(), StreamView::all(&self.manifest));
         let views = StreamView::all(after);
@@ -69,6 +70,10 @@ impl Stream<'_> {
             pages.push(chooser::FILE.to_owned());
         }
         let check = |page: &String| -> Result<(), Error> {
+            let folder = parent(page);
+            if !folder.is_empty() && is_stream_folder(self.store, folder)? {
+                return Err(StreamFault::InnerStream { folder: join(&self.store.name(), folder) }.into());
+            }
             if is_ours(self.store, page)? {
                 return Ok(());
             }

@@ -123,7 +123,10 @@ impl StreamDocuments<'_> {
         self.request(key)?.map_err(|fault| Error::Get {
             attempted: format!("read `{}` for earlier wheels", self.shown(key)),
             reason: fault.to_string(),
-            hint: "try again, or leave the stream out: everything is compressed then".to_owned(),
+            hint: fault
+                .hint()
+                .unwrap_or("try again, or leave the stream out: everything is compressed then")
+                .to_owned(),
             exit: fault.exit(),
         })
     }

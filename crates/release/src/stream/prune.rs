@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use pep440_rs::Version;
 use rayon::prelude::*;
+use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_report::{Reporter, Silent, Unit};
 use serde::Serialize;
@@ -18,13 +19,15 @@ use super::manifest::{SnapshotManifest, UnlistedFile};
 use super::packing::PACKING;
 use super::settings::{Retention, patterns_of};
 use super::yank::requirements;
-use super::{FOLDER, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key};
+use super::{
+    FOLDER, InnerStreams, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key,
+};
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
-use crate::listing::Distribution;
+use crate::listing::{Distribution, project_of};
 use crate::publish::distributions;
-use crate::store::{Store, with_threads};
+use crate::store::{Store, StoredFile, with_threads};
 
 /// The endings of files beside a distribution.
 const BESIDE: [&str; 4] = [".metadata", ATTESTATIONS, DELTA, PACKING];
@@ -34,13 +37,15 @@ const BESIDE: [&str; 4] = [".metadata", ATTESTATIONS, DELTA, PACKING];
 pub struct PrunePlan {
     /// Keys of files that pages list no more.
     pub unlisted: Vec<String>,
-    /// Keys of files that are deleted, because no page listed them for the grace period.
+    /// Keys of files that are deleted: no page listed them for the grace period, or they are
+    /// orphans whose deletion was requested.
     pub deleted: Vec<String>,
     /// The bytes of these.
     pub bytes: u64,
     /// Snapshots that are deleted.
     pub snapshots: Vec<u64>,
-    /// Keys of files that belong to no publication: a killed run left them.
+    /// Keys of files that belong to no publication: a killed run left them. Those that are deleted
+    /// are in `deleted` too.
     pub orphans: Vec<String>,
 }
 
@@ -56,13 +61,16 @@ pub fn prune_stream(
     reporter: &dyn Reporter,
 ) -> Result<PrunePlan, Error> {
     let work = |stream: &mut Stream<'_>| -> Result<PrunePlan, Error> {
-        let plan = plan(stream, change, reporter)?;
+        let plan = plan(stream, delete_orphans, change, reporter)?;
         if !change.write {
             return Ok(plan);
         }
-        if !plan.unlisted.is_empty() || !plan.deleted.is_empty() {
+        // The others are orphans, which no snapshot names.
+        let expired = plan.deleted.iter().filter(|key| stream.manifest.unlisted.contains_key(*key));
+        let expired: BTreeSet<&String> = expired.collect();
+        if !plan.unlisted.is_empty() || !expired.is_empty() {
             let mut next = stream.next(change, "prune".to_owned());
-            for one in distributions(&plan.deleted) {
+            for one in distributions(expired.iter().copied()) {
                 next.unlisted.remove(&one.file.key);
                 let newest = next.pruned.entry(one.project).or_insert_with(|| one.version.clone());
                 *newest = one.version.max(newest.clone());
@@ -76,7 +84,7 @@ pub fn prune_stream(
             next.sets.retain(|name, _| !gone.contains(name));
             stream.commit(Transition { manifest: next, sets: BTreeMap::new() }, change.keys, reporter)?;
         }
-        delete(stream, &plan, delete_orphans, reporter)?;
+        delete(stream, &plan, &expired, reporter)?;
         Ok(plan)
     };
     change_stream(store, change, reporter, work)
@@ -95,7 +103,12 @@ fn removed_sets(stream: &Stream<'_>, next: &SnapshotManifest) -> Result<BTreeSet
     Ok(removed)
 }
 
-fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter) -> Result<PrunePlan, Error> {
+fn plan(
+    stream: &Stream<'_>,
+    delete_orphans: bool,
+    change: &StreamChange<'_>,
+    reporter: &dyn Reporter,
+) -> Result<PrunePlan, Error> {
     let retention = &stream.settings.retention;
     let snapshots = numbers(stream.store, reporter)?;
     let mut held: BTreeSet<String> = BTreeSet::new();
@@ -112,24 +125,39 @@ fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter)
     let grace = SignedDuration::from_hours(24 * i64::from(retention.grace_days));
     let is_over = |since: Timestamp| since.checked_add(grace).is_ok_and(|end| end <= change.now);
     let deleted = stream.manifest.unlisted.iter().filter(|(key, file)| is_over(file.since) && !held.contains(*key));
-    let deleted: Vec<(&String, u64)> = deleted.map(|(key, file)| (key, file.file.size)).collect();
+    let mut deleted: Vec<(&String, u64)> = deleted.map(|(key, file)| (key, file.file.size)).collect();
     let newest = stream.manifest.number;
     // The snapshot of this prune is one of those that stay.
     let amount = (retention.snapshots as u64).saturating_sub(u64::from(!unlisted.is_empty() || !deleted.is_empty()));
     let is_old =
         |number: &u64| *number < newest && *number + amount <= newest && !retention.keep_snapshots.contains(number);
-    let known = |key: &str| stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
-    let orphans = stream.store.list("", reporter)?.into_iter().map(|file| file.key).filter(|key| {
-        let file = BESIDE.iter().find_map(|ending| key.strip_suffix(ending)).unwrap_or(key);
-        !known(file) && !distributions([&file.to_owned()]).is_empty()
-    });
+    let orphans = orphans(stream, reporter)?;
+    deleted.extend(orphans.iter().filter(|_| delete_orphans).map(|file| (&file.key, file.size)));
     Ok(PrunePlan {
         unlisted,
         bytes: deleted.iter().map(|(_, size)| size).sum(),
         deleted: deleted.into_iter().map(|(key, _)| key.clone()).collect(),
         snapshots: snapshots.into_iter().filter(is_old).collect(),
-        orphans: orphans.collect(),
+        orphans: orphans.iter().map(|file| file.key.clone()).collect(),
     })
+}
+
+/// Files `PROJECT/FILE` that no publication has. What is deeper is of another stream or of another
+/// program, and so is everything in the folder of another stream.
+fn orphans(stream: &Stream<'_>, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
+    let known = |key: &str| stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
+    let is_orphan = |file: &StoredFile| {
+        let key = BESIDE.iter().find_map(|ending| file.key.strip_suffix(ending)).unwrap_or(&file.key);
+        !known(key) && project_of(file_name(key)).is_some_and(|project| project == parent(key))
+    };
+    let mut inner = InnerStreams::new(stream.store);
+    let mut orphans = Vec::new();
+    for file in stream.store.list("", reporter)?.into_iter().filter(is_orphan) {
+        if !inner.have(&file.key)? {
+            orphans.push(file);
+        }
+    }
+    Ok(orphans)
 }
 
 /// The listed files that stay.
@@ -224,20 +252,24 @@ impl Stream<'_> {
     }
 }
 
-fn delete(stream: &Stream<'_>, plan: &PrunePlan, delete_orphans: bool, reporter: &dyn Reporter) -> Result<(), Error> {
+/// Deletes what a plan says. Small files are beside those that `expired` names; of orphans they are
+/// orphans themselves.
+fn delete(
+    stream: &Stream<'_>,
+    plan: &PrunePlan,
+    expired: &BTreeSet<&String>,
+    reporter: &dyn Reporter,
+) -> Result<(), Error> {
     let store = stream.store;
     reporter.begin("Deleting files", Some(plan.deleted.len() as u64), Unit::Items);
     let removed = (|| -> Result<(), Error> {
         for key in &plan.deleted {
             reporter.check()?;
             store.remove(key)?;
-            for ending in BESIDE {
+            for ending in BESIDE.iter().filter(|_| expired.contains(key)) {
                 store.remove(&format!("{key}{ending}"))?;
             }
             reporter.advance(1);
-        }
-        for key in plan.orphans.iter().filter(|_| delete_orphans) {
-            store.remove(key)?;
         }
         for number in &plan.snapshots {
             store.remove(&snapshot_key(*number))?;

@@ -71,12 +71,30 @@ impl Stream<'_> {
         }
         let number = manifest.number;
         let envelope = SignedEnvelope::seal(SNAPSHOT_TYPE, &manifest.payload(), keys).bytes();
-        self.store.write(&snapshot_key(number), &envelope)?;
+        self.put_snapshot(number, &envelope)?;
         let head = StreamHead::new(number, &envelope);
         let pending = Pending { schema: SCHEMA, generation: number, sha256: head.sha256.clone() };
         let bytes = serde_json::to_vec(&pending).expect("all keys are text");
-        self.store.write(PENDING, &bytes)?;
+        self.replace(PENDING, &bytes)?;
         self.finish(manifest, head, reporter)
+    }
+
+    /// Writes the snapshot of the next publication. One of that number may be left of a run that
+    /// was killed before it changed a page, and is replaced; one of a run that is ahead is not.
+    fn put_snapshot(&self, number: u64, envelope: &[u8]) -> Result<(), Error> {
+        let key = snapshot_key(number);
+        let left = self.store.read(&key)?;
+        if left.as_deref() == Some(envelope) {
+            return Ok(());
+        }
+        if left.is_some() {
+            // `pending.json` names a run that is ahead, until the head does.
+            if self.store.read(PENDING)?.is_some() {
+                return Err(self.raced());
+            }
+            self.check_head()?;
+        }
+        if self.store.compare_and_swap(&key, left.as_deref(), envelope)? { Ok(()) } else { Err(self.raced()) }
     }
 
     /// Finishes the publication that a killed publisher left.
@@ -86,12 +104,18 @@ impl Stream<'_> {
             .ok()
             .filter(|pending| pending.schema == SCHEMA && pending.generation == self.manifest.number + 1);
         if let Some(pending) = pending {
-            let (manifest, _) = read_snapshot(self.store, pending.generation, Some(&pending.sha256))?;
-            if manifest.previous == self.head_sha256() {
-                reporter.warn(&format!("finishing what another run began: {}", manifest.action));
-                let snapshot = snapshot_key(pending.generation);
-                let head = StreamHead { snapshot, sha256: pending.sha256, ..StreamHead::new(pending.generation, &[]) };
-                return self.finish(manifest, head, reporter).map(drop);
+            match read_snapshot(self.store, pending.generation, Some(&pending.sha256)) {
+                Ok((manifest, _)) if manifest.previous == self.head_sha256() => {
+                    reporter.warn(&format!("finishing what another run began: {}", manifest.action));
+                    let head = StreamHead { sha256: pending.sha256, ..StreamHead::new(pending.generation, &[]) };
+                    return self.finish(manifest, head, reporter).map(drop);
+                }
+                Ok(_) => {}
+                // Another run's snapshot has replaced it, so no page of it had changed: the request
+                // arrived after its run had lost the lock.
+                Err(Error::Stream(StreamFault::Altered { .. }))
+                    if read_snapshot(self.store, pending.generation, None).is_ok() => {}
+                Err(error) => return Err(error),
             }
         }
         // It was finished, and its last step is missing.
@@ -117,7 +141,7 @@ impl Stream<'_> {
         for (name, digest) in &manifest.sets {
             if self.manifest.sets.get(name) != Some(digest) {
                 let set = self.document(name, digest)?;
-                self.store.write(&set_key(name), &set.bytes())?;
+                self.replace(&set_key(name), &set.bytes())?;
             }
         }
         let before = self.head.as_ref().map(|(_, bytes)| bytes.as_slice());
@@ -218,7 +242,7 @@ impl Stream<'_> {
         if let Some(options) = &self.chooser {
             let (page, record) = self.chooser_page(change.before, change.after, options)?;
             written.extend(self.put(vec![(chooser::FILE.to_owned(), page)], generation)?);
-            self.store.write(CHOOSER, &record)?;
+            self.replace(CHOOSER, &record)?;
         }
         Ok(written)
     }
@@ -261,16 +285,22 @@ impl Stream<'_> {
         }
         let mut written = Vec::new();
         for (key, bytes) in pages {
-            let before = self.store.read(&key)?;
-            if before.as_deref() == Some(&bytes) {
-                continue;
+            if self.replace(&key, &bytes)? {
+                written.push(key);
             }
-            if !self.store.compare_and_swap(&key, before.as_deref(), &bytes)? {
-                return Err(self.raced());
-            }
-            written.push(key);
         }
         Ok(written)
+    }
+
+    /// Writes a small file unless it has these bytes; `false` if it has. A write that another
+    /// publisher's comes before is an error and changes nothing.
+    fn replace(&self, key: &str, bytes: &[u8]) -> Result<bool, Error> {
+        let before = self.store.read(key)?;
+        if before.as_deref() == Some(bytes) {
+            return Ok(false);
+        }
+        let is_written = self.store.compare_and_swap(key, before.as_deref(), bytes)?;
+        if is_written { Ok(true) } else { Err(self.raced()) }
     }
 }
 
@@ -348,23 +378,24 @@ mod tests {
     use crate::store::Store;
     use crate::stream::StreamChange;
 
+    /// A publication of one file.
+    fn next(stream: &Stream<'_>, name: &str) -> Transition {
+        let (now, patience) = ("2026-11-20T01:02:03Z".parse().unwrap(), Duration::ZERO);
+        let change = StreamChange { stream: "s", now, keys: &[], patience, chooser: None, write: true };
+        let mut manifest = stream.next(&change, format!("publish {name}"));
+        let row = serde_json::json!({ "size": 1, "sha256": "0", "uploaded": now, "set": name });
+        let file: SnapshotFile = serde_json::from_value(row).unwrap();
+        manifest.files.insert(format!("{name}/{name}-1-py3-none-any.whl"), file);
+        Transition { manifest, sets: BTreeMap::new() }
+    }
+
     /// A publisher whose lock another one has taken over, because it slept.
     #[test]
     fn a_publisher_that_slept_writes_over_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let store = FolderStore::open(folder.path()).unwrap();
-        let now = "2026-11-20T01:02:03Z".parse().unwrap();
-        let patience = Duration::ZERO;
-        let change = StreamChange { stream: "s", now, keys: &[], patience, chooser: None, write: true };
         let mut slow = Stream::read(&store, "s").unwrap();
         let mut quick = Stream::read(&store, "s").unwrap();
-        let next = |stream: &Stream<'_>, name: &str| {
-            let mut manifest = stream.next(&change, format!("publish {name}"));
-            let row = serde_json::json!({ "size": 1, "sha256": "0", "uploaded": now, "set": name });
-            let file: SnapshotFile = serde_json::from_value(row).unwrap();
-            manifest.files.insert(format!("{name}/{name}-1-py3-none-any.whl"), file);
-            Transition { manifest, sets: BTreeMap::new() }
-        };
         let late = next(&slow, "slow");
         quick.commit(next(&quick, "quick"), &[], &Silent).unwrap();
         let snapshot = store.read(&snapshot_key(1)).unwrap();
@@ -374,5 +405,46 @@ mod tests {
         assert!(store.read("slow/index.html").unwrap().is_none());
         let listed = String::from_utf8(store.read("index.html").unwrap().unwrap()).unwrap();
         assert!(listed.contains("quick/") && !listed.contains("slow/"), "{listed}");
+    }
+
+    #[test]
+    fn only_a_snapshot_of_a_killed_run_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
+        let mut stream = Stream::read(&store, "s").unwrap();
+        store.write(&snapshot_key(1), b"of another run").unwrap();
+        store.write(PENDING, b"{}").unwrap();
+        let publication = next(&stream, "a");
+        let error = stream.commit(publication, &[], &Silent).unwrap_err();
+        assert!(matches!(error, Error::Stream(StreamFault::Raced { .. })), "{error}");
+        assert_eq!(store.read(&snapshot_key(1)).unwrap().unwrap(), b"of another run");
+        assert_eq!(store.read(PENDING).unwrap().unwrap(), b"{}");
+        store.remove(PENDING).unwrap();
+        let publication = next(&stream, "a");
+        stream.commit(publication, &[], &Silent).unwrap();
+        assert_eq!(Stream::existing(&store, "s").unwrap().manifest.number, 1);
+    }
+
+    #[test]
+    fn a_note_that_arrived_late_blocks_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
+        let mut stream = Stream::read(&store, "s").unwrap();
+        let publication = next(&stream, "a");
+        stream.commit(publication, &[], &Silent).unwrap();
+        let pending = Pending { schema: SCHEMA, generation: 2, sha256: "0".repeat(64) };
+        let note = serde_json::to_vec(&pending).unwrap();
+        store.write(PENDING, &note).unwrap();
+        // A damaged snapshot may be the one that the note is about.
+        store.write(&snapshot_key(2), b"damaged").unwrap();
+        let error = stream.recover(&Silent).unwrap_err();
+        assert!(matches!(error, Error::Stream(StreamFault::Altered { .. })), "{error}");
+        let other = SignedEnvelope::seal(SNAPSHOT_TYPE, &next(&stream, "b").manifest.payload(), &[]);
+        store.write(&snapshot_key(2), &other.bytes()).unwrap();
+        stream.recover(&Silent).unwrap();
+        assert_eq!(store.read(PENDING).unwrap(), None);
+        let publication = next(&stream, "c");
+        stream.commit(publication, &[], &Silent).unwrap();
+        assert_eq!(Stream::existing(&store, "s").unwrap().manifest.number, 2);
     }
 }

@@ -18,7 +18,9 @@ use super::manifest::{SnapshotFile, SnapshotManifest};
 use super::offer::StreamView;
 use super::packing::PACKING;
 use super::pages::Pages;
-use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key};
+use super::{
+    InnerStreams, SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key,
+};
 use crate::build::pages::{HTML, JSON, VERSIONED_HTML};
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
@@ -95,9 +97,13 @@ pub fn verify_stream(
         problems.extend(compared.problems);
         listed.extend(compared.keys);
     }
-    let unlisted =
-        stored.keys().filter(|key| is_unlisted(key, manifest, &listed, stored.contains_key(&join(parent(key), HTML))));
-    problems.extend(unlisted.map(|key| format!("`{key}` is not listed")));
+    let mut inner = InnerStreams::new(store);
+    for key in stored.keys() {
+        let has_page = stored.contains_key(&join(parent(key), HTML));
+        if is_unlisted(key, manifest, &listed, has_page) && !inner.have(key)? {
+            problems.push(format!("`{key}` is not listed"));
+        }
+    }
     for name in manifest.sets.keys() {
         let set = match stream.set(name) {
             Ok(set) => set,
@@ -111,14 +117,7 @@ pub fn verify_stream(
             problems.push(format!("`{}` is not the description of the set", set_key(name)));
         }
         for expected in &set.statements {
-            let key = statement_key(expected);
-            match store.read(&key)? {
-                None => problems.push(format!("`{key}` is missing")),
-                Some(bytes) if hexadecimal(&sha256(&bytes)) != *expected => {
-                    problems.push(format!("`{key}` has other bytes"));
-                }
-                Some(_) => {}
-            }
+            problems.extend(small_problem(store, &statement_key(expected), expected)?);
         }
     }
     problems.sort();
@@ -132,6 +131,71 @@ pub fn verify_stream(
         problems,
         unverified: stored.keys().filter(|key| *key == chooser::FILE).cloned().collect(),
     })
+}
+
+/// The small files beside a file that the snapshot names: their keys and SHA-256.
+pub(super) fn beside<'f>(key: &'f str, file: &'f SnapshotFile) -> impl Iterator<Item = (String, &'f str)> {
+    let all = [
+        (&file.metadata_sha256, ".metadata"),
+        (&file.provenance_sha256, ATTESTATIONS),
+        (&file.packing_sha256, PACKING),
+    ];
+    all.into_iter().filter_map(move |(expected, ending)| Some((format!("{key}{ending}"), expected.as_deref()?)))
+}
+
+/// What is wrong with a small file that should have this SHA-256.
+pub(super) fn small_problem(store: &dyn Store, key: &str, expected: &str) -> Result<Option<String>, Error> {
+    Ok(match store.read(key)? {
+        None => Some(format!("`{key}` is missing")),
+        Some(bytes) if hexadecimal(&sha256(&bytes)) != expected => Some(format!("`{key}` has other bytes")),
+        Some(_) => None,
+    })
+}
+
+/// What a page lists.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PageKind {
+    /// The files of a project.
+    Project,
+    /// The projects of an index.
+    First,
+}
+
+impl PageKind {
+    /// What is wrong with a page, which should read like `expected`. An older version of rocwheel
+    /// may have written the same in other words, so only what installers read is compared.
+    pub(super) fn problem(
+        self,
+        store: &dyn Store,
+        (key, expected): &(String, Vec<u8>),
+    ) -> Result<Option<String>, Error> {
+        let Some(found) = store.read(key)? else { return Ok(Some(format!("`{key}` is missing"))) };
+        let (is_same, what) = match self {
+            Self::Project => (links(key, &found) == links(key, expected), "what the snapshot does"),
+            Self::First => (names(key, &found) == names(key, expected), "the projects of the snapshot"),
+        };
+        Ok((!is_same).then(|| format!("`{key}` does not list {what}")))
+    }
+}
+
+/// The pages of a project in the index and in its views, those of each folder by themselves.
+pub(super) fn project_pages(manifest: &SnapshotManifest, views: &BTreeSet<StreamView>, name: &str) -> Vec<Pages> {
+    let project = pages::project(manifest, name);
+    let of_views = views.iter().filter_map(|view| view.project_pages(&project, manifest.number));
+    let mut all: Vec<Pages> = of_views.collect();
+    all.push(pages::project_pages(project, manifest.number));
+    all
+}
+
+/// The first pages of the index and of its views, those of each folder by themselves. `chooser` is
+/// as in [`pages::root_pages`].
+pub(super) fn first_pages(
+    manifest: &SnapshotManifest,
+    views: &BTreeSet<StreamView>,
+    chooser: Option<&str>,
+) -> Vec<Pages> {
+    let of_views = views.iter().map(|view| view.root_pages(manifest, manifest.number));
+    of_views.chain([pages::root_pages(&manifest.projects(), chooser, manifest.number)]).collect()
 }
 
 /// `true` for what installers would read and the snapshot does not have: pages that are not among
@@ -201,20 +265,8 @@ impl Verification<'_> {
         } else if self.digest(stored)?.is_some_and(|digest| hexadecimal(&digest) != file.sha256) {
             problems.push(format!("`{key}` has other bytes"));
         }
-        let beside = [
-            (&file.metadata_sha256, ".metadata"),
-            (&file.provenance_sha256, ATTESTATIONS),
-            (&file.packing_sha256, PACKING),
-        ];
-        for (expected, ending) in beside {
-            let Some(expected) = expected else { continue };
-            match self.store.read(&format!("{key}{ending}"))? {
-                None => problems.push(format!("`{key}{ending}` is missing")),
-                Some(bytes) if hexadecimal(&sha256(&bytes)) != *expected => {
-                    problems.push(format!("`{key}{ending}` has other bytes"));
-                }
-                Some(_) => {}
-            }
+        for (small, expected) in beside(key, file) {
+            problems.extend(small_problem(self.store, &small, expected)?);
         }
         let delta = format!("{key}{DELTA}");
         if self.stored.contains_key(&delta) {
@@ -249,38 +301,20 @@ impl Verification<'_> {
     /// The pages of a project, in the index and in its views.
     fn page(&self, manifest: &SnapshotManifest, name: &str) -> Result<ComparedPages, Error> {
         self.reporter.check()?;
-        let project = pages::project(manifest, name);
-        let views = self.views.iter().filter_map(|view| view.project_pages(&project, manifest.number));
-        let mut wanted: Pages = views.flatten().collect();
-        wanted.extend(pages::project_pages(project, manifest.number));
-        self.compare(wanted, "list what the snapshot does", links)
+        self.compare(PageKind::Project, project_pages(manifest, &self.views, name))
     }
 
     /// The first pages of the index and of its views.
     fn root_pages(&self, manifest: &SnapshotManifest) -> Result<ComparedPages, Error> {
-        let mut wanted = pages::root_pages(&manifest.projects(), None, manifest.number);
-        wanted.extend(self.views.iter().flat_map(|view| view.root_pages(manifest, manifest.number)));
-        self.compare(wanted, "list the projects of the snapshot", names)
+        self.compare(PageKind::First, first_pages(manifest, &self.views, None))
     }
 
-    /// What differs from pages as they should be. An older version of rocwheel may have written the
-    /// same in other words, so only what installers read is compared.
-    fn compare<T: PartialEq>(
-        &self,
-        wanted: Pages,
-        shortfall: &str,
-        read: fn(&str, &[u8]) -> Option<T>,
-    ) -> Result<ComparedPages, Error> {
+    /// What differs from pages as they should be.
+    fn compare(&self, kind: PageKind, wanted: Vec<Pages>) -> Result<ComparedPages, Error> {
         let mut compared = ComparedPages::default();
-        for (key, expected) in wanted {
-            match self.store.read(&key)? {
-                None => compared.problems.push(format!("`{key}` is missing")),
-                Some(found) if read(&key, &found) != read(&key, &expected) => {
-                    compared.problems.push(format!("`{key}` does not {shortfall}"));
-                }
-                Some(_) => {}
-            }
-            compared.keys.push(key);
+        for page in wanted.into_iter().flatten() {
+            compared.problems.extend(kind.problem(self.store, &page)?);
+            compared.keys.push(page.0);
         }
         Ok(compared)
     }

@@ -63,11 +63,46 @@ fn a_lock_that_ended_is_taken_over_and_its_holder_writes_no_more() {
     store.write(".rocwheel/index.lock", record.replace("LIFE", "3600").as_bytes()).unwrap();
     let error = store.lock().err().unwrap();
     assert!(error.to_string().ends_with("a killed run") && error.exit() == Exit::TryAgain, "{error}");
+    let Error::Leased { seconds, .. } = error else { panic!("{error}") };
+    assert!((3500..=3600).contains(&seconds), "the lock's own life: {seconds}");
     store.write(".rocwheel/index.lock", record.replace("LIFE", "0").as_bytes()).unwrap();
     let held = store.lock().unwrap();
     assert!(fs_err::read_to_string(&path).unwrap().contains("the test"));
     drop(held);
     assert!(fs_err::read_to_string(&path).unwrap().contains(r#""held":false"#));
+}
+
+#[test]
+fn a_lock_that_rocwheel_did_not_write_is_for_the_user_to_delete() {
+    let server = Server::start();
+    let store = open(&server, "s3://bucket");
+    let negative = r#"{"owner":"a run","run":"x","held":true,"life":-5,"renewals":1}"#;
+    for bytes in ["", "hello", negative] {
+        store.write(".rocwheel/index.lock", bytes.as_bytes()).unwrap();
+        let error = store.lock().err().unwrap();
+        assert!(error.exit() == Exit::Failed && error.hint().unwrap().starts_with("delete this object"), "{error}");
+        assert!(matches!(fault(error), BucketFault::ForeignLock(key) if key == ".rocwheel/index.lock"));
+    }
+    store.remove(".rocwheel/index.lock").unwrap();
+    drop(store.lock().unwrap());
+}
+
+#[test]
+fn a_busy_server_is_no_other_publisher() {
+    let server = Server::start();
+    let store = open(&server, "s3://bucket");
+    assert!(store.compare_and_swap("head", None, b"one").unwrap());
+    server.take_log();
+    server.plan(&[("put_object", Fault::Busy); 6]);
+    let error = store.compare_and_swap("head", Some(b"one"), b"two").unwrap_err();
+    assert!(error.exit() == Exit::TryAgain, "{error}");
+    assert!(matches!(fault(error), BucketFault::Busy(code) if code == "SlowDown"));
+    assert_eq!(server.take_log().iter().filter(|line| line.starts_with("put_object")).count(), 6);
+    // The last answer is lost, and the others come before anything is done.
+    server.plan(&[&[("put_object", Fault::Busy); 5][..], &[("put_object", Fault::Lost)]].concat());
+    assert!(store.compare_and_swap("head", Some(b"one"), b"two").unwrap());
+    server.plan(&[("put_object", Fault::Conflict)]);
+    assert!(!store.compare_and_swap("new", None, b"one").unwrap(), "another request is under way");
 }
 
 #[test]

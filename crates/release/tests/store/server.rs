@@ -34,6 +34,8 @@ pub(crate) enum Fault {
     Reset,
     /// The body of the answer comes in small pieces.
     Slow,
+    /// Everything is done half a second later.
+    Late,
     /// Only half of the body of the request arrives.
     Truncated,
 }
@@ -88,6 +90,9 @@ macro_rules! wrapped {
         impl S3 for Wrapper {
             $(async fn $operation(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
                 let fault = self.begin(stringify!($operation), "")?;
+                if fault == Some(Fault::Late) {
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
                 lost(fault, self.files.$operation(request).await?)
             })*
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rocwheel_content::sha256;
+use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_release::{
     Error, FileTransfer, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions,
     build, publish, read_set, verify_stream,
 };
-use rocwheel_report::Silent;
+use rocwheel_report::{Hint as _, Silent};
 
 use crate::server::Server;
 use crate::{on_both, open, options, wheel};
@@ -161,6 +161,68 @@ fn a_set_that_got_more_files_is_published_already() {
         let refused = publish_dist(store, more.path(), "rocm-7").unwrap_err();
         assert!(refused.to_string().contains("a set of this name with other files"), "{refused}");
         assert_whole(store, 3);
+    });
+}
+
+#[test]
+fn what_is_missing_or_damaged_of_a_published_set_is_written_again() {
+    on_both(|store, _| {
+        let folder = dist(&["rocm", "torch"], "7.2.0");
+        let local = read_set(folder.path(), &Silent).unwrap();
+        let statements = vec![b"{}".to_vec()];
+        let statement = format!(".release/statements/{}.json", hexadecimal(&sha256(&statements[0])));
+        let named = PublishOptions { set: Some("first".to_owned()), ..PublishOptions::default() };
+        let stated = PublishOptions { statements, ..named.clone() };
+        publish(store, &local, &stated, &change(&[]), &Silent).unwrap();
+        publish_dist(store, dist(&["rocm"], "7.3.0").path(), "second").unwrap();
+        let repaired = |options: &PublishOptions| -> Result<Vec<String>, Error> {
+            let published = publish(store, &local, options, &change(&[]), &Silent)?;
+            assert_eq!((published.pages.len(), published.uploaded), (0, 0));
+            Ok(published.repaired)
+        };
+        assert!(repaired(&stated).unwrap().is_empty());
+
+        let metadata = ["rocm", "torch"].map(|name| format!("{name}/{name}-7.2.0-py3-none-any.whl.metadata"));
+        store.remove(&metadata[0]).unwrap();
+        store.write(&metadata[1], b"Name: other\n").unwrap();
+        store.remove("torch/index.html").unwrap();
+        store.write("index.v1_json", b"{}").unwrap();
+        store.remove(".release/sets/first.json").unwrap();
+        store.write(&statement, b"other").unwrap();
+        let pages = ["index.v1_html", "index.v1_json", "index.html"];
+        let mut expected: Vec<String> = pages.iter().map(|page| format!("torch/{page}")).collect();
+        expected.extend(pages.map(str::to_owned));
+        expected.extend(metadata);
+        expected.extend([".release/sets/first.json".to_owned(), statement.clone()]);
+        expected.sort();
+        let mut found = repaired(&stated).unwrap();
+        found.sort();
+        assert_eq!(found, expected);
+        assert_whole(store, 3);
+
+        // What this run has no bytes of is an error; everything else is repaired.
+        store.remove(&statement).unwrap();
+        store.remove("rocm/index.html").unwrap();
+        let refused = repaired(&named).unwrap_err();
+        assert_eq!(refused.rows(), [format!("`{statement}` is missing")]);
+        assert!(store.read("rocm/index.html").unwrap().is_some());
+        assert_eq!(repaired(&stated).unwrap(), [statement]);
+        assert_whole(store, 3);
+    });
+}
+
+#[test]
+fn a_file_with_other_bytes_than_the_stream_lists_is_named() {
+    on_both(|store, files| {
+        let folder = dist(&["rocm"], "7.2.0");
+        publish_dist(store, folder.path(), "first").unwrap();
+        fs_err::write(files.join("rocm/rocm-7.2.0-py3-none-any.whl"), b"truncated").unwrap();
+        let refused = publish_dist(store, folder.path(), "first").unwrap_err();
+        let hint = refused.hint().unwrap();
+        assert!(hint.contains("rocm/rocm-7.2.0-py3-none-any.whl` in the store") && !hint.contains("clobber"), "{hint}");
+        store.remove("rocm/rocm-7.2.0-py3-none-any.whl").unwrap();
+        assert_eq!(publish_dist(store, folder.path(), "first").unwrap(), 1);
+        assert_whole(store, 1);
     });
 }
 

@@ -1,13 +1,13 @@
 //! Files into a bucket.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rocwheel_release::{Error, S3Store, Store as _, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
 use rocwheel_report::{Exit, Hint as _, Reporter, Silent, Unit};
 
-use crate::server::{Fault, Server};
+use crate::server::{Fault, Script, Server};
 use crate::{open, wheel};
 
 pub(crate) fn upload_all(store: &S3Store, paths: &[&Path]) -> Vec<UploadState> {
@@ -155,6 +155,35 @@ fn an_interrupted_upload_leaves_no_parts() {
     assert!(server.take_log().iter().any(|line| line.starts_with("abort_multipart_upload")));
     assert!(server.left_parts().is_empty(), "{:?}", server.left_parts());
     assert!(open(&server, "s3://bucket").list("", &Silent).unwrap().is_empty());
+}
+
+/// Stops the work when the server has been asked to begin an upload.
+struct StopAtBegin(Arc<Mutex<Script>>);
+
+impl Reporter for StopAtBegin {
+    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
+    fn advance(&self, _: u64) {}
+    fn end(&self) {}
+    fn warn(&self, message: &str) {
+        panic!("{message}");
+    }
+    fn interrupted(&self) -> bool {
+        self.0.lock().unwrap().log.iter().any(|line| line.starts_with("create_multipart_upload"))
+    }
+}
+
+#[test]
+fn an_upload_that_is_interrupted_while_it_begins_leaves_nothing() {
+    let (server, local) = (Server::start(), tempfile::tempdir().unwrap());
+    let files = collect_uploads(&[file(local.path(), "large.bin", 9 << 20)], &[]).unwrap();
+    let plan = plan_uploads(&open(&server, "s3://bucket"), &files, UploadOptions::Keep, &Silent).unwrap();
+    let stop = Arc::new(StopAtBegin(Arc::clone(&server.script)));
+    let store = S3Store::open(&server.options("s3://bucket"), Arc::clone(&stop) as Arc<dyn Reporter>).unwrap();
+    server.plan(&[("create_multipart_upload", Fault::Late)]);
+    let error = upload(&store, &plan, &*stop).unwrap_err();
+    assert!(error.exit() == Exit::Interrupted, "{error}");
+    assert!(server.take_log().iter().any(|line| line.starts_with("abort_multipart_upload")));
+    assert!(server.left_parts().is_empty(), "{:?}", server.left_parts());
 }
 
 #[test]

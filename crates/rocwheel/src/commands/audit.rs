@@ -22,6 +22,7 @@ use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 use serde::Serialize;
 
+use crate::any_index::AnyIndex;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
@@ -503,8 +504,9 @@ fn gather(
     let Known { python, audited, offline } = *known;
     let target = InstallTarget { python, platform: Platform::of_files(audited), glibc };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
-    let http = if offline { None } else { Some(environment::http("https")?) };
-    let fetch = http.as_ref().map(|http| http as &dyn Fetch);
+    let client = AnyIndex::new(offline)?;
+    let is_file = |source: &Source| matches!(source, Source::Index(address) if address.scheme() == "file");
+    let fetch = (!offline || sources.iter().any(is_file)).then_some(&client as &dyn Fetch);
     let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
     let gathered = index::gather(&request, printer.reporter())?;
     for unmet in &gathered.unmet {

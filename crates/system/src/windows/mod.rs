@@ -12,6 +12,8 @@ use std::io;
 use std::os::windows::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use windows_sys::Win32::Foundation::ERROR_MORE_DATA;
 use windows_sys::Win32::Storage::FileSystem::{
@@ -37,6 +39,13 @@ pub const REMOVES_OPEN_FILES: bool = false;
 const WRITING: u32 = 0o222;
 /// Bits of a mode for others than the owner.
 const OTHERS: u32 = 0o077;
+
+/// The time since a fixed moment. It also passes while the machine sleeps and while the process is
+/// stopped, and is not moved when the date is set.
+pub fn steady_time() -> Duration {
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    BEGIN.elapsed()
+}
 
 #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
 pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], position: u64) -> io::Result<usize> {

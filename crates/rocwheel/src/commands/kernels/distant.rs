@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocwheel_index::page::file_name;
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_index::{Fetch, address_without_user};
 use rocwheel_release::{IndexSite, io_error, open_remote_sparsely};
@@ -22,6 +23,7 @@ use crate::store::BucketOptions;
 struct RemoteFile {
     fetch: Arc<dyn Fetch>,
     address: Url,
+    name: String,
     /// Size in bytes.
     size: u64,
 }
@@ -48,7 +50,7 @@ pub(super) fn survey_address(
         let path = PathBuf::from(address_without_user(&file.address).to_string());
         let open =
             || open_remote_sparsely(Arc::clone(&file.fetch), file.address.clone(), file.size, printer.progress());
-        let distant = DistantFile { path, size: file.size, open: &open };
+        let distant = DistantFile { path, name: file.name, size: file.size, open: &open };
         let surveyed = survey_distant(&distant, options, printer.reporter());
         printer.reporter().check()?;
         let surveyed = surveyed.with_context(|| format!("cannot read `{}`", address_without_user(&file.address)))?;
@@ -59,11 +61,9 @@ pub(super) fn survey_address(
 
 /// The file at an address; `None` if the address is that of a page or a folder.
 fn file_at(text: &str, printer: &Printer) -> Result<Option<RemoteFile>> {
-    let (address, name) = match Url::parse(text) {
-        Ok(url) => (url.clone(), url.path().rsplit('/').next().unwrap_or_default().to_owned()),
-        // The index reports what is wrong with it.
-        Err(_) => return Ok(None),
-    };
+    // The index reports what is wrong with an address.
+    let Ok(address) = Url::parse(text) else { return Ok(None) };
+    let name = file_name(&address).unwrap_or_default();
     if Path::new(&name).extension().is_none_or(|extension| extension.eq_ignore_ascii_case("html")) {
         return Ok(None);
     }
@@ -74,7 +74,7 @@ fn file_at(text: &str, printer: &Printer) -> Result<Option<RemoteFile>> {
     let shown = address.to_string();
     let answer = fetch.head(&address).map_err(io_error).with_context(|| format!("cannot read `{shown}`"))?;
     match (answer.status, answer.size) {
-        (200, Some(size)) => Ok(Some(RemoteFile { fetch, address, size })),
+        (200, Some(size)) => Ok(Some(RemoteFile { fetch, address, name, size })),
         (200, None) => Err(sizeless(&shown)),
         (status, _) => Err(Failure::message(format!("cannot read `{shown}`: the server answers {status}"))),
     }
@@ -94,7 +94,10 @@ fn wheels_of_index(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
         printer.reporter().check()?;
         let size = link.size.or_else(|| servers.of(&link.address).size(&*fetch, &link.address));
         let Some(size) = size else { return Err(sizeless(address_without_user(&link.address).as_str())) };
-        files.push(RemoteFile { fetch: Arc::clone(&fetch), address: link.address, size });
+        files.push(RemoteFile { fetch: Arc::clone(&fetch), address: link.address, name: link.file_name, size });
+    }
+    if files.is_empty() {
+        return Err(Failure::message(format!("`{}` has no wheel", address_without_user(&root))));
     }
     Ok(files)
 }
@@ -114,7 +117,8 @@ fn files_of_bucket(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
         if wanted.map_or_else(|| is_wanted(&file.key), |wanted| file.key == wanted) {
             let segments: Vec<String> = file.key.split('/').map(encoded_segment).collect();
             let address = root.join(&segments.join("/")).map_err(Failure::other)?;
-            files.push(RemoteFile { fetch: Arc::clone(&fetch), address, size: file.size });
+            let name = file_name(&address).unwrap_or_default();
+            files.push(RemoteFile { fetch: Arc::clone(&fetch), address, name, size: file.size });
         }
     }
     files.sort_by(|left, right| left.address.cmp(&right.address));

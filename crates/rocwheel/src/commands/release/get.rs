@@ -126,7 +126,12 @@ fn sites(settings: &Settings, printer: &Printer) -> Result<Vec<IndexSite>> {
         let shown: Vec<String> = places.all.iter().map(|place| settings::shown(place)).collect();
         printer.note(format!("looking in {} ({})", shown.join(", "), places.said_by));
         // Folders of wheels are no indexes: nothing has the hashes of their files.
-        texts.extend(places.all.into_iter().filter(|place| place.contains("://")).map(OsString::from));
+        texts.extend(places.all.into_iter().filter(|place| scheme_of(place).is_some()).map(OsString::from));
+        if texts.is_empty() {
+            return Err(Usage::new("the settings of pip and uv name no index")
+                .hint("name one with `--index`; nothing has the hashes of the files in a folder of wheels")
+                .into());
+        }
     }
     texts.iter().map(|text| site(text, &settings.bucket, printer)).collect()
 }

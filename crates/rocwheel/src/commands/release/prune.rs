@@ -50,10 +50,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.json(&plan)?;
         return Ok(Exit::Done);
     }
-    for (word, keys) in [("unlisted", &plan.unlisted), ("deleted", &plan.deleted), ("orphan", &plan.orphans)] {
+    for (word, keys) in [("unlisted", &plan.unlisted), ("deleted", &plan.deleted)] {
         for key in keys {
             printer.line(format!("{word} {key}"))?;
         }
+    }
+    for key in plan.orphans.iter().filter(|_| !settings.orphans) {
+        printer.line(format!("orphan {key}"))?;
     }
     let would = if settings.change.mode == Mode::DryRun { "; nothing was changed" } else { "" };
     let count = |amount: usize, one: &str, many: &str| printer::count(amount as u64, one, many);
@@ -64,9 +67,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer::bytes(plan.bytes),
         count(plan.snapshots.len(), "snapshot", "snapshots"),
     ));
-    if !plan.orphans.is_empty() && !settings.orphans {
+    if !plan.orphans.is_empty() {
         let files = count(plan.orphans.len(), "file belongs", "files belong");
-        printer.note(format!("{files} to no publication: a killed run left them, or one is under way"));
+        printer.note(if settings.orphans {
+            format!("of the deleted files, {files} to no publication")
+        } else {
+            format!("{files} to no publication: a killed run left them, or one is under way")
+        });
     }
     Ok(Exit::Done)
 }

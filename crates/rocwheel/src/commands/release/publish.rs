@@ -253,12 +253,14 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
         let deltas = published.map(|published| &published.deltas[..]).unwrap_or_default();
         let uploaded = published.map_or(0, |published| published.uploaded);
         let recorded = published.map_or(0, |published| published.recorded);
+        let repaired = published.map(|published| &published.repaired[..]).unwrap_or_default();
         return printer.json(&serde_json::json!({
             "published": published.is_some(),
             "uploaded": uploaded,
             "pages": pages,
             "deltas": deltas,
             "recorded": recorded,
+            "repaired": repaired,
             "plan": plan,
         }));
     }

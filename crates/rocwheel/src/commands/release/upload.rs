@@ -8,8 +8,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_release::{BucketUpload, S3Options, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
-use rocwheel_report::Exit;
+use rocwheel_release::{
+    BucketFault, BucketUpload, Error, S3Options, S3Store, Store as _, UploadOptions, UploadState, collect_uploads,
+    plan_uploads, upload,
+};
+use rocwheel_report::{Exit, Hint, Silent};
 
 use crate::failure::{Failure, Result};
 use crate::printer::{self, Column, Format, Printer};
@@ -106,8 +109,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     };
     let files = collect_uploads(&settings.files, &settings.include)?;
     let store = open_bucket(&settings.to, printer)?;
-    let uploads = plan_uploads(&store, &files, settings.options, printer.reporter())?;
-    if !settings.dry_run {
+    let uploads = plan_uploads(&store, &files, settings.options, printer.reporter()).map_err(UploadRefused)?;
+    if settings.dry_run {
+        check_bucket(&store, &uploads)?;
+    } else {
         upload(&store, &uploads, printer.reporter())?;
         let addresses: BTreeMap<&str, String> = uploads
             .iter()
@@ -124,6 +129,43 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     show(settings, &uploads, printer)?;
     Ok(Exit::Done)
+}
+
+/// An upload that was not planned, with the option that replaces files.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct UploadRefused(Error);
+
+impl Hint for UploadRefused {
+    fn hint(&self) -> Option<String> {
+        let hint = self.0.hint()?;
+        Some(match self.0 {
+            Error::OtherBytes { .. } => format!("{hint}; `--clobber` replaces files that are no Python packages"),
+            _ => hint,
+        })
+    }
+
+    fn rows(&self) -> Vec<String> {
+        self.0.rows()
+    }
+
+    fn exit(&self) -> Exit {
+        self.0.exit()
+    }
+}
+
+/// Errors if there is no such bucket. The answers about files that do not exist do not tell.
+fn check_bucket(store: &S3Store, uploads: &[BucketUpload]) -> Result<()> {
+    if uploads.iter().any(|upload| upload.state != UploadState::New) {
+        return Ok(());
+    }
+    // One request: little is in this folder.
+    match store.list(".rocwheel", &Silent) {
+        Err(Error::Bucket { source: source @ BucketFault::NoBucket, .. }) => {
+            Err(Error::Bucket { attempted: format!("upload to `{}`", store.name()), source }.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn show(settings: &BucketSettings, uploads: &[BucketUpload], printer: &Printer) -> Result<()> {

@@ -424,6 +424,7 @@ impl Work<'_> {
                 "snapshot": publication.number,
                 "added": publication.new,
                 "pages": published.pages,
+                "repaired": published.repaired,
                 "native": native,
             }));
         }

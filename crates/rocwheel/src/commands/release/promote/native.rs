@@ -80,7 +80,9 @@ pub(super) fn publish(
     let published = publish_native(&settings.folder, &*store, &options, printer.reporter());
     if published.is_err() {
         // A folder with files in it stays.
-        made.iter().for_each(|folder| drop(fs_err::remove_dir(folder)));
+        for folder in &made {
+            drop(fs_err::remove_dir(folder));
+        }
     }
     Ok(published?)
 }
