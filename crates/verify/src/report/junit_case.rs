@@ -183,6 +183,10 @@ impl OpenCase {
             }
             // LLVM's lit writes so of tests that an interrupt or `--max-failures` left.
             CaseChild::Skipped if kind.is_empty() && message == "User interrupt" => TestOutcome::NotRun,
+            // behave writes so of scenarios that an abort or `--stop` left.
+            CaseChild::Skipped if message.is_empty() && self.names.status.as_deref() == Some("untested") => {
+                TestOutcome::NotRun
+            }
             CaseChild::Skipped => TestOutcome::Skipped,
             _ => named_cause(kind, message, TestOutcome::Failed),
         }

@@ -118,6 +118,17 @@ fn the_exception_is_the_reason_where_the_message_says_nothing() {
 
 /// `--gtest_list_tests --gtest_output=xml:`.
 #[test]
+fn scenarios_that_behave_did_not_reach_are_not_run() {
+    let text = r#"<testsuite name="f.F" tests="3" errors="0" failures="0" skipped="1" time="0.1">
+        <testcase classname="f.F" name="s1" status="passed" time="0.1"/>
+        <testcase classname="f.F" name="s2" status="skipped" time="0"><skipped/></testcase>
+        <testcase classname="f.F" name="s3" status="untested" time="0"><skipped/></testcase></testsuite>"#;
+    let report = reports(&[("TESTS-f.xml", text)]).read();
+    assert_eq!(rows(&report), [("f.F::s1", Passed, 1), ("f.F::s2", Skipped, 1), ("f.F::s3", NotRun, 1)]);
+    assert_eq!(result(&report), ReportResult::Incomplete);
+}
+
+#[test]
 fn a_list_of_tests_of_gtest_is_no_run() {
     let list = r#"<testsuites tests="3" name="AllTests"><testsuite name="A" tests="2">
         <testcase name="ok" file="g.cpp" line="2"/><testcase name="DISABLED_d" file="g.cpp" line="3"/></testsuite>
