@@ -159,7 +159,7 @@ pub enum DownloadFault {
     Refused {
         /// The refusal.
         reason: String,
-        /// What the user can do.
+        /// Advice for the user, if the fault of the store has one.
         hint: Option<String>,
     },
     /// The bytes are not those of the checksum.

@@ -106,7 +106,8 @@ fn fault(error: rocwheel_release::Error) -> DownloadFault {
     }
 }
 
-/// The fault of a bucket in an error of reading a file; any other error as it is.
+/// Converts an error of reading a file into the fault of the bucket that it contains. An error
+/// without one is returned unchanged.
 pub(crate) fn bucket_fault(
     source: &dyn ArtifactSource,
     name: &str,

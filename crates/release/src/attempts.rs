@@ -109,7 +109,7 @@ impl TransferFault {
         }
     }
 
-    /// What a user can do about the refusal of a bucket.
+    /// The advice of [`BucketFault::hint`] for the refusal of a bucket.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             TransferFault::Refused { hint, .. } => *hint,
@@ -122,7 +122,7 @@ impl TransferFault {
     }
 }
 
-/// The refusal of a bucket among the causes of an error, if no other attempt may help.
+/// Finds the refusal of a bucket among the causes of an error, if no other attempt may help.
 fn lasting_refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a BucketFault> {
     let mut next = Some(error);
     while let Some(error) = next {

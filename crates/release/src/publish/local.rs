@@ -112,7 +112,8 @@ impl LocalSet {
         Ok(written.into_iter().flatten().collect())
     }
 
-    /// What these files and statements tell of a published set.
+    /// Returns the parts of a published set that can be written again from these files and
+    /// `statements`.
     pub(super) fn parts<'l>(&'l self, statements: &'l [Vec<u8>]) -> SetParts<'l> {
         let mut small: BTreeMap<String, &[u8]> = BTreeMap::new();
         for (key, file) in &self.files {

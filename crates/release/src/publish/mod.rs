@@ -439,7 +439,7 @@ pub fn publish(
     }
 }
 
-/// What the second half of a publication did.
+/// The result of the second half of a publication.
 #[derive(Debug)]
 struct PublishedPages {
     /// The plan, and the keys of the pages that changed; `None` when the stream has everything.

@@ -37,7 +37,8 @@ const LAST_BEGIN: Duration = Duration::from_secs(40);
 const LAST_STEP: Duration = Duration::from_secs(50);
 /// How long a request waits for a renewal that is late.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often it looks. The runtime's own clock may stand still while the machine sleeps.
+/// The interval at which the clock is read. The runtime's own clock may stand still while the
+/// machine sleeps.
 const NAP: Duration = Duration::from_millis(200);
 /// How long a lock is tried to be given back.
 const RELEASE: Duration = Duration::from_secs(10);
@@ -69,7 +70,7 @@ impl Record {
     }
 }
 
-/// What is known of a lock that was taken.
+/// The state of a lock that this process has taken.
 struct Tenure {
     record: Record,
     /// When the last renewal that the server confirmed was sent, by [`steady_time`]. Another

@@ -1,6 +1,6 @@
-//! Input: a published set, and what a run that publishes it again has of it. Output: the set in the
-//! stream as the last snapshot says, with METADATA, statements and pages that were missing or
-//! damaged written again.
+//! Input: a published set, and the files and statements of a run that publishes it again. Output:
+//! the set in the stream as the last snapshot says; METADATA, statements and pages that were
+//! missing or damaged are written again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::{Error, chooser};
 /// Keys that a warning names.
 const SHOWN: usize = 5;
 
-/// What a run has of a published set.
+/// The parts of a published set that a run can write again.
 pub(crate) struct SetParts<'a> {
     /// Keys of its files.
     pub(crate) files: BTreeSet<&'a str>,

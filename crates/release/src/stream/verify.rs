@@ -143,7 +143,7 @@ pub(super) fn beside<'f>(key: &'f str, file: &'f SnapshotFile) -> impl Iterator<
     all.into_iter().filter_map(move |(expected, ending)| Some((format!("{key}{ending}"), expected.as_deref()?)))
 }
 
-/// What is wrong with a small file that should have this SHA-256.
+/// Returns the problem of a small file that should have this SHA-256; `None` if it has.
 pub(super) fn small_problem(store: &dyn Store, key: &str, expected: &str) -> Result<Option<String>, Error> {
     Ok(match store.read(key)? {
         None => Some(format!("`{key}` is missing")),
@@ -152,7 +152,7 @@ pub(super) fn small_problem(store: &dyn Store, key: &str, expected: &str) -> Res
     })
 }
 
-/// What a page lists.
+/// The contents of a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PageKind {
     /// The files of a project.
@@ -162,8 +162,9 @@ pub(super) enum PageKind {
 }
 
 impl PageKind {
-    /// What is wrong with a page, which should read like `expected`. An older version of rocwheel
-    /// may have written the same in other words, so only what installers read is compared.
+    /// Returns the problem of a page that should list the same as `expected`; `None` if it does.
+    /// Only the parts that installers read are compared, because an older version of rocwheel may
+    /// have written the same list with other texts.
     pub(super) fn problem(
         self,
         store: &dyn Store,
@@ -309,7 +310,7 @@ impl Verification<'_> {
         self.compare(PageKind::First, first_pages(manifest, &self.views, None))
     }
 
-    /// What differs from pages as they should be.
+    /// Compares the pages in the store with `wanted`.
     fn compare(&self, kind: PageKind, wanted: Vec<Pages>) -> Result<ComparedPages, Error> {
         let mut compared = ComparedPages::default();
         for page in wanted.into_iter().flatten() {
