@@ -29,7 +29,7 @@ unpack_root() {
         cargo rustc rust-src gcc-mingw-w64-x86-64-win32 wine wine64 ca-certificates) || return
     [ "$(cat "$place/root.name" 2>/dev/null)" != "$tarball" ] || return 0
     step "unpacking the root"
-    rm -rf --one-file-system "$root" &&
+    rm -rf --one-file-system "$root" "$place/wine.made" &&
         mkdir -p "$root" &&
         zstd -qdc "$tarball" | tar --extract --numeric-owner --directory "$root" &&
         printf '%s\n' "$tarball" >"$place/root.name"
@@ -61,8 +61,19 @@ forget_other_checkout() {
         printf '%s\n' "$repository" >"$place/repository"
 }
 
+# Makes Wine's own files. Its server writes the registry later: a script that ends before that
+# leaves one without PATH, which no later start completes. So they are made anew until the server
+# has ended by itself.
+make_wine() {
+    [ ! -e "$place/wine.made" ] || return 0
+    rm -rf "$place/wine" &&
+        in_root wine wineboot --init </dev/null >/dev/null 2>&1 &&
+        in_root /usr/lib/x86_64-linux-gnu/wine/wineserver --wait &&
+        touch "$place/wine.made"
+}
+
 # Fails where one of its parts does, also where `set -e` does not hold.
-prepare_root() { unpack_root && mount_folders && forget_other_checkout; }
+prepare_root() { unpack_root && mount_folders && forget_other_checkout && make_wine; }
 
 # Runs the script that calls this again, with the same arguments, where prepare_root can mount. All
 # processes and mounts end with it.
