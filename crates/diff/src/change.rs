@@ -82,6 +82,11 @@ impl fmt::Display for Change {
 impl ChangeKind {
     /// `true` if the subject is a name that the next build has as well. Other subjects are numbers
     /// of lines, or lists of symbols.
+    /// `true` for a package's version, and for texts that name it.
+    pub fn is_version(self) -> bool {
+        matches!(self, Self::Version | Self::VersionText)
+    }
+
     pub(crate) fn has_lasting_subject(self) -> bool {
         !matches!(
             self,
@@ -126,6 +131,9 @@ kinds! {
     Name = "name",
     /// The version is another one.
     Version = "version",
+    /// A text, a field or a requirement names another version of a package of NEW, and is the same
+    /// otherwise.
+    VersionText = "version-text",
     /// The build tag of the wheel is another one.
     Build = "build",
     /// A tag of the wheel is gone: some installers do not take it any more.

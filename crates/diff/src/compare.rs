@@ -14,7 +14,8 @@ use crate::entry::{Entry, File};
 use crate::pair::is_renamed;
 use crate::report::{FileReport, Kept, Sizes};
 use crate::side::Named;
-use crate::{Error, dist_info, elf_file, error, gpu, nested, tarball, text};
+use crate::version_change::VersionChanges;
+use crate::{Error, Request, dist_info, elf_file, error, gpu, nested, tarball, text};
 
 /// Bytes compared at a time.
 const WINDOW: usize = 1 << 18;
@@ -23,6 +24,7 @@ const WINDOW: usize = 1 << 18;
 pub(crate) struct Context<'a> {
     pub(crate) scratch: &'a Path,
     pub(crate) spool: Spool,
+    pub(crate) versions: VersionChanges,
     pub(crate) reporter: &'a dyn Reporter,
 }
 
@@ -53,6 +55,7 @@ pub(crate) struct Opened<'a> {
     pub(crate) key: &'a str,
     pub(crate) old: Box<dyn Content + 'a>,
     pub(crate) new: Box<dyn Content + 'a>,
+    pub(crate) versions: &'a VersionChanges,
 }
 
 /// The result of comparing two entries.
@@ -64,8 +67,9 @@ pub(crate) struct Compared {
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(scratch: &'a Path, reporter: &'a dyn Reporter) -> Context<'a> {
-        Context { scratch, spool: Spool::new(scratch), reporter }
+    pub(crate) fn new(request: &'a Request, versions: VersionChanges, reporter: &'a dyn Reporter) -> Context<'a> {
+        let scratch = request.scratch.as_path();
+        Context { scratch, spool: Spool::new(scratch), versions, reporter }
     }
 
     /// Compares two entries that belong together; `key` is their path without version.
@@ -92,6 +96,7 @@ impl<'a> Context<'a> {
         let kept = match (&findings.changes[..], findings.notes.is_empty()) {
             ([], true) => None,
             ([], false) => Some(Kept::Meaning),
+            (changes, _) if changes.iter().all(|change| change.kind.is_version()) => Some(Kept::AllButVersion),
             (_, _) => Some(Kept::Some),
         };
         let file = kept.map(|kept| FileReport {
@@ -131,7 +136,8 @@ impl<'a> Context<'a> {
     /// Compares the meaning of two files with different bytes.
     fn meaning(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
         let starts = (old.start(tarball::START)?, new.start(tarball::START)?);
-        let opened = Opened { key, old: Box::new(old.content(&self.spool)?), new: Box::new(new.content(&self.spool)?) };
+        let (old, new) = (Box::new(old.content(&self.spool)?), Box::new(new.content(&self.spool)?));
+        let opened = Opened { key, old, new, versions: &self.versions };
         let both = |magic: &[u8]| starts.0.starts_with(magic) && starts.1.starts_with(magic);
         if let Some(findings) = dist_info::compare(&opened)? {
             return Ok(findings);
@@ -220,6 +226,9 @@ fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
     }
     if let Some(note) = dist_info::same_document(opened.key, &old, &new) {
         return Ok(Findings::note(note));
+    }
+    if opened.versions.explain_text(&old, &new) {
+        return Ok(Findings::change(Change::new(ChangeKind::VersionText)));
     }
     Ok(match text::compare(&old, &new) {
         Some(text::Texts::Alike(how)) => Findings::note(how),

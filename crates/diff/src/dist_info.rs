@@ -9,6 +9,7 @@ use rocwheel_wheel::Headers;
 
 use crate::change::{Change, ChangeKind};
 use crate::compare::{Findings, Opened, has_ending, whole};
+use crate::version_change::VersionChanges;
 use crate::{Error, text};
 
 /// Largest file that is compared this way, in bytes; only descriptions come near it.
@@ -19,12 +20,12 @@ const BYTECODE_HEADER: usize = 16;
 /// Compares the files with a package's metadata; `None` for all others.
 pub(crate) fn compare(opened: &Opened<'_>) -> Result<Option<Findings>, Error> {
     let (folder, name) = opened.key.rsplit_once('/').unwrap_or(("", opened.key));
-    let compare: fn(&str, &str) -> Findings = match name {
+    let compare: fn(&str, &str, &VersionChanges) -> Findings = match name {
         "METADATA" if folder.ends_with(".dist-info") => metadata,
         "PKG-INFO" if folder.is_empty() || folder.ends_with(".egg-info") => metadata,
         "WHEEL" if folder.ends_with(".dist-info") => wheel_file,
         "entry_points.txt" if folder.ends_with(".dist-info") || folder.ends_with(".egg-info") => entry_points,
-        "RECORD" if folder.ends_with(".dist-info") => |_, _| Findings::note("its rows follow the files"),
+        "RECORD" if folder.ends_with(".dist-info") => |_, _, _| Findings::note("its rows follow the files"),
         _ => return Ok(None),
     };
     if opened.old.size().max(opened.new.size()) > LARGEST {
@@ -32,14 +33,14 @@ pub(crate) fn compare(opened: &Opened<'_>) -> Result<Option<Findings>, Error> {
     }
     let (old, new) = (whole(&*opened.old)?, whole(&*opened.new)?);
     let (Ok(old), Ok(new)) = (String::from_utf8(old), String::from_utf8(new)) else { return Ok(None) };
-    let mut findings = compare(&old, &new);
+    let mut findings = compare(&old, &new, opened.versions);
     if findings.changes.is_empty() && findings.notes.is_empty() {
         findings.notes.push("the same fields, written in another way or order".to_owned());
     }
     Ok(Some(findings))
 }
 
-fn metadata(old: &str, new: &str) -> Findings {
+fn metadata(old: &str, new: &str, versions: &VersionChanges) -> Findings {
     const OWN: [&str; 6] =
         ["name", "version", "requires-dist", "provides-extra", "requires-python", "metadata-version"];
     let (old, new) = (Headers::parse(old), Headers::parse(new));
@@ -56,8 +57,19 @@ fn metadata(old: &str, new: &str) -> Findings {
     };
     changes.extend(Change::of_sets((ChangeKind::LostExtra, ChangeKind::NewExtra), &extras(&old), &extras(&new)));
     changes.extend(other_fields(&old, &new, &OWN));
-    if old.body().trim() != new.body().trim() {
-        changes.push(Change::of(ChangeKind::Metadata, "description"));
+    for change in &mut changes {
+        if let (ChangeKind::Requirement | ChangeKind::Metadata, Some(old), Some(new)) =
+            (change.kind, &change.old, &change.new)
+            && versions.explain_field(old, new)
+        {
+            change.kind = ChangeKind::VersionText;
+        }
+    }
+    let (old_body, new_body) = (old.body().trim(), new.body().trim());
+    if old_body != new_body {
+        let is_version = versions.explain_text(old_body.as_bytes(), new_body.as_bytes());
+        let kind = if is_version { ChangeKind::VersionText } else { ChangeKind::Metadata };
+        changes.push(Change::of(kind, "description"));
     }
     let version = "Metadata-Version";
     let mut notes = Vec::new();
@@ -134,7 +146,7 @@ fn by_subject(requirements: &[String]) -> BTreeMap<String, BTreeSet<String>> {
     map
 }
 
-fn wheel_file(old: &str, new: &str) -> Findings {
+fn wheel_file(old: &str, new: &str, _: &VersionChanges) -> Findings {
     const OWN: [&str; 3] = ["tag", "build", "generator"];
     let (old, new) = (Headers::parse(old), Headers::parse(new));
     let mut changes = Change::of_sets((ChangeKind::LostTag, ChangeKind::NewTag), &tags(&old), &tags(&new));
@@ -166,7 +178,7 @@ fn tags(headers: &Headers) -> Vec<String> {
     tags
 }
 
-fn entry_points(old: &str, new: &str) -> Findings {
+fn entry_points(old: &str, new: &str, _: &VersionChanges) -> Findings {
     let flat = |text: &str| -> BTreeMap<String, String> {
         let sections = text::ini(text).into_iter();
         let points = sections.flat_map(|(section, points)| {
@@ -238,10 +250,10 @@ mod tests {
             format!("{head}Requires-Dist: b (>=1)\nRequires-Dist: c==1 ; extra == 'x'\nProvides-Extra: x\n\ntext\n");
         let same =
             format!("{head}Provides-Extra: X\nRequires-Dist: c == 1; extra == \"x\"\nRequires-Dist: b>=1\n\ntext");
-        assert_eq!(kinds(&metadata(&old, &same)), []);
+        assert_eq!(kinds(&metadata(&old, &same, &VersionChanges::default())), []);
         let other = format!("{head}Requires-Dist: b>=2\nRequires-Dist: d\nProvides-Extra: y\nLicense: MIT\n\nother");
         assert_eq!(
-            kinds(&metadata(&old, &other)),
+            kinds(&metadata(&old, &other, &VersionChanges::default())),
             [
                 ("requirement", "b: b>=1 → b>=2".to_owned()),
                 ("lost-requirement", "c==1 ; extra == 'x'".to_owned()),
@@ -258,7 +270,7 @@ mod tests {
     fn tags_that_are_written_together_are_the_same() {
         let together = "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: false\nTag: py2.py3-none-any\n";
         let apart = "Wheel-Version: 1.0\nGenerator: b\nRoot-Is-Purelib: false\nTag: py3-none-any\nTag: py2-none-any\n";
-        let findings = wheel_file(together, apart);
+        let findings = wheel_file(together, apart, &VersionChanges::default());
         assert_eq!((kinds(&findings), findings.notes), (vec![], vec!["made by b instead of a".to_owned()]));
     }
 

@@ -29,7 +29,7 @@ impl FailOn {
         FailOn { kinds: ChangeKind::ALL.iter().copied().collect(), growth: None }
     }
 
-    /// Parses a comma-separated list of names of changes, `any`, `growth=5%` or `growth=20MB`.
+    /// Parses a comma-separated list of names of changes, `any`, `any-but-version`, `growth=5%` or `growth=20MB`.
     ///
     /// # Errors
     /// [`Error::Rule`] with the nearest name, [`Error::Growth`].
@@ -38,6 +38,8 @@ impl FailOn {
         for rule in list.split(',').map(str::trim).filter(|rule| !rule.is_empty()) {
             if rule == "any" {
                 parsed.kinds.extend(ChangeKind::ALL);
+            } else if rule == "any-but-version" {
+                parsed.kinds.extend(ChangeKind::ALL.iter().filter(|kind| !kind.is_version()));
             } else if let Some(limit) = rule.strip_prefix("growth=") {
                 parsed.growth = Some(Growth::parse(limit)?);
                 parsed.kinds.insert(ChangeKind::Growth);
@@ -131,6 +133,12 @@ mod tests {
         assert_eq!(FailOn::parse("growth=1.5MB").unwrap().growth, Some(Growth::Bytes(1_500_000)));
         assert_eq!(FailOn::parse("growth=0").unwrap().growth, Some(Growth::Bytes(0)));
         assert!(FailOn::parse("any").unwrap().is_failure(&Change::new(ChangeKind::Mode)));
+        let nightly = FailOn::parse("any-but-version").unwrap();
+        for (kind, expected) in
+            [(ChangeKind::VersionText, false), (ChangeKind::Version, false), (ChangeKind::Mode, true)]
+        {
+            assert_eq!(nightly.is_failure(&Change::new(kind)), expected, "{kind}");
+        }
     }
 
     #[test]

@@ -28,10 +28,14 @@ mod report;
 mod side;
 mod tarball;
 mod text;
+mod version_change;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rocwheel_report::Reporter;
+
+use crate::side::Side;
+use crate::version_change::VersionChanges;
 
 pub use accept::{Accepted, Deviation, Deviations};
 pub use change::{Change, ChangeKind};
@@ -57,10 +61,10 @@ pub struct Request {
 /// of the other, and [`Error::Interrupted`]. A single file that cannot be parsed is compared byte
 /// for byte, and its report mentions that.
 pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<ComparisonReport, Error> {
-    let open = |path: &Path| side::Side::open(path, &request.scratch, reporter);
-    let (old, new) = (open(&request.old)?, open(&request.new)?);
+    let old = Side::open(&request.old, &request.scratch, reporter)?;
+    let new = Side::open(&request.new, &request.scratch, reporter)?;
     let pairs = pair::packages(old, new)?;
-    let context = compare::Context::new(&request.scratch, reporter);
+    let context = compare::Context::new(request, VersionChanges::between(&pairs), reporter);
     let packages = pairs.into_iter().map(|pair| package::compare(&pair, &context)).collect::<Result<_, _>>()?;
     Ok(ComparisonReport { old: request.old.clone(), new: request.new.clone(), packages })
 }

@@ -81,6 +81,8 @@ pub enum Kept {
     Moved,
     /// Different bytes with the same meaning.
     Meaning,
+    /// Everything but the version of a package.
+    AllButVersion,
     /// Some of the file.
     Some,
     /// Nothing: the file is only on one side.
@@ -136,6 +138,13 @@ impl ComparisonReport {
     /// Returns the number of files with the same bytes.
     pub fn same(&self) -> u64 {
         self.packages.iter().map(|package| package.same).sum()
+    }
+
+    /// `true` if a version changed, and otherwise at most texts, fields and requirements that name
+    /// it.
+    pub fn differs_only_in_version(&self) -> bool {
+        let mut kinds = self.changes().map(|(_, _, change)| change.kind).peekable();
+        kinds.peek().is_some() && kinds.all(ChangeKind::is_version)
     }
 
     /// `true` if the two sides are the same or mean the same.

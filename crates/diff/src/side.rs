@@ -163,7 +163,7 @@ impl Package {
 
     fn wheel(path: &Path) -> Result<Package, Error> {
         let packed = fs_err::metadata(path)?.len();
-        let wheel = Arc::new(Wheel::open(path)?);
+        let wheel = Arc::new(Wheel::open_renamed(path)?);
         let data = format!("{}.data", wheel.info().strip_suffix(".dist-info").unwrap_or_default());
         let key = |name: &str| {
             let folder =

@@ -141,6 +141,57 @@ fn what_means_the_same_is_told_from_what_differs() {
     assert!(same[1].contains("pkg/a.json: the same JSON"), "{same:?}");
 }
 
+/// A set of two packages of one night; the second pins the first.
+fn night(place: &Place, version: &str, text: &str) -> PathBuf {
+    let members = format!(
+        "{{'a/_version.py': 'VERSION = \"{version}\"\\n', 'a/data.txt': '{text}', \
+          'INFO/METADATA': 'Metadata-Version: 2.1\\nName: a\\nVersion: {version}\\n\\nThis is {version}.\\n'}}"
+    );
+    place.wheel(&format!("{version}{text}/a-{version}-py3-none-any.whl"), 6, &members);
+    let members = format!(
+        "{{'b/names.json': '{{\"wheel\": \"a-{version}\"}}', \
+          'INFO/METADATA': 'Metadata-Version: 2.1\\nName: b\\nVersion: {version}\\nRequires-Dist: a=={version}\\n'}}"
+    );
+    place.wheel(&format!("{version}{text}/b-{version}-py3-none-any.whl"), 6, &members);
+    place.path(&format!("{version}{text}"))
+}
+
+#[test]
+fn a_night_that_only_has_another_version_is_told_from_one_with_changes() {
+    let place = Place::new();
+    let old = night(&place, "5.2.3", "same");
+    let report = place.compare(&old, &night(&place, "5.2.4a20261128", "same"));
+    assert!(report.differs_only_in_version(), "{report:#?}");
+    let expected = [
+        "version : 5.2.3 → 5.2.4a20261128",
+        "version-text a-5.2.4a20261128.dist-info/METADATA: description",
+        "version-text a/_version.py: ",
+        "version : 5.2.3 → 5.2.4a20261128",
+        "version-text b-5.2.4a20261128.dist-info/METADATA: a: a==5.2.3 → a==5.2.4a20261128",
+        "version-text b/names.json: ",
+    ];
+    assert_eq!(lines(&report), expected);
+    let fail_on = FailOn::parse("any-but-version").unwrap();
+    assert_eq!(fail_on.failures(&report), 0);
+    let changed = place.compare(&old, &night(&place, "5.2.4a20261128", "other"));
+    assert!(!changed.differs_only_in_version(), "{changed:#?}");
+    assert_eq!(fail_on.failures(&changed), 1);
+    assert!(!place.compare(&old, &old).differs_only_in_version());
+}
+
+#[test]
+fn two_wheels_are_compared_under_any_file_names() {
+    let place = Place::new();
+    for (name, file) in [("pkg-1.0-py3-none-any.whl", "old.whl"), ("pkg-1.1-py3-none-any.whl", "new (1).whl")] {
+        let wheel = place.wheel(&format!("named/{name}"), 6, "{'pkg/__init__.py': 'x = 1\\n'}");
+        fs_err::rename(wheel, place.path(file)).unwrap();
+    }
+    let report = place.compare(&place.path("old.whl"), &place.path("new (1).whl"));
+    assert_eq!(lines(&report), ["version : 1.0 → 1.1"], "{report:#?}");
+    let garbage = place.write("garbage.whl", "no archive");
+    assert!(matches!(place.try_compare(&garbage, &place.path("old.whl")), Err(Error::Wheel(_))));
+}
+
 /// Compiles a library with gcc; `options` are appended to the command line.
 fn library(place: &Place, name: &str, source: &str, options: &[&str]) -> PathBuf {
     place.write("source.c", source);

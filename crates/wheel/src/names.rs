@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use pep440_rs::Version;
 
-use crate::Error;
+use crate::{Error, Headers};
 
 /// The name in its canonical form: lower case, with one `-` for each run of `-`, `_` and `.` (PEP
 /// 503).
@@ -198,6 +198,47 @@ impl WheelName {
             return Err(Error::Name { what: "set of tags", value, reason });
         }
         Ok(wheel)
+    }
+
+    /// A name without parts, until METADATA and WHEEL are read.
+    pub(crate) fn unknown() -> WheelName {
+        let (pythons, abis, platforms) = (Vec::new(), Vec::new(), Vec::new());
+        WheelName { distribution: String::new(), version: String::new(), build: None, pythons, abis, platforms }
+    }
+
+    /// The name that the fields of METADATA and WHEEL give a wheel. Its tags are those of WHEEL, and
+    /// if these are not a full product, more.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a field that is missing or wrong.
+    pub(crate) fn described(metadata: &Headers, wheel: &Headers) -> Result<WheelName, Error> {
+        let (name, version) = (metadata.get("Name").unwrap_or_default(), metadata.get("Version").unwrap_or_default());
+        check_name(&name)?;
+        let version = Version::from_str(&version).map_err(|error| Error::Name {
+            what: "version",
+            value: version.clone(),
+            reason: error.to_string(),
+        })?;
+        let (mut pythons, mut abis, mut platforms) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for tag in wheel.all("Tag") {
+            let parts: Vec<&str> = tag.split('-').collect();
+            if let [python, abi, platform] = parts[..] {
+                pythons.extend(python.split('.').map(str::to_owned));
+                abis.extend(abi.split('.').map(str::to_owned));
+                platforms.extend(platform.split('.').map(str::to_owned));
+            }
+        }
+        if pythons.is_empty() {
+            return Err(wrong_wheel_name("Tag", "WHEEL has no tag of the form python-abi-platform"));
+        }
+        Ok(WheelName {
+            distribution: file_name_part(&name),
+            version: version.to_string(),
+            build: wheel.get("Build"),
+            pythons: pythons.into_iter().collect(),
+            abis: abis.into_iter().collect(),
+            platforms: platforms.into_iter().collect(),
+        })
     }
 
     /// All tags of the compressed set.

@@ -26,7 +26,7 @@ use rocwheel_content::{Content, HashAlgorithm, Opening, Reader, SharedFile, Spoo
 use rocwheel_report::Reporter;
 
 use crate::record::{Hash, RecordRow, parse_rows};
-use crate::{Error, WheelName};
+use crate::{Error, Headers, WheelName};
 pub(crate) use directory::Entries;
 pub use layout::{MemberPlace, ZipLayout};
 pub use sparse::Sparse;
@@ -151,12 +151,26 @@ impl Wheel {
     /// The name of the `.dist-info` folder may contradict that of the file
     /// ([`Wheel::name_agrees`]), and RECORD may be missing.
     pub fn open(path: &Path) -> Result<Wheel, Error> {
-        // A missing file is reported as that, whatever its name.
-        let open = |source| Error::Open { path: path.to_owned(), source };
-        if fs_err::metadata(path).map_err(open)?.is_dir() {
-            return Err(open(io::ErrorKind::IsADirectory.into()));
+        check_is_file(path)?;
+        Wheel::open_as(path, path.file_name().unwrap_or_default().to_string_lossy().parse()?)
+    }
+
+    /// Opens a wheel under any file name. If that is not the name of a wheel, [`Wheel::name`] has
+    /// the name, version and tags in METADATA and WHEEL.
+    ///
+    /// # Errors
+    /// Those of [`Wheel::open`] but for the file name; METADATA or WHEEL without these fields.
+    pub fn open_renamed(path: &Path) -> Result<Wheel, Error> {
+        check_is_file(path)?;
+        if let Ok(name) = path.file_name().unwrap_or_default().to_string_lossy().parse() {
+            return Wheel::open_as(path, name);
         }
-        let name: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
+        let mut wheel = Wheel::open_as(path, WheelName::unknown())?;
+        wheel.name = WheelName::described(&Headers::parse(&wheel.metadata()?), &Headers::parse(&wheel.wheel()?))?;
+        Ok(wheel)
+    }
+
+    fn open_as(path: &Path, name: WheelName) -> Result<Wheel, Error> {
         let directory::Directory { file, members, start, comment } = directory::read(path)?;
         let info = info_folder(&members, path)?;
         let index = members.iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
@@ -332,6 +346,12 @@ impl Wheel {
             })
         })
     }
+}
+
+/// Refuses a missing file and a folder, so that they are reported as that, whatever their name.
+fn check_is_file(path: &Path) -> Result<(), Error> {
+    let open = |source| Error::Open { path: path.to_owned(), source };
+    if fs_err::metadata(path).map_err(open)?.is_dir() { Err(open(io::ErrorKind::IsADirectory.into())) } else { Ok(()) }
 }
 
 /// The one `.dist-info` folder, without a slash.

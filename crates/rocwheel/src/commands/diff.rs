@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     accept: Option<PathBuf>,
     /// Changes that are failures, separated by commas: names as `--explain` lists them, `any`,
-    /// `growth=5%`, `growth=20MB`
+    /// `any-but-version`, `growth=5%`, `growth=20MB`
     #[arg(long, value_name = "LIST")]
     fail_on: Option<String>,
     /// Write a new file of deviations for the changes that are not accepted yet; write the reasons
@@ -84,7 +84,7 @@ pub(crate) struct Comparison {
 
 /// The level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detail {
+pub(crate) enum Detail {
     Grouped,
     All,
 }
@@ -123,6 +123,8 @@ struct Document<'a> {
     deviations: &'a [Accepted],
     /// Number of changes that are failures.
     failures: usize,
+    /// `true` if nothing changed but versions and the texts that name them.
+    differs_only_in_version: bool,
 }
 
 /// Compares and prints the changes.
@@ -142,9 +144,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         ));
     }
     if printer.format() == Format::Json {
-        printer.json(&Document { report: &report, deviations: &deviations, failures })?;
+        let differs_only_in_version = report.differs_only_in_version();
+        printer.json(&Document { report: &report, deviations: &deviations, failures, differs_only_in_version })?;
     } else {
-        print(&report, comparison, printer)?;
+        print(&report, comparison.detail, printer)?;
     }
     for unused in deviations.iter().filter(|accepted| accepted.count == 0) {
         let Accepted { deviation, .. } = unused;
@@ -153,6 +156,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             deviation.change, deviation.path, deviation.package, deviation.reason
         ));
     }
+    exit(failures, printer)
+}
+
+/// The exit code for a number of changes that are failures.
+pub(crate) fn exit(failures: usize, printer: &Printer) -> Result<Exit> {
     if failures > 0 {
         printer.warn(format!("{} that may not be", printer::count(failures as u64, "change", "changes")));
         return Ok(Exit::Failed);
@@ -171,14 +179,18 @@ fn explain(printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn print(report: &ComparisonReport, comparison: &Comparison, printer: &Printer) -> Result<()> {
+/// Prints the changes for people.
+pub(crate) fn print(report: &ComparisonReport, detail: Detail, printer: &Printer) -> Result<()> {
+    if report.differs_only_in_version() {
+        printer.line(format!("nothing changed but {}\n", changed_versions(report)))?;
+    }
     for package in &report.packages {
         printer.line(heading(package))?;
         if let (Some(old), Some(new)) = (&package.old, &package.new) {
             printer.line(format!("  {}", sizes(old, new)))?;
             printer.line(format!("  {}", counts(package)))?;
         }
-        let rows = rows(package, comparison.detail);
+        let rows = rows(package, detail);
         if !rows.is_empty() {
             printer.table(&CHANGES, rows)?;
         }
@@ -208,6 +220,16 @@ fn heading(package: &PackageReport) -> String {
     let (old, new) = (file(&package.old), file(&package.new));
     let change = if old == new { old } else { format!("{old} → {new}") };
     if package.name.is_empty() { change } else { format!("{}  {change}", package.name) }
+}
+
+/// Describes versions that changed: `the version 7.1 → 7.2`.
+fn changed_versions(report: &ComparisonReport) -> String {
+    let changes = report.changes().filter(|(_, _, change)| change.kind == ChangeKind::Version);
+    let changes: BTreeSet<String> = changes.map(|(_, _, change)| change.to_string()).collect();
+    match changes.first() {
+        Some(only) if changes.len() == 1 => format!("the version {only}"),
+        _ => format!("the versions of {}", printer::count(report.packages.len() as u64, "package", "packages")),
+    }
 }
 
 /// Sizes and their growth: `120.3 MB → 125.1 MB (+4.0 %), unpacked 300.0 MB → 310.0 MB (+3.3 %)`.
@@ -241,6 +263,7 @@ fn counts(package: &PackageReport) -> String {
     let parts = [
         (package.same as usize, "the same"),
         (count(&|file| file.kept == Kept::Meaning), "the same in meaning"),
+        (count(&|file| file.kept == Kept::AllButVersion), "the same but for the version"),
         (count(&|file| file.kept == Kept::Some), "different"),
         (count(&|file| has(file, ChangeKind::NewFile)), "new"),
         (count(&|file| has(file, ChangeKind::LostFile)), "lost"),
