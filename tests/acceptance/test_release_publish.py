@@ -387,6 +387,11 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
     assert shown["files"] == json.loads(base64.b64decode(sealed["payload"]))["files"]
     assert "rocm-7.1.0-py3-none-any.whl" in change(rocwheel, "list", store, "--snapshot", 2).stdout
     assert "added torch/torch-2.13.0-py3-none-any.whl" in change(rocwheel, "diff", store, 2, 3).stdout
+    said = change(rocwheel, "diff", store, 1, 2, "--contents", "--fail-on", "any-but-version").stdout
+    assert "\nnothing changed but the version 7.1.0 → 7.2.0\n" in said, said
+    assert change(rocwheel, "diff", store, 1, 2, "--contents", "--fail-on", "any", expect=1).stdout == said
+    document = json.loads(change(rocwheel, "diff", store, 2, 3, "--contents", "--json").stdout)
+    assert (document["contents"]["packages"], document["differs_only_in_version"]) == ([], False)
 
     words = ("rocm-sdk-core==7.2.0", "--reason", "<b>loses data</b>")
     dry = change(rocwheel, "yank", store, *words, "--dry-run").stdout.splitlines()

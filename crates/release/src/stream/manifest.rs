@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use pep440_rs::Version;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
@@ -180,10 +181,39 @@ impl SnapshotManifest {
         self.files.keys().map(|key| parent(key)).collect()
     }
 
+    /// The file that another one follows: with the same project, Python, ABI and platforms, and the
+    /// newest version below its own.
+    pub fn predecessor(&self, key: &str) -> Option<&str> {
+        let file = FileIdentity::of(key)?;
+        let earlier = self.files_of(parent(key)).filter_map(|(key, _)| Some((FileIdentity::of(key)?, key)));
+        let earlier = earlier.filter(|(other, _)| other.tags == file.tags && other.version < file.version);
+        earlier.max_by(|(one, _), (other, _)| one.version.cmp(&other.version)).map(|(_, key)| key.as_str())
+    }
+
     /// The listed files of a project, by key.
     pub(crate) fn files_of(&self, project: &str) -> impl Iterator<Item = (&String, &SnapshotFile)> {
         // `/` is followed by `0`, so this range has what begins with `PROJECT/`.
         self.files.range(format!("{project}/")..format!("{project}0"))
+    }
+}
+
+/// What tells the files of a project apart.
+struct FileIdentity {
+    version: Version,
+    /// Python, ABI and platforms of a wheel; empty for a source distribution.
+    tags: String,
+}
+
+impl FileIdentity {
+    fn of(key: &str) -> Option<FileIdentity> {
+        let name = key.rsplit('/').next().unwrap_or(key);
+        if let Some(stem) = name.strip_suffix(".tar.gz") {
+            let version = stem.rsplit_once('-')?.1.parse().ok()?;
+            return Some(FileIdentity { version, tags: String::new() });
+        }
+        let name: WheelName = name.parse().ok()?;
+        let tags = [&name.pythons, &name.abis, &name.platforms].map(|part| part.join(".")).join("-");
+        Some(FileIdentity { version: name.version.parse().ok()?, tags })
     }
 }
 
@@ -249,6 +279,28 @@ mod tests {
         assert_eq!(of("torch"), ["torch/t-1.whl"]);
         assert_eq!(manifest.projects().into_iter().collect::<Vec<_>>(), ["rocm", "rocm-sdk-core", "rocm0", "torch"]);
         assert_eq!(SnapshotManifest::parse(&manifest.payload(), "x").unwrap(), manifest);
+    }
+
+    #[test]
+    fn a_file_follows_the_newest_earlier_one_of_its_kind() {
+        let mut manifest = SnapshotManifest::empty("nightly");
+        let versions = ["1.0a20261126", "1.0a20261127", "1.0a9"];
+        for version in versions {
+            for tags in ["py3-none-any", "py3-none-win_amd64"] {
+                manifest.files.insert(format!("rocm/rocm-{version}-{tags}.whl"), file("a"));
+            }
+            manifest.files.insert(format!("rocm/rocm-{version}.tar.gz"), file("a"));
+        }
+        let rows = [
+            ("rocm/rocm-1.0a20261128-py3-none-any.whl", Some("rocm/rocm-1.0a20261127-py3-none-any.whl")),
+            ("rocm/rocm-1.0a20261127.tar.gz", Some("rocm/rocm-1.0a20261126.tar.gz")),
+            ("rocm/rocm-1.0a20261128-cp312-cp312-any.whl", None),
+            ("rocm/rocm-1.0a9-py3-none-any.whl", None),
+            ("torch/torch-2.0-py3-none-any.whl", None),
+        ];
+        for (key, expected) in rows {
+            assert_eq!(manifest.predecessor(key), expected, "{key}");
+        }
     }
 
     #[test]

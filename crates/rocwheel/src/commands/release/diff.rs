@@ -1,14 +1,24 @@
 //! `rocwheel release diff`: what changed between two snapshots.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
-use rocwheel_release::{SnapshotChanges, Stream};
+use rocwheel_diff::{ComparisonReport, FailOn, Request};
+use rocwheel_release::{SnapshotChanges, SnapshotManifest, Store, StoredBytes, StoredFile, Stream};
 use rocwheel_report::Exit;
+use serde::Serialize;
 
 use super::stream::{StreamArguments, StreamPlace};
-use crate::failure::{Result, Usage};
+use crate::commands::diff::{self, Detail};
+use crate::environment;
+use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer};
 
 /// Compare two snapshots of a stream
+///
+/// With `--contents` each file that was added is also compared with the one that it follows: the
+/// newest earlier version of the project for the same Python and platform.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Number of the first snapshot
@@ -17,6 +27,16 @@ pub(crate) struct Arguments {
     /// Number of the second snapshot [default: the last one]
     #[arg(value_name = "B")]
     after: Option<u64>,
+    /// Compare what is in the files, as `rocwheel diff` does
+    #[arg(long)]
+    contents: bool,
+    /// Changes that are failures, as of `rocwheel diff --fail-on`, such as `any-but-version`
+    #[arg(long, value_name = "LIST", requires = "contents")]
+    fail_on: Option<String>,
+    /// Directory for large temporary files; cleaned up afterwards [default: the system's directory
+    /// for temporary files]
+    #[arg(long, value_name = "DIR", requires = "contents")]
+    scratch: Option<PathBuf>,
     #[command(flatten)]
     stream: StreamArguments,
 }
@@ -25,14 +45,38 @@ pub(crate) struct Arguments {
 pub(crate) struct Settings {
     before: u64,
     after: Option<u64>,
+    contents: Option<Contents>,
     place: StreamPlace,
 }
 
-impl TryFrom<Arguments> for Settings {
-    type Error = Usage;
+/// How the contents of files are compared.
+#[derive(Debug)]
+struct Contents {
+    fail_on: FailOn,
+    scratch: PathBuf,
+}
 
-    fn try_from(arguments: Arguments) -> Result<Self, Usage> {
-        Ok(Self { before: arguments.before, after: arguments.after, place: arguments.stream.try_into()? })
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    changes: &'a SnapshotChanges,
+    contents: &'a ComparisonReport,
+    differs_only_in_version: bool,
+    failures: usize,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Failure;
+
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        let fail_on = arguments.fail_on.as_deref().map(FailOn::parse).transpose()?.unwrap_or_default();
+        let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
+        Ok(Self {
+            before: arguments.before,
+            after: arguments.after,
+            contents: arguments.contents.then_some(Contents { fail_on, scratch }),
+            place: arguments.stream.try_into()?,
+        })
     }
 }
 
@@ -42,8 +86,69 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let stream = Stream::existing(&*store, &settings.place.name)?;
     let before = stream.snapshot(settings.before)?;
     let after = stream.snapshot(settings.after.unwrap_or(stream.manifest.number))?;
-    show(&SnapshotChanges::between(&before, &after), printer)?;
-    Ok(Exit::Done)
+    let changes = SnapshotChanges::between(&before, &after);
+    let Some(contents) = &settings.contents else {
+        show(&changes, printer)?;
+        return Ok(Exit::Done);
+    };
+    let scratch = environment::scratch_below(&contents.scratch)?;
+    let pairs = successions(&before, &after, &changes.added);
+    let mut report = compare(&*store, &pairs, scratch.path(), printer)?;
+    contents.fail_on.measure(&mut report);
+    let failures = contents.fail_on.failures(&report);
+    if printer.format() == Format::Json {
+        let differs_only_in_version = report.differs_only_in_version();
+        printer.json(&Document { changes: &changes, contents: &report, differs_only_in_version, failures })?;
+    } else {
+        show(&changes, printer)?;
+        printer.line("")?;
+        diff::print(&report, Detail::Grouped, printer)?;
+    }
+    diff::exit(failures, printer)
+}
+
+/// A file that was added, and the one that it follows.
+struct Succession<'a> {
+    before: &'a str,
+    after: &'a str,
+}
+
+/// Returns the newest files that were added, each with the one of the first snapshot that it
+/// follows.
+fn successions<'a>(before: &'a SnapshotManifest, after: &SnapshotManifest, added: &'a [String]) -> Vec<Succession<'a>> {
+    // Of several nights between the snapshots the last one counts.
+    let followed: BTreeSet<&str> = added.iter().filter_map(|key| after.predecessor(key)).collect();
+    let newest = added.iter().filter(|key| !followed.contains(key.as_str()));
+    newest.filter_map(|key| Some(Succession { before: before.predecessor(key)?, after: key })).collect()
+}
+
+/// Compares the files of the two sides.
+fn compare(store: &dyn Store, pairs: &[Succession<'_>], scratch: &Path, printer: &Printer) -> Result<ComparisonReport> {
+    let request = Request { old: scratch.join("old"), new: scratch.join("new"), scratch: scratch.to_owned() };
+    for folder in [&request.old, &request.new] {
+        fs_err::create_dir(folder)?;
+    }
+    for pair in pairs {
+        place(store, pair.before, &request.old)?;
+        place(store, pair.after, &request.new)?;
+    }
+    Ok(rocwheel_diff::compare(&request, printer.reporter())?)
+}
+
+/// Makes a stored file one of a folder.
+fn place(store: &dyn Store, key: &str, folder: &Path) -> Result<()> {
+    let path = folder.join(key.rsplit('/').next().unwrap_or(key));
+    // A copy over a link to the stored file would empty the stored file.
+    if path.exists() {
+        return Ok(());
+    }
+    let bytes = store.bytes(&StoredFile { key: key.to_owned(), size: 0, stamp: String::new() })?;
+    if let StoredBytes::Local(from) = &bytes
+        && fs_err::hard_link(from, &path).is_ok()
+    {
+        return Ok(());
+    }
+    Ok(bytes.copy_to(&path)?)
 }
 
 /// Prints the changes, a line each.
