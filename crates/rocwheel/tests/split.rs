@@ -151,8 +151,8 @@ fn a_library_becomes_a_file_and_archives_beside_it() {
     assert!(ran.stderr.contains("holds no GPU code that can be split off"), "{}", ran.stderr);
     for (arguments, said) in [
         (&["split", library, "in", "-o", "new"][..], "cannot be split together"),
-        (&["split", library, "-o", "new", "--force"], "`--force` is for artifacts"),
         (&["split", library, "-o", "new", "--split-databases", "rocblas"], "`--split-databases` is for artifacts"),
+        (&["split", library, "-o", "new", "--force"], "`--force` is for artifacts"),
         (&["split", library, "-o", "new", "--device-prefix", "x"], "`--device-prefix` is for wheels"),
         (&["split", library, library, "-o", "new"], "`librocrand.so.1` is given twice"),
         (&["split", library, "-o", "in/rand_lib_gfx9X-all/rand/stage/lib"], "are inside one another"),

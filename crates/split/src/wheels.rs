@@ -12,6 +12,7 @@
 //! folder inside an importable package, and all its files have unique names. That makes every order
 //! of installing and uninstalling correct.
 
+mod archive_runtime;
 mod check;
 mod error;
 mod execute;
@@ -23,10 +24,12 @@ mod variant;
 
 use std::path::PathBuf;
 
+use crate::tree::OldRuntime;
 use crate::verify::Verification;
 use crate::{Packing, TargetNames};
 pub use error::Error;
 
+pub use archive_runtime::{ArchiveRuntime, FIRST_ROCM};
 pub use check::verify_parts;
 pub use execute::{SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport, execute, prepare};
 pub use metadata::{DeviceExtra, TARGET_PLACEHOLDER};
@@ -50,6 +53,8 @@ pub struct Request {
     pub overlay_root: Option<String>,
     /// Names of the kernel databases to split. `None`: all in the tables.
     pub databases: Option<Vec<String>>,
+    /// `Refuse` ends the split of a wheel that requires a ROCm whose runtime reads no archives.
+    pub old_runtime: OldRuntime,
     /// The label of a wheel variant to write in addition.
     pub variant: Option<String>,
     /// The part of archive names that depends on targets.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rocwheel_repair::{self as repair, ReadingDepth, Resolve, RocmFrom};
+use rocwheel_split::tree::OldRuntime;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, wheels};
 use rocwheel_wheel::{FileDigest, Level, WheelName, WriteOptions};
@@ -129,6 +130,7 @@ impl Context<'_> {
             prefix: None,
             requires: Vec::new(),
             host_requires: Vec::new(),
+            old_runtime: OldRuntime::Allow,
             targets: None,
             overlay_root: None,
             databases: None,

@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     /// Name archives after the whole target, as existing tools do: `…_gfx90a:xnack+.kpack`
     #[arg(long)]
     pub(super) verbatim_names: bool,
-    /// Split a set whose HIP runtime cannot read archives
+    /// Split a set whose HIP runtime cannot read archives, or a wheel that requires one
     #[arg(long)]
     pub(super) force: bool,
     /// Check the result before it is written; this is the default

@@ -10,6 +10,7 @@ use rocwheel_audit::written::{Programs, Verdict, WheelSet};
 use rocwheel_output::{Staged, StagedFile};
 use rocwheel_report::Exit;
 use rocwheel_rocm::RocmTables;
+use rocwheel_split::tree::OldRuntime;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::wheels::{self, Plan, Request, SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport};
 use rocwheel_split::{ArchiveForecast, TargetNames};
@@ -111,9 +112,6 @@ impl TryFrom<split::Arguments> for Settings {
                 format!("`{}` is not a wheel, and wheels and artifacts cannot be split together", other.display());
             return Err(Usage::new(message).hint("run the command twice").into());
         }
-        if arguments.force {
-            return Err(Usage::new("`--force` is for artifacts").hint("remove it for wheels").into());
-        }
         let packing = arguments.packing();
         let mode = Mode::new(arguments.dry_run);
         let output = arguments.output.unwrap_or_else(|| PathBuf::from("."));
@@ -127,6 +125,7 @@ impl TryFrom<split::Arguments> for Settings {
             prefix: wheel.device_prefix,
             requires: wheel.requires,
             host_requires: wheel.host_requires,
+            old_runtime: if arguments.force { OldRuntime::Allow } else { OldRuntime::Refuse },
             targets: arguments.targets,
             overlay_root: wheel.overlay_root,
             databases: named.or_else(|| wheel.wheel_type.map(WheelType::databases)),

@@ -78,6 +78,12 @@ pub enum Error {
         /// The reason, for the message.
         reason: String,
     },
+    /// The requirements of a wheel allow no ROCm that reads `.kpack` archives.
+    #[error("it requires `{requirement}`, and no such ROCm reads `.kpack` archives: its users would have no kernels")]
+    OldRuntime {
+        /// The requirement in METADATA, or one that was given.
+        requirement: String,
+    },
     /// A variant label that the draft does not allow.
     #[error("`{label}` cannot be the label of a wheel variant: {reason}")]
     Label {
@@ -137,6 +143,10 @@ impl Hint for Error {
                 Some("give a package of the wheel, for example `torch/`, or remove `--overlay-root`".to_owned())
             }
             Self::ExtraExists { .. } => Some("the wheel looks like one that was split before".to_owned()),
+            Self::OldRuntime { .. } => Some(
+                "build it for a newer ROCm, or add `--force` if its users have a runtime that was built for archives"
+                    .to_owned(),
+            ),
             Self::Label { .. } => Some("use lower case letters, digits, `_` and `.`, for example `amd`".to_owned()),
             Self::NotSplit { .. } => Some(
                 "this should not happen: please report it with the name of the wheel; nothing was written".to_owned(),

@@ -14,6 +14,7 @@ use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 use serde::Serialize;
 
+use super::archive_runtime::ArchiveRuntime;
 use super::metadata::{self, DeviceExtra, Markers};
 use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
@@ -46,6 +47,8 @@ pub struct Plan {
     pub root: String,
     /// Requirements that are added to the host wheel.
     pub requires: Vec<String>,
+    /// Whether its users get a HIP runtime that reads the archives.
+    pub runtime: ArchiveRuntime,
     /// Extras that are added to the host wheel.
     pub extras: Vec<DeviceExtra>,
     /// Device wheels: targets in numeric order, then generic targets, sub-families and families.
@@ -189,7 +192,11 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let extras = metadata::extras(&prefix, &keys, &|target| selection.takes(target));
     check_extras(&wheel, &headers, &extras)?;
     check_names(path, &devices)?;
+    let (requires, runtime) = requirements(&headers, request)?;
     let host = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(warning) = runtime.warning(&host) {
+        reporter.warn(&warning);
+    }
     let size =
         fs_err::metadata(path).map_err(|source| Error::Place { attempt: "read", path: path.to_owned(), source })?;
     kept.sort_by(|left, right| left.member.cmp(&right.member));
@@ -200,7 +207,8 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         variant: request.variant.as_ref().map(|label| variant::file_name(&host, label)),
         host,
         root,
-        requires: request.host_requires.clone(),
+        requires,
+        runtime,
         extras,
         devices,
         code,
@@ -220,6 +228,17 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
             programs,
         },
     })
+}
+
+/// Returns the requirements to add to the host wheel, and what they say of the HIP runtime.
+fn requirements(headers: &Headers, request: &Request) -> Result<(Vec<String>, ArchiveRuntime), Error> {
+    let mut requires = request.host_requires.clone();
+    let all = [headers.all("Requires-Dist"), requires.clone()].concat();
+    let runtime = ArchiveRuntime::of(&all, request.old_runtime)?;
+    if let ArchiveRuntime::Raised { requires: raised } = &runtime {
+        requires.extend(raised.iter().cloned());
+    }
+    Ok((requires, runtime))
 }
 
 impl From<(String, UnchangedReason)> for UnsplitFile {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use rocwheel_split::tree::OldRuntime;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::wheels::Request;
 use rocwheel_split::{Packing, TargetNames};
@@ -96,6 +97,7 @@ impl Arguments {
             prefix: Some(self.device_package_prefix),
             requires: self.device_requires_dist,
             host_requires: vec!["rocm-bootstrap".to_owned()],
+            old_runtime: OldRuntime::Allow,
             targets: None,
             overlay_root: Some(self.overlay_root),
             databases: Some(databases),
