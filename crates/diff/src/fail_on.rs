@@ -29,7 +29,8 @@ impl FailOn {
         FailOn { kinds: ChangeKind::ALL.iter().copied().collect(), growth: None }
     }
 
-    /// Parses a comma-separated list of names of changes, `any`, `any-but-version`, `growth=5%` or `growth=20MB`.
+    /// Parses a comma-separated list of names of changes, `any`, `any-but-version`, `growth=5%` or
+    /// `growth=20MB`.
     ///
     /// # Errors
     /// [`Error::Rule`] with the nearest name, [`Error::Growth`].

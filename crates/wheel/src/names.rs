@@ -206,8 +206,8 @@ impl WheelName {
         WheelName { distribution: String::new(), version: String::new(), build: None, pythons, abis, platforms }
     }
 
-    /// The name that the fields of METADATA and WHEEL give a wheel. Its tags are those of WHEEL, and
-    /// if these are not a full product, more.
+    /// The name that the fields of METADATA and WHEEL give a wheel. Its tags are those of WHEEL,
+    /// and more if these are not a full product.
     ///
     /// # Errors
     /// [`Error::Name`] for a field that is missing or wrong.
