@@ -38,6 +38,14 @@ pub enum Error {
         /// The path that was given or found.
         path: PathBuf,
     },
+    /// Neither side has a file.
+    #[error("`{}` and `{}` have no files: there is nothing to compare", old.display(), new.display())]
+    NoFiles {
+        /// Path of the old side.
+        old: PathBuf,
+        /// Path of the new side.
+        new: PathBuf,
+    },
     /// Two packages of one side are the same distribution for the same Python and system.
     #[error("`{}` and `{}` are both `{name}`: which of them is to be compared is not known", first.display(), second.display())]
     Ambiguous {

@@ -57,13 +57,16 @@ pub struct Request {
 /// Compares two sides.
 ///
 /// # Errors
-/// A side that does not exist or cannot be read, two packages of one side that match the same one
+/// A side that does not exist or cannot be read, two sides without files, two packages of one side that match the same one
 /// of the other, and [`Error::Interrupted`]. A single file that cannot be parsed is compared byte
 /// for byte, and its report mentions that.
 pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<ComparisonReport, Error> {
     let old = Side::open(&request.old, &request.scratch, reporter)?;
     let new = Side::open(&request.new, &request.scratch, reporter)?;
     let pairs = pair::packages(old, new)?;
+    if pairs.is_empty() {
+        return Err(Error::NoFiles { old: request.old.clone(), new: request.new.clone() });
+    }
     let context = compare::Context::new(request, VersionChanges::between(&pairs), reporter);
     let packages = pairs.into_iter().map(|pair| package::compare(&pair, &context)).collect::<Result<_, _>>()?;
     Ok(ComparisonReport { old: request.old.clone(), new: request.new.clone(), packages })

@@ -529,6 +529,8 @@ fn an_empty_folder_has_lost_nothing() {
     let wheel = place.wheel("pkg-1.0-py3-none-any.whl", 6, "{'pkg/a.txt': 'a'}");
     assert_eq!(kinds(&place.compare(&place.path("empty"), &wheel)), [ChangeKind::NewPackage]);
     assert_eq!(kinds(&place.compare(&wheel, &place.path("empty"))), [ChangeKind::LostPackage]);
+    let nothing = place.try_compare(&place.path("empty"), &place.path("empty"));
+    assert!(matches!(nothing, Err(Error::NoFiles { .. })));
 }
 
 #[test]

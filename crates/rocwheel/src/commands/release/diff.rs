@@ -101,8 +101,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.json(&Document { changes: &changes, contents: &report, differs_only_in_version, failures })?;
     } else {
         show(&changes, printer)?;
-        printer.line("")?;
-        diff::print(&report, Detail::Grouped, printer)?;
+        if report.packages.is_empty() {
+            printer.note("no file that was added follows an earlier one: there are no contents to compare");
+        } else {
+            printer.line("")?;
+            diff::print(&report, Detail::Grouped, printer)?;
+        }
     }
     diff::exit(failures, printer)
 }
@@ -125,6 +129,9 @@ fn successions<'a>(before: &'a SnapshotManifest, after: &SnapshotManifest, added
 /// Compares the files of the two sides.
 fn compare(store: &dyn Store, pairs: &[Succession<'_>], scratch: &Path, printer: &Printer) -> Result<ComparisonReport> {
     let request = Request { old: scratch.join("old"), new: scratch.join("new"), scratch: scratch.to_owned() };
+    if pairs.is_empty() {
+        return Ok(ComparisonReport { old: request.old, new: request.new, packages: Vec::new() });
+    }
     for folder in [&request.old, &request.new] {
         fs_err::create_dir(folder)?;
     }
