@@ -57,9 +57,9 @@ pub struct Request {
 /// Compares two sides.
 ///
 /// # Errors
-/// A side that does not exist or cannot be read, two sides without files, two packages of one side that match the same one
-/// of the other, and [`Error::Interrupted`]. A single file that cannot be parsed is compared byte
-/// for byte, and its report mentions that.
+/// A side that does not exist or cannot be read, two sides without files, two packages of one side
+/// that match the same one of the other, and [`Error::Interrupted`]. A single file that cannot be
+/// parsed is compared byte for byte, and its report mentions that.
 pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<ComparisonReport, Error> {
     let old = Side::open(&request.old, &request.scratch, reporter)?;
     let new = Side::open(&request.new, &request.scratch, reporter)?;
