@@ -412,6 +412,43 @@ def test_library_that_no_package_holds(rocwheel: Rocwheel, debs: list[Path], tmp
 # ------------------------------------------------------------------------------------------------------------
 
 
+PIPE = "ff-1-py3-none-any.whl"
+READERS_OF_FILES = (
+    ("audit", PIPE),
+    ("audit", "."),
+    ("edit", PIPE, "--version", "2"),
+    ("edit", "ff-1.tar.gz", "--version", "2"),
+    ("repair", PIPE),
+    ("split", PIPE),
+    ("prune", PIPE, "--keep", "gfx942"),
+    ("fuse", PIPE),
+    ("kernels", PIPE),
+    ("kernels", "libff.so"),
+    ("diff", PIPE, "ff-1.tar.gz"),
+    ("index", "build", "."),
+    ("release", "publish", ".", "--to", "store", "--stream", "nightly"),
+    ("artifact", "import", "--deb", "ff.deb"),
+    ("artifact", "import", "--tarball", "ff-1.tar.gz"),
+    ("artifact", "verify", "."),
+    ("test", "report", "."),
+    ("test", "report", "junit.xml"),
+)
+
+
+@pytest.mark.parametrize("words", READERS_OF_FILES, ids=" ".join)
+def test_pipes_are_not_waited_for(rocwheel: Rocwheel, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Opening a named pipe waits for a writer, which never comes here."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in (PIPE, "ff-1.tar.gz", "ff.deb", "libff.so", "junit.xml"):
+        os.mkfifo(folder / name)
+    without_output = ("audit", "kernels", "diff", "index", "release", "test")
+    given = words if words[0] in without_output or words[1] == "verify" else (*words, "--output", "../out")
+    said = rocwheel.run(*given, cwd=folder, expect=FAILED, timeout=60)
+    assert "panicked" not in said.stderr and said.stderr.strip()
+    assert not files(tmp_path / "out")
+
+
 def test_output_that_is_not_ours(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
     output = tmp_path / "thesis"
     (output / "dist").mkdir(parents=True)

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use fs_err::File;
+use rocwheel_content::open_regular;
 
 use crate::{Edit, EditOutcome, Error};
 
@@ -23,7 +23,7 @@ pub fn edit_file(path: &Path, edit: &Edit) -> Result<EditOutcome, Error> {
     let read = |source: io::Error| Error::file("read", path, source);
     let change = |source: io::Error| Error::file("edit", path, source);
     let path = &rocwheel_system::canonicalize(path).map_err(read)?;
-    let original = File::open(path).map_err(read)?;
+    let original = open_regular(path).map_err(read)?;
     let patch = edit.plan(original.file()).map_err(|source| Error::file("edit", path, source))?;
     if patch.outcome != EditOutcome::Changed {
         return Ok(patch.outcome);

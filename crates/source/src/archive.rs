@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use rocwheel_content::{PACK_WITHOUT_SPARSE, hexadecimal, pax_sparse_name, sha256_of};
+use rocwheel_content::{PACK_WITHOUT_SPARSE, hexadecimal, open_regular, pax_sparse_name, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 use tar::EntryType;
 
@@ -28,7 +28,7 @@ pub struct Unpacked {
 /// # Errors
 /// The file cannot be read.
 pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
-    let file = fs_err::File::open(path)?;
+    let file = open_regular(path)?;
     let size = file.metadata()?.len();
     let stage = reporter.stage("Checking the archive", Some(size), Unit::Bytes);
     let digest = sha256_of(Watched::new(file, reporter));
@@ -45,7 +45,7 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
 /// The file is not a tar archive, is damaged or has no files; or it has devices, sparse files in
 /// the PAX format, or members or links that lead out of the folder.
 pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
-    let file = fs_err::File::open(archive)?;
+    let file = open_regular(archive)?;
     let stage = reporter.stage("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
     let unpacked = unpack_into(archive, file, folder, reporter)?;
     drop(stage);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use rocwheel_content::pax_sparse_name;
+use rocwheel_content::{open_regular, pax_sparse_name};
 use rocwheel_report::{Interrupted, Reporter, Watched};
 use tar::EntryType;
 
@@ -65,7 +65,7 @@ pub(crate) fn for_each_member(
 /// Opens an archive. An ending that is none is reported before the file is missed.
 pub(crate) fn open<'a>(archive: &Path, reporter: &'a dyn Reporter) -> Result<Watched<'a, fs_err::File>, Error> {
     Compression::of(archive)?;
-    Ok(Watched::new(fs_err::File::open(archive)?, reporter))
+    Ok(Watched::new(open_regular(archive)?, reporter))
 }
 
 /// [`for_each_member`] of bytes that come from elsewhere. `archive` is what errors call them, and

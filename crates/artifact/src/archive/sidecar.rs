@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_content::{hexadecimal, open_regular, sha256_of};
 use rocwheel_report::{Reporter, Watched};
 
 use crate::error::Error;
@@ -18,7 +18,7 @@ pub fn sidecar_path(archive: &Path) -> PathBuf {
 /// Returns the SHA-256 digest of a file in lower-case hexadecimal. Advances the reporter's stage by
 /// the bytes read.
 pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
-    let digest = sha256_of(Watched::new(fs_err::File::open(path)?, reporter));
+    let digest = sha256_of(Watched::new(open_regular(path)?, reporter));
     reporter.check()?;
     Ok(hexadecimal(&digest?))
 }

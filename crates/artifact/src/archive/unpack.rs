@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_content::open_regular;
 use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
@@ -250,7 +251,7 @@ fn unpack_unchanged(
     (tree, older): (&Path, Option<&Path>),
     reporter: &dyn Reporter,
 ) -> Result<String, Error> {
-    let file = fs_err::File::open(archive)?;
+    let file = open_regular(archive)?;
     let mut older = OlderTree::new(older, Sharing::Any);
     let unpacked = unpack_tree(Box::new(Watched::new(&file, reporter)), archive, (tree, &mut older), reporter);
     if FileState::of_open(&file)? != state && !matches!(unpacked, Err(Error::Interrupted(_))) {
@@ -269,7 +270,7 @@ fn unpack_unchanged(
 /// Returns the digest of an archive as [`verify_digest`] does, and the state that has it: a file
 /// that is replaced or written to after this has another one.
 fn digest_and_state(archive: &Path, reporter: &dyn Reporter) -> Result<(String, FileState), Error> {
-    let state = FileState::of_open(&fs_err::File::open(archive)?)?;
+    let state = FileState::of_open(&open_regular(archive)?)?;
     Ok((verify_digest(archive, reporter)?, state))
 }
 

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::open_regular;
+
 use super::error::Error;
 use super::members::{self, Decoding, Visitor};
 
@@ -144,7 +146,7 @@ fn each_member(
     wanted: &str,
     found: impl FnOnce(&str, &mut dyn Read) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let file = fs_err::File::open(path)?;
+    let file = open_regular(path)?;
     let length = file.metadata()?.len();
     let mut archive = ar::Archive::new(BufReader::with_capacity(1 << 16, file));
     let damaged = |source: io::Error| Error::Damaged { archive: path.to_owned(), member: wanted.to_owned(), source };

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use rocwheel_content::open_regular;
 use rocwheel_report::{Interrupted, Reporter};
 
 use super::describe::first_numbers;
@@ -69,7 +70,7 @@ pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), E
 
 fn walk(path: &Path, name: &str, visitor: &mut dyn Visitor) -> Result<(), Error> {
     let threads = rayon::current_num_threads() as u32;
-    let mut file = fs_err::File::open(path)?;
+    let mut file = open_regular(path)?;
     members::walk(&Decoding { archive: path, member: name, threads }, &mut file, visitor)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use rocwheel_content::{Content, WINDOW};
+use rocwheel_content::{Content, WINDOW, open_regular};
 use rocwheel_elf::PatchedContent;
 use rocwheel_output::{Destination, Staged, StagedFile, StagingFolder};
 use rocwheel_report::{Reporter, Unit};
@@ -167,7 +167,7 @@ fn write_wheel(
 fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
     let read = |source| Error::Open { path: input.to_owned(), source };
     let write = |source| Error::Write { path: path.to_owned(), member: None, source };
-    let source = fs_err::File::open(input).map_err(read)?;
+    let source = open_regular(input).map_err(read)?;
     let size = source.metadata().map_err(read)?.len();
     let mut output = Output::create(path, options.digest)?;
     let stage =

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use rocwheel_content::{PACK_WITHOUT_SPARSE, pax_sparse_name};
+use rocwheel_content::{PACK_WITHOUT_SPARSE, open_regular, pax_sparse_name};
 use rocwheel_report::Reporter;
 use tar::EntryType;
 
@@ -127,7 +127,7 @@ impl SdistFile {
 /// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is not a source distribution,
 /// and for one without PKG-INFO.
 pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, Error> {
-    let file = fs_err::File::open(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
+    let file = open_regular(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
     sdist_metadata_of(path, file, reporter)
 }
 
@@ -186,7 +186,7 @@ pub(super) fn each(
     reporter: &dyn Reporter,
     sink: impl FnMut(Entry, &mut dyn Read) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let file = fs_err::File::open(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
+    let file = open_regular(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
     each_in(u64::MAX, (path, file), reporter, sink)
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use positioned_io::{ReadAt, SizeCursor, Slice};
-use rocwheel_content::SharedFile;
+use rocwheel_content::{SharedFile, open_regular};
 use zip::read::ZipFileEntry;
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
@@ -45,7 +45,7 @@ pub(super) struct Directory {
 pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     let fail = |source| Error::Open { path: path.to_owned(), source };
     let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
-    let file = fs_err::File::open(path).map_err(fail)?;
+    let file = open_regular(path).map_err(fail)?;
     let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| not_opened(path, error, || damage_at(path)))?;
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
     let comment = archive.comment().to_owned();
