@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use positioned_io::ReadAt;
+use rocwheel_report::write_error;
 
 use crate::{Content, MemoryBudget, MemoryShare, Reader};
 
@@ -105,13 +106,14 @@ impl Spooled {
     fn keep(&self, reader: Reader) -> io::Result<SharedReader> {
         let Opening::InMemory { .. } = self.opening else { return Ok(SharedReader(reader.into())) };
         let size = self.content.size();
-        let mut file = tempfile::tempfile_in(&self.scratch)?;
+        let named = write_error(&self.scratch);
+        let mut file = tempfile::tempfile_in(&self.scratch).map_err(&named)?;
         let mut window = vec![0; WINDOW.min(size as usize)];
         let mut position = 0;
         while position < size {
             let length = (size - position).min(WINDOW as u64) as usize;
             reader.read_exact_at(position, &mut window[..length])?;
-            file.write_all(&window[..length])?;
+            file.write_all(&window[..length]).map_err(&named)?;
             position += length as u64;
         }
         Ok(SharedReader(Arc::new(file)))

@@ -1,9 +1,9 @@
 //! What can go wrong when an index is made, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Exit, Hint, Interrupted};
+use rocwheel_report::{Exit, Hint, Interrupted, space_hint};
 
 use crate::{BucketFault, StreamFault};
 
@@ -17,8 +17,8 @@ pub enum Error {
     /// A wheel or source distribution cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The folder of the index cannot be listed.
-    #[error("cannot make an index of `{}`", path.display())]
+    /// A folder of files, or of an index, cannot be listed.
+    #[error("cannot read the folder `{}`", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -208,6 +208,10 @@ pub(crate) fn list(problems: &[String]) -> String {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::Folder { path, source } if source.kind() == io::ErrorKind::NotADirectory => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                format!("name the folder that has the file: `{}`", folder.unwrap_or(Path::new(".")).display())
+            }
             Self::Files { .. } => {
                 "an index with them would mislead installers: remove or rename them, or choose files with `--filter`"
                     .to_owned()
@@ -230,6 +234,8 @@ impl Hint for Error {
             }
             Self::Bucket { source, .. } => source.hint()?.to_owned(),
             Self::Stream(fault) => fault.hint()?,
+            Self::Write { path, source } => space_hint(path, source)?,
+            Self::Wheel(error) => error.hint()?,
             Self::OtherBytes { .. } => "give the new files another version or build number".to_owned(),
             _ => return None,
         })

@@ -6,7 +6,7 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_content::{Digest, Sha256, WINDOW, open_regular, read_small, sha256_of};
-use rocwheel_report::{Reporter, Unit, Watched};
+use rocwheel_report::{NamedWriter, Reporter, Unit, Watched, write_error};
 use rocwheel_system::Lock;
 use tempfile::NamedTempFile;
 use walkdir::WalkDir;
@@ -116,7 +116,7 @@ impl FolderStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(Error::Read { path: target, source }),
         }
-        let failed = |source| Error::Write { path: target.clone(), source };
+        let failed = |source| unwritten(&target, source);
         let folder = target.parent().unwrap_or(&self.root);
         fs_err::create_dir_all(folder).map_err(failed)?;
         if new.transfer == FileTransfer::Link {
@@ -135,7 +135,7 @@ impl FolderStore {
             let staging = self.path(known::TOP);
             fs_err::create_dir_all(&staging).map_err(failed)?;
             let mut file = tempfile::Builder::new().prefix("incoming-").tempfile_in(staging).map_err(failed)?;
-            copy_checked(new, &mut file, reporter)?;
+            copy_checked(new, &mut NamedWriter::new(&mut file, &target), reporter)?;
             rocwheel_system::set_open_mode(file.as_file(), PAGE_MODE).map_err(failed)?;
             return match rocwheel_system::persist_new(file, &target) {
                 Ok(()) => Ok(Some(true)),
@@ -144,7 +144,7 @@ impl FolderStore {
                 Err(source) => Err(failed(source)),
             };
         };
-        copy_checked(new, &mut file, reporter)?;
+        copy_checked(new, &mut NamedWriter::new(&mut file, &target), reporter)?;
         match rocwheel_system::link_nameless(&file, &target) {
             Ok(()) => Ok(Some(true)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.put_file(new, reporter),
@@ -199,6 +199,11 @@ impl FolderStore {
 fn has_vanished(error: &walkdir::Error) -> bool {
     let is_missing = error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
     is_missing && error.depth() > 0 && error.path().is_some_and(|path| fs_err::symlink_metadata(path).is_err())
+}
+
+/// The error of a file that cannot be written, however its unfinished copy is called.
+fn unwritten(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source: write_error(path)(source) }
 }
 
 /// Copies the bytes of a file, if they are those that were examined.
@@ -308,7 +313,7 @@ impl Store for FolderStore {
             file.write_all(bytes)?;
             self.finish(file, &path)
         };
-        write().map_err(|source| Error::Write { path: path.clone(), source })
+        write().map_err(|source| unwritten(&path, source))
     }
 
     fn put_parts(
@@ -318,7 +323,7 @@ impl Store for FolderStore {
         write: bool,
     ) -> Result<(Option<PageChange>, u64), Error> {
         let path = self.path(key);
-        let failed = |source| Error::Write { path: path.clone(), source };
+        let failed = |source| unwritten(&path, source);
         let mut before = match open_regular(&path) {
             Ok(file) => Some(BufReader::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

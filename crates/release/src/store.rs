@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use positioned_io::{Cursor, ReadAt as _};
 use rocwheel_content::{Content, Digest, archive_path};
-use rocwheel_report::Reporter;
+use rocwheel_report::{NamedWriter, Reporter, write_error};
 
 use crate::{Error, PageChange};
 
@@ -44,7 +44,8 @@ impl StoredBytes {
             StoredBytes::Local(from) => return fs_err::copy(from, path).map(drop),
             StoredBytes::Remote(content) => content,
         };
-        io::copy(&mut Cursor::new(content.open()?), &mut fs_err::File::create(path)?).map(drop)
+        let file = fs_err::File::create(path).map_err(write_error(path))?;
+        io::copy(&mut Cursor::new(content.open()?), &mut NamedWriter::new(file, path)).map(drop)
     }
 }
 

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, write_error};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Member, Rewrite, WheelName};
 use serde::Serialize;
@@ -86,11 +86,14 @@ impl PreparedRepair {
             return Err(rocwheel_wheel::Error::SameFile { path: target }.into());
         }
         let staging = StagingFolder::for_results(output, ".rocwheel-")
+            .map_err(write_error(output))
             .map_err(Error::file("make a temporary folder in", output))?;
         let staged = staging.path().join(&self.plan.output);
         let mut unstripped = Vec::new();
         if self.plan.is_empty() {
-            fs_err::copy(&self.plan.input, &staged).map_err(Error::file("write", &staged))?;
+            fs_err::copy(&self.plan.input, &staged)
+                .map_err(write_error(&target))
+                .map_err(Error::file("write", &target))?;
         } else {
             let rewrite;
             (rewrite, unstripped) = self.rewrite(request)?;

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use rocwheel_content::{Content, Reader, WINDOW};
 use rocwheel_elf::Elf;
+use rocwheel_report::write_error;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::Error;
@@ -41,7 +42,8 @@ pub(crate) fn strip(
         let path = PathBuf::from(path);
         move |source| Error::File { action: "write", path, source }
     };
-    let mut copy = NamedTempFile::new_in(scratch).map_err(failed(scratch))?;
+    let named = write_error(scratch);
+    let mut copy = NamedTempFile::new_in(scratch).map_err(&named).map_err(failed(scratch))?;
     let mut read = || -> io::Result<()> {
         let reader = content.open()?;
         let mut window = vec![0; WINDOW.min(content.size() as usize)];
@@ -49,7 +51,7 @@ pub(crate) fn strip(
         while position < content.size() {
             let length = (content.size() - position).min(WINDOW as u64) as usize;
             reader.read_exact_at(position, &mut window[..length])?;
-            io::Write::write_all(copy.as_file_mut(), &window[..length])?;
+            io::Write::write_all(copy.as_file_mut(), &window[..length]).map_err(&named)?;
             position += length as u64;
         }
         Ok(())

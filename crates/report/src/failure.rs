@@ -6,7 +6,8 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::{fmt, io};
 
-use crate::{Exit, Hint};
+use crate::write_fault::is_full;
+use crate::{Exit, Hint, WriteFault};
 
 /// Any error of a command. It takes hint and exit code from the error that it is converted from, so
 /// the code that prints errors needs no list of error types.
@@ -94,8 +95,25 @@ impl Failure {
 impl<E: Hint + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let (hint, rows, exit) = (error.hint(), error.rows(), error.exit());
+        if let Some(fault) = WriteFault::find(&error).map(WriteFault::copy) {
+            let hint = fault.hint().or(hint);
+            return Self(Box::new(Inner { error: Box::new(fault), hint, rows, exit }));
+        }
+        let hint = hint.or_else(|| hint_of_a_full_disk(&error));
         Self(Box::new(Inner { error: Box::new(error), hint, rows, exit }))
     }
+}
+
+/// Advice for an error of writing whose file nobody named.
+fn hint_of_a_full_disk(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref().is_some_and(is_full) {
+            return Some("free space on the file system that is written to".to_owned());
+        }
+        next = error.source();
+    }
+    None
 }
 
 impl fmt::Display for Failure {

@@ -17,7 +17,7 @@ use rocwheel_content::{Content, MemoryBudget};
 use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme, StoredCode};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
 use rocwheel_kpack::marker::Marker;
-use rocwheel_report::{Reporter, Unit as Counted, Watched};
+use rocwheel_report::{NamedWriter, Reporter, Unit as Counted, Watched, write_error};
 use serde::Serialize;
 
 use crate::code::{self, Code, Piece, Source};
@@ -112,6 +112,9 @@ struct Packed<'a> {
     blob: Waiting,
 }
 
+/// An archive that is being written, whose errors name it.
+type NamedArchive = ArchiveWriter<BufWriter<NamedWriter<File>>>;
+
 /// A code object that waits for its turn.
 enum Waiting {
     Held(Blob),
@@ -125,7 +128,7 @@ enum Waiting {
 }
 
 impl Packed<'_> {
-    fn write(self, writer: &mut ArchiveWriter<BufWriter<File>>) -> Result<(), rocwheel_kpack::Error> {
+    fn write(self, writer: &mut NamedArchive) -> Result<(), rocwheel_kpack::Error> {
         match self.blob {
             Waiting::Held(blob) => writer.add(self.key, self.bundle, self.target, &blob),
             Waiting::Parked { file, offset, size, original_size } => {
@@ -168,7 +171,7 @@ impl WaitingRoom<'_> {
                     return Ok(Waiting::Held(blob));
                 }
                 let file = self.file()?;
-                file.as_ref().write_all(&blob.bytes)?;
+                file.as_ref().write_all(&blob.bytes).map_err(write_error(self.folder))?;
                 file
             }
             code => {
@@ -182,13 +185,14 @@ impl WaitingRoom<'_> {
                     Code::Stream(stream) => stream,
                 };
                 let mut stream = Watched::new(stream, reporter);
+                let mut parked = NamedWriter::new(file.as_ref(), self.folder);
                 match packing.scheme {
                     Scheme::None => {
-                        io::copy(&mut stream, &mut file.as_ref())
+                        io::copy(&mut stream, &mut parked)
                             .map_err(|error| reporter.check().map_or_else(Error::from, |()| error.into()))?;
                     }
                     Scheme::ZstdPerKernel => {
-                        Blob::pack_to(&mut stream, size, packing.level, &mut file.as_ref()).map_err(failed)?;
+                        Blob::pack_to(&mut stream, size, packing.level, &mut parked).map_err(failed)?;
                     }
                 }
                 file
@@ -200,9 +204,11 @@ impl WaitingRoom<'_> {
     }
 
     fn file(&mut self) -> Result<Arc<File>, Error> {
-        let file = match &self.file {
-            Some(file) => Arc::clone(file),
-            None => Arc::new(File::from_parts(tempfile::tempfile_in(self.folder)?, self.folder)),
+        let file = if let Some(file) = &self.file {
+            Arc::clone(file)
+        } else {
+            let file = tempfile::tempfile_in(self.folder).map_err(write_error(self.folder))?;
+            Arc::new(File::from_parts(file, self.folder))
         };
         self.file = Some(Arc::clone(&file));
         Ok(file)
@@ -244,12 +250,18 @@ fn write_archives(
 ) -> Result<Vec<WrittenArchive>, Error> {
     let mut written = Vec::new();
     for set in 0..plan.sets.len() {
-        let mut open: BTreeMap<usize, (PathBuf, ArchiveWriter<BufWriter<File>>)> = BTreeMap::new();
+        let mut open: BTreeMap<usize, (PathBuf, NamedArchive)> = BTreeMap::new();
         for (index, archive) in plan.archives.iter().enumerate().filter(|(_, archive)| archive.set == set) {
             let path = place(archive);
             let file = create(&path)?;
             let (group, family) = (&plan.sets[set].name, &archive.family);
-            let writer = ArchiveWriter::new(BufWriter::new(file), group, family, &archive.targets, packing.scheme);
+            let writer = ArchiveWriter::new(
+                BufWriter::new(NamedWriter::new(file, &path)),
+                group,
+                family,
+                &archive.targets,
+                packing.scheme,
+            );
             let writer = writer.map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
             open.insert(index, (path, writer));
         }
@@ -277,7 +289,7 @@ fn write_archives(
         for (index, (path, writer)) in open {
             let finished = writer.finish().map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
             let file = finished.into_inner().map_err(io::IntoInnerError::into_error)?;
-            let size = file.metadata()?.len();
+            let size = file.get_ref().metadata()?.len();
             written.push(WrittenArchive { name: plan.archives[index].name.clone(), path, size });
         }
     }
@@ -288,7 +300,7 @@ fn create(path: &Path) -> Result<File, Error> {
     if let Some(directory) = path.parent() {
         fs_err::create_dir_all(directory)?;
     }
-    let file = File::create(path)?;
+    let file = File::create(path).map_err(write_error(path))?;
     rocwheel_system::set_open_mode(file.file(), 0o644)?;
     Ok(file)
 }

@@ -12,7 +12,7 @@ use rocwheel_content::{Content as _, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_output::OutputTree;
-use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_report::{NamedWriter, Reporter, Unit as Counted};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
@@ -166,7 +166,7 @@ pub fn execute(
             let path = staging.root().join(&file.name);
             let to = fs_err::File::create(&path)?;
             let stage = reporter.stage("Writing files", Some(content.size()), Counted::Bytes);
-            copy(&content, to, reporter)?;
+            copy(&content, NamedWriter::new(to, output.join(&file.name)), reporter)?;
             drop(stage);
             let mode = fs_err::metadata(&file.input)?.mode(&file.input) & 0o7777;
             rocwheel_system::set_mode(&path, mode)?;

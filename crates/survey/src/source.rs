@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
 use rocwheel_content::{PACK_WITHOUT_SPARSE, Reader, pax_sparse_name};
+use rocwheel_report::{NamedWriter, write_error};
 use rocwheel_wheel::read::{Listed, ZipFile};
 use tar::EntryType;
 use walkdir::WalkDir;
@@ -328,9 +329,10 @@ fn spool(start: Vec<u8>, rest: &mut impl Read, size: u64, scratch: &Path) -> io:
         rest.read_to_end(&mut bytes)?;
         return if bytes.len() as u64 == size { Ok(Box::new(bytes)) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
     }
-    let mut file = tempfile::tempfile_in(scratch)?;
-    file.write_all(&bytes)?;
-    let copied = io::copy(rest, &mut file)?;
+    let file = tempfile::tempfile_in(scratch).map_err(write_error(scratch))?;
+    let mut kept = NamedWriter::new(&file, scratch);
+    kept.write_all(&bytes)?;
+    let copied = io::copy(rest, &mut kept)?;
     if bytes.len() as u64 + copied == size { Ok(Box::new(file)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use rocwheel_report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint, space_hint};
 
 use crate::TagPart;
 use crate::read::Fault;
@@ -218,9 +218,9 @@ fn from(origin: Option<&PathBuf>) -> String {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
-            Error::Write { source, path, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Some(format!("free space on the file system of `{}`, or choose another output folder", path.display()))
-            }
+            Error::Write { source, path, .. }
+            | Error::Create { source, directory: path }
+            | Error::Persist { source, path } => space_hint(path, source),
             Error::Output(error) => error.hint(),
             Error::SameFile { .. } => Some("choose another output folder".to_owned()),
             Error::Exists { .. } => Some("replace it with `--force`, or choose another output folder".to_owned()),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use positioned_io::Cursor;
 use rocwheel_content::{Sha256, SharedFile, WINDOW, hexadecimal};
+use rocwheel_report::write_error;
 use rocwheel_system::{copy_range, link_nameless, nameless_file, persist, temporary_mode};
 use tempfile::NamedTempFile;
 
@@ -254,20 +255,18 @@ impl Write for Output {
 impl Output {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let file = self.file.file();
-        if self.open {
-            file.write_all(bytes)?;
-        } else {
-            match &mut self.hash {
-                Some(hash) if self.hashing == Hashing::Beside => {
-                    rayon::join(|| file.write_all(bytes), || hash.update(bytes)).0?;
-                }
-                Some(hash) => {
-                    file.write_all(bytes)?;
-                    hash.update(bytes);
-                }
-                None => file.write_all(bytes)?,
+        let hash = self.hash.as_mut().filter(|_| !self.open);
+        let written = match hash {
+            Some(hash) if self.hashing == Hashing::Beside => {
+                rayon::join(|| file.write_all(bytes), || hash.update(bytes)).0
             }
-        }
+            Some(hash) => {
+                hash.update(bytes);
+                file.write_all(bytes)
+            }
+            None => file.write_all(bytes),
+        };
+        written.map_err(write_error(&self.path))?;
         self.written += bytes.len() as u64;
         if !self.open {
             self.hashed = self.written;

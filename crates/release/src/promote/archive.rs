@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use positioned_io::ReadAt;
 use rocwheel_content::{Content, Reader};
-use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
+use rocwheel_report::{Interrupted, Reporter, Unit, Watched, write_error};
 use rocwheel_wheel::tar::TarMembers;
 
 use super::rules::{Findings, LARGEST_TEXT, MemberPath, Rules};
@@ -156,7 +156,7 @@ pub(super) fn write_packed(
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let read = |source| PlanError::Read(source).at(input, reporter);
-    let write = |source| Error::Write { path: output.to_owned(), source };
+    let write = |source| Error::Write { path: output.to_owned(), source: write_error(output)(source) };
     let size = fs_err::metadata(input).map_err(read)?.len();
     reporter.begin(&format!("Writing {}", output.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
     let file = fs_err::File::create_new(output).map_err(write)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_report::{Reporter, Unit, WithoutProgress};
+use rocwheel_report::{Reporter, Unit, WithoutProgress, write_error};
 use rocwheel_wheel::{FileDigest, WriteOptions};
 use serde::Serialize;
 
@@ -162,7 +162,7 @@ impl Writer<'_> {
         let Some(name) = &file.new_name else { return Ok(None) };
         let (input, reporter) = (&file.path, WithoutProgress(self.reporter));
         let path = self.folder.join(name);
-        let write = |source| Error::Write { path: path.clone(), source };
+        let write = |source| Error::Write { path: path.clone(), source: write_error(&path)(source) };
         let (mut sha256_of_result, mut sha256_of_input) = (None, None);
         match &file.steps {
             Steps::LeaveOut => return Ok(None),

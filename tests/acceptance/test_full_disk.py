@@ -1,0 +1,103 @@
+"""A full disk is named by what could not be written, never by what was read for it, with the
+advice to free space there; and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+from small_wheels import core_metadata
+
+from command import Result, Rocwheel, run
+from linked_wheels import gcc
+
+NOISE = os.urandom(4 << 20)
+
+
+def noisy_wheel(folder: Path, version: str, library: Path | None = None) -> Path:
+    """A wheel that cannot be packed to less than 4 MiB."""
+    tag = "cp312-cp312-linux_x86_64" if library else "py3-none-any"
+    path, info = folder / f"demo-{version}-{tag}.whl", f"demo-{version}.dist-info"
+    folder.mkdir(parents=True, exist_ok=True)
+    members = {
+        "demo/__init__.py": b"",
+        "demo/_ext.so" if library else "demo/noise.bin": library.read_bytes() if library else NOISE,
+        f"{info}/METADATA": core_metadata("demo", version).encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
+    }
+    members[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*members, f"{info}/RECORD"]).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel with a large extension module that needs a library from elsewhere."""
+    folder = tmp_path_factory.mktemp("linked")
+    (folder / "noise.bin").write_bytes(NOISE)
+    source = folder / "noise.s"
+    source.write_text(f'.section .rodata\n.incbin "{folder}/noise.bin"\n.section .note.GNU-stack,"",@progbits\n')
+    gcc(folder / "libinner.so", "int inner(void) { return 1; }", "-Wl,-soname,libinner.so")
+    body = "extern int inner(void); int outer(void) { return inner(); }"
+    built = gcc(folder / "_ext.so", body, f"-L{folder}", "-linner", source)
+    return noisy_wheel(folder, "1.0", built)
+
+
+def on_a_disk(size: str, disk: Path, *command: object, expect: int = 1) -> Result:
+    """Runs a command beside a file system of its own; what it leaves there is its output."""
+    disk.mkdir()
+    script = (
+        f'mount -t tmpfs -o size={size} tmpfs "$1" || exit 99\ndisk=$1; shift\n'
+        '"$@" > /dev/null; code=$?; find "$disk" -type f; exit $code\n'
+    )
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    return run(*namespace, "bash", "-c", script, "disk", disk, *command, expect=expect)
+
+
+def assert_full(result: Result, written: str, left: list[str]) -> None:
+    said = result.stderr
+    assert f"error: cannot write `{written}" in said and "No space left on device" in said, said
+    assert f"hint: free space on the file system of `{written}" in said, said
+    assert "cannot read" not in said and "could not read" not in said, "what was read is not at fault"
+    assert ".rocwheel-" not in said and "unfinished-" not in said, "a temporary file is named"
+    assert result.stdout.split() == left
+
+
+@pytest.mark.parametrize("size", ["256k", "6m"])
+def test_repair_names_its_output(rocwheel: Rocwheel, linked: Path, tmp_path: Path, size: str) -> None:
+    """First there is no room to unpack, then none for the result."""
+    disk = tmp_path / "disk"
+    words = ("--lib-path", linked.parent, "--no-audit", "--output", disk)
+    assert_full(on_a_disk(size, disk, rocwheel.binary, "repair", linked, *words), str(disk), [])
+
+
+def test_repair_names_its_scratch(rocwheel: Rocwheel, linked: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    words = ("--lib-path", linked.parent, "--no-audit", "--output", tmp_path / "out", "--scratch", disk)
+    assert_full(on_a_disk("256k", disk, rocwheel.binary, "repair", linked, *words), str(disk), [])
+
+
+def test_publish_names_the_store(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    disk, wheel = tmp_path / "disk", noisy_wheel(tmp_path / "dist", "1.0")
+    words = ("release", "publish", wheel.parent, "--to", disk, "--stream", "s")
+    assert_full(on_a_disk("1m", disk, rocwheel.binary, *words), f"{disk}/s/demo/{wheel.name}", [])
+
+
+def test_promote_names_its_output(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    disk, wheel = tmp_path / "disk", noisy_wheel(tmp_path / "dist", "1.0rc1")
+    words = ("release", "promote", wheel.parent, "--version", "1.0", "--set-version", "1.0rc1", "--output", disk)
+    assert_full(on_a_disk("1m", disk, rocwheel.binary, *words), f"{disk}/demo-1.0-py3-none-any.whl", [])
+
+
+def test_pages_name_themselves(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """A store with room for the files and none for its pages."""
+    disk = tmp_path / "disk"
+    wheel = noisy_wheel(tmp_path / "dist", "1.0")
+    script = f'cp {wheel} {disk}; head -c 100m /dev/zero > {disk}/filled; exec "$0" index build {disk}'
+    result = on_a_disk("5m", disk, "bash", "-c", script, rocwheel.binary)
+    assert f"error: cannot write `{disk}/" in result.stderr and "hint: free space on the file" in result.stderr
+    assert "unfinished-" not in result.stderr, result.stderr
