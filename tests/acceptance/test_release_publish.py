@@ -4,6 +4,7 @@ publisher leaves it broken."""
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
@@ -163,7 +164,7 @@ def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> Non
     refused(tmp_path / "broken", "`x-1-py3-none-any.whl`: ")
     unread = tmp_path / "unread"
     write_wheel(unread, "rocm_sdk_core", "7.2.0", 'Requires-Python: >=3.8" onload="')
-    refused(unread, "METADATA has a Requires-Python that installers cannot read")
+    refused(unread, "it has a Requires-Python that cannot be read")
     named = tmp_path / "named"
     wheel = write_wheel(named, "rocm_sdk_core", "7.2.0")
     wheel.rename(named / "rocm_sdk_core-7.2.0-1%2f#x-py3-none-any.whl")
@@ -529,15 +530,100 @@ def test_what_is_withdrawn_stays_so(rocwheel: Rocwheel, tmp_path: Path) -> None:
     publish(rocwheel, tmp_path / "top", store)
 
 
-def test_unsigned_changes_warn(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    store, key = tmp_path / "store", tmp_path / "key"
+def test_a_signed_stream_takes_no_unsigned_change(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """A job that lost its secret must not turn signatures off for everybody who verifies them."""
+    store, stream, key = tmp_path / "store", tmp_path / "store/nightly", tmp_path / "key"
     rocwheel.run("release", "key", "new", key)
+    signed = ("--signing-key", key)
+    for version in ("1.0", "2.0", "3.0"):
+        write_wheel(tmp_path / version, "demo", version)
+    said = publish(rocwheel, tmp_path / "1.0", store).stderr
+    assert "the snapshot is not signed: `--signing-key` names" in said, "nobody signed it before"
+    publish(rocwheel, tmp_path / "2.0", store, *signed)
+    before = snapshot(store)
+    changes = [
+        ("yank", "demo==1.0", "--reason", "bad"),
+        ("rollback", "--to", 1),
+        ("prune",),
+    ]
+    unsigned = [change(rocwheel, *words[:1], store, *words[1:], expect=1) for words in changes]
+    unsigned.append(publish(rocwheel, tmp_path / "3.0", store, expect=1))
+    # A renamed secret is an empty variable.
+    unsigned.append(publish(rocwheel, tmp_path / "3.0", store, expect=1, environment={"ROCWHEEL_SIGNING_KEY": ""}))
+    for said in unsigned:
+        assert "snapshot 2 of the stream is signed, and this change is not" in said.stderr
+        assert "ROCWHEEL_SIGNING_KEY" in said.stderr and "`--allow unsigned`" in said.stderr
+    assert differences(before, snapshot(store)) == []
+    for words in changes:
+        change(rocwheel, *words[:1], store, *words[1:], "--dry-run")
+    publish(rocwheel, tmp_path / "3.0", store, "--dry-run")
+    assert differences(before, snapshot(store)) == []
+    change(rocwheel, "yank", store, "demo==1.0", "--reason", "bad", *signed)
+    rocwheel.run("release", "verify", stream, "--key", f"{key}.pub")
+
+
+def test_a_publication_without_its_key_is_signed_when_it_is_repeated(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    old, new = tmp_path / "old", tmp_path / "new"
+    for key in (old, new):
+        rocwheel.run("release", "key", "new", key)
+
+    def verified(key: Path, expect: int = 0) -> Result:
+        return rocwheel.run("release", "verify", stream, "--key", f"{key}.pub", expect=expect)
+
     write_wheel(tmp_path / "dist", "demo", "1.0")
-    publish(rocwheel, tmp_path / "dist", store, "--signing-key", key)
-    for verb, *words in (["yank", "demo==1.0", "--reason", "bad"], ["rollback", "--to", 1], ["prune"]):
-        assert "the snapshot is not signed" not in change(rocwheel, verb, store, *words, "--dry-run").stderr
-        assert "the snapshot is not signed" not in change(rocwheel, verb, store, *words, "--signing-key", key).stderr
-        assert "the snapshot is not signed: `--signing-key` names" in change(rocwheel, verb, store, *words).stderr
+    write_wheel(tmp_path / "next", "demo", "2.0")
+    publish(rocwheel, tmp_path / "dist", store, "--signing-key", old)
+    said = publish(rocwheel, tmp_path / "next", store, "--allow", "unsigned")
+    assert "the snapshot is not signed" in said.stderr
+    assert "snapshot 2 cannot be trusted: it has no signature" in verified(old, expect=1).stdout
+    pages = {path: text for path, text in snapshot(stream).items() if path.endswith("index.html")}
+    said = publish(rocwheel, tmp_path / "next", store, "--signing-key", old)
+    assert "`demo-2.0` is published already; snapshot 3 signs it" in said.stderr
+    verified(old)
+    assert {path: snapshot(stream)[path] for path in pages} == pages, "no page changed"
+    before = snapshot(store)
+    publish(rocwheel, tmp_path / "next", store, "--signing-key", old)
+    assert differences(before, snapshot(store)) == [], "it is signed"
+    # A second key signs as well, and one that replaces the first is pointed out.
+    said = publish(rocwheel, tmp_path / "next", store, "--signing-key", old, "--signing-key", new, "--json")
+    assert json.loads(said.stdout)["signed"] == 4 and "no key that signed" not in said.stderr
+    verified(old)
+    verified(new)
+    write_wheel(tmp_path / "last", "demo", "3.0")
+    third = tmp_path / "third"
+    rocwheel.run("release", "key", "new", third)
+    said = publish(rocwheel, tmp_path / "last", store, "--signing-key", third)
+    assert "no key that signed snapshot 4 signs this change" in said.stderr
+
+
+def test_the_first_publication_says_what_a_stream_is_for(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    for version in ("1.0", "2.0a20261120"):
+        write_wheel(tmp_path / version, "demo", version)
+    said = rocwheel.run("release", "publish", tmp_path / "1.0", "--to", tmp_path / "store", "--stream", "stable").stderr
+    assert 'first publication of `stable`, of kind final; `kind = "final"` in `stable/.release/stream.toml`' in said
+    said = publish(rocwheel, tmp_path / "1.0", tmp_path / "store").stderr
+    assert "warning: the first versions of `nightly` are of kind final: those of kind nightly will be refused" in said
+    said = publish(rocwheel, tmp_path / "2.0a20261120", tmp_path / "store", expect=1).stderr
+    assert "publish it to another stream, such as `--stream nightly-only`" in said and "`--allow mixed`" in said
+    words = ("--to", tmp_path / "store", "--stream", "nightly-only")
+    said = rocwheel.run("release", "publish", tmp_path / "2.0a20261120", *words).stderr
+    assert "warning: the first versions" not in said
+
+
+def test_a_publisher_that_waits_says_for_whom(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Also under `-q`: a job that stands still for ten minutes is looked at."""
+    store = tmp_path / "store"
+    for version in ("1.0", "2.0"):
+        write_wheel(tmp_path / version, "demo", version)
+    publish(rocwheel, tmp_path / "1.0", store)
+    lock = store / "nightly/.rocwheel/index.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        said = publish(rocwheel, tmp_path / "2.0", store, "--wait", 1, "--quiet", expect=4).stderr
+    waits = f"warning: another run is writing the index of `{store}/nightly`; waiting for it up to 1 s"
+    assert said.count(waits) == 1, said
 
 
 @pytest.mark.parametrize("point", range(3))

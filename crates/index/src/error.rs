@@ -1,6 +1,6 @@
 //! The failures of a search for wheels in folders and indexes, and the advice for each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Exit, Hint};
 use url::Url;
@@ -161,11 +161,22 @@ pub enum Error {
     },
 }
 
+/// `true` for a path that begins like an address without its scheme: `example.org/simple`.
+fn is_host(path: &Path) -> bool {
+    let first = path.components().next().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let is_label =
+        |label: &str| !label.is_empty() && label.chars().all(|one| one.is_ascii_alphanumeric() || one == '-');
+    first.is_some_and(|first| first.contains('.') && first.split([':', '.']).all(is_label))
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Wheel(error) => error.hint(),
             Self::Settings { tool, .. } => Some(tool.hint().to_owned()),
+            Self::Folder { path, source } if source.kind() == std::io::ErrorKind::NotFound && is_host(path) => {
+                Some(format!("if it is an address, write it with `https://`: `https://{}`", path.display()))
+            }
             Self::Offline { .. } => Some("download the wheels first, and name their folder with `--with`".to_owned()),
             Self::Fetch { .. } => Some("check the address and the network, and try again".to_owned()),
             Self::NothingThere { address, .. } if !address.ends_with("/simple/") => {

@@ -139,12 +139,13 @@ impl Http {
             let text = response.headers().get(name).and_then(|value| value.to_str().ok());
             text.unwrap_or_default().to_owned()
         };
-        let is_plain = matches!(header("content-encoding").as_str(), "" | "identity");
+        let encoding = header("content-encoding").to_ascii_lowercase().replace("identity", "");
         Answer {
             status: response.status().as_u16(),
             content_type: header("content-type"),
             cache_control: header("cache-control"),
-            size: header("content-length").parse().ok().filter(|_| is_plain),
+            size: header("content-length").parse().ok().filter(|_| encoding.is_empty()),
+            encoding,
             address: final_address(&response, asked),
             body: self.body(response),
         }

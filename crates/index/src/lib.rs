@@ -129,6 +129,8 @@ pub struct Answer {
     pub content_type: String,
     /// The header Cache-Control; empty if absent.
     pub cache_control: String,
+    /// The header Content-Encoding in lower case; empty if absent or `identity`.
+    pub encoding: String,
     /// Size of the body in bytes, if the server sends it and does not compress the body.
     pub size: Option<u64>,
     /// The address after all redirections; relative links start at it.

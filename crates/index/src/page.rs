@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use html5gum::{StartTag, Token, Tokenizer};
+use html5gum::{Error, StartTag, Token, Tokenizer};
 use percent_encoding::percent_decode_str;
 use rocwheel_content::HashAlgorithm;
 use rocwheel_wheel::WheelName;
@@ -88,8 +88,59 @@ pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink
     check_unpacked(body)?;
     match PageForm::of(content_type)? {
         PageForm::Json => json(body, base),
-        PageForm::Html => Ok(html(body, base)),
+        PageForm::Html => {
+            check_version(body)?;
+            Ok(html(body, base))
+        }
     }
+}
+
+/// The names of the tags with which a whole page ends.
+const LAST_TAGS: [&[u8]; 2] = [b"html", b"body"];
+
+/// How a page in HTML ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageEnd {
+    /// With the tags that it opened. A page may do without these.
+    Complete,
+    /// Before the end tag of its `<html>` or `<body>`.
+    Open,
+    /// In the middle of a tag or comment, of which a parser takes nothing.
+    InTag,
+}
+
+impl PageEnd {
+    /// How a page ends.
+    pub fn of(body: &[u8]) -> PageEnd {
+        let mut end = PageEnd::Complete;
+        for Ok(token) in Tokenizer::new(body) {
+            match token {
+                Token::StartTag(tag) if LAST_TAGS.contains(&&tag.name[..]) => end = PageEnd::Open,
+                Token::EndTag(tag) if LAST_TAGS.contains(&&tag.name[..]) => end = PageEnd::Complete,
+                Token::Error(error)
+                    if matches!(*error, Error::EofInTag | Error::EofBeforeTagName | Error::EofInComment) =>
+                {
+                    return PageEnd::InTag;
+                }
+                _ => {}
+            }
+        }
+        end
+    }
+}
+
+/// Refuses a page in HTML whose `<meta name="pypi:repository-version">` has a higher major version
+/// (PEP 629).
+fn check_version(body: &[u8]) -> Result<(), String> {
+    for Ok(token) in Tokenizer::new(body) {
+        let Token::StartTag(tag) = token else { continue };
+        let mut attributes = attributes(&tag);
+        if attributes.get("name").map(String::as_str) == Some("pypi:repository-version") {
+            let version = attributes.remove("content").unwrap_or_default();
+            return Meta { version }.check();
+        }
+    }
+    Ok(())
 }
 
 /// The form of a page.
@@ -183,6 +234,7 @@ pub fn parse_root(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<Str
         return Ok(root.projects.into_iter().map(|project| project.name).collect());
     }
     PageForm::of(content_type)?;
+    check_version(body)?;
     Ok(anchors(body, base)
         .into_iter()
         .filter_map(|(link, text)| project_of(&link.address, text.trim(), base))
@@ -230,10 +282,11 @@ struct Meta {
 impl Meta {
     /// A client has to refuse a higher major version (PEP 629).
     fn check(&self) -> Result<(), String> {
-        if self.version.is_empty() || self.version.split('.').next() == Some("1") {
+        let version = self.version.trim();
+        if version.is_empty() || version.split('.').next() == Some("1") {
             return Ok(());
         }
-        Err(format!("its version is {}, and this program knows version 1", self.version))
+        Err(format!("its version is {version}, and clients that know version 1 have to stop there (PEP 629)"))
     }
 }
 
@@ -437,6 +490,22 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_does_not_end_is_noticed() {
+        for (page, end) in [
+            ("<!DOCTYPE html><html><body><a href=x>x</a></body></html>\n", PageEnd::Complete),
+            ("<!DOCTYPE html><a href=x>x</a>", PageEnd::Complete),
+            ("", PageEnd::Complete),
+            ("<html><body><a href=x>x</a>", PageEnd::Open),
+            ("<html><body><a href=x>x</a></body>", PageEnd::Complete),
+            ("<a href=x>x</a><a href=\"foo-1.0-py3-no", PageEnd::InTag),
+            ("<a href=x>x</a><", PageEnd::InTag),
+            ("<a href=x>x</a><!-- generated", PageEnd::InTag),
+        ] {
+            assert_eq!(PageEnd::of(page.as_bytes()), end, "{page}");
+        }
+    }
+
+    #[test]
     fn an_empty_requires_python_is_none() {
         let html = "<a href=a-1-py3-none-any.whl data-requires-python=''>a</a>";
         let json = r#"{"files": [{"filename": "a-1-py3-none-any.whl", "url": "a-1-py3-none-any.whl",
@@ -457,6 +526,9 @@ mod tests {
         assert!(
             error("application/json", r#"{"meta": {"api-version": "2.0"}, "files": []}"#).contains("version is 2.0")
         );
+        let later = "<meta name='pypi:repository-version' content='2.0'><a href=a-1-py3-none-any.whl>a</a>";
+        assert!(error("text/html", later).contains("version is 2.0"));
+        assert!(parse_root("text/html", later.as_bytes(), &base()).unwrap_err().contains("version is 2.0"));
         let page = parse("text/html", b"<base href='http://other.invalid/x/'><a href=a-1-py3-none-any.whl>", &base());
         assert_eq!(page.unwrap()[0].address.as_str(), "http://other.invalid/x/a-1-py3-none-any.whl");
         let base = |page: &str| written_base(page.as_bytes());

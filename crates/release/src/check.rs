@@ -7,6 +7,7 @@
 
 mod file;
 mod folder;
+mod installers;
 mod page;
 
 use std::sync::Mutex;

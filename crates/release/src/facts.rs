@@ -3,18 +3,17 @@
 use std::io;
 use std::path::Path;
 
-use pep440_rs::Version;
 use positioned_io::Cursor;
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Watched, with_causes};
+use rocwheel_wheel::Headers;
 use rocwheel_wheel::edit::{sdist_metadata, sdist_metadata_of};
 use rocwheel_wheel::read::{Wheel, WheelDirectory};
-use rocwheel_wheel::{Headers, canonical_name};
 
-use crate::Error;
 use crate::chooser::needs_of;
 use crate::listing::Distribution;
 use crate::store::{Store, StoredBytes, StoredFile};
+use crate::{Error, file_rules};
 
 /// What can be read in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,10 +72,11 @@ impl Facts {
         let mut requires_python = None;
         let (mut needs, mut rocm) = needs_of(&Headers::parse(""));
         if let Some(headers) = headers {
-            agree(&headers, distribution).map_err(fault)?;
-            requires_python = headers.get("Requires-Python").filter(|text| !text.is_empty());
+            file_rules::check_metadata(&headers, distribution).map_err(fault)?;
+            requires_python = headers.get("Requires-Python").filter(|text| !text.trim().is_empty());
             (needs, rocm) = needs_of(&headers);
         }
+        file_rules::check_listed(distribution, requires_python.as_deref()).map_err(fault)?;
         let known = store.sha256(file).map_err(Fault::Store)?;
         let digest = if let Some(digest) = known {
             reporter.advance(file.size);
@@ -151,17 +151,4 @@ fn digest(bytes: &StoredBytes, reporter: &dyn Reporter) -> io::Result<Digest> {
         StoredBytes::Local(path) => sha256_of(Watched::new(fs_err::File::open(path)?, reporter)),
         StoredBytes::Remote(content) => sha256_of(Watched::new(Cursor::new(content.open()?), reporter)),
     }
-}
-
-/// Installers believe the name first and METADATA later, and fail where they differ.
-fn agree(headers: &Headers, distribution: &Distribution) -> Result<(), String> {
-    let name = headers.get("Name").unwrap_or_default();
-    if canonical_name(&name) != distribution.project {
-        return Err(format!("its metadata is of `{name}`, and its name of `{}`", distribution.project));
-    }
-    let version = headers.get("Version").unwrap_or_default();
-    if version.parse::<Version>().as_ref() != Ok(&distribution.version) {
-        return Err(format!("its metadata is of version `{version}`, and its name of `{}`", distribution.version));
-    }
-    Ok(())
 }

@@ -21,6 +21,7 @@ mod chooser;
 mod delta;
 mod error;
 mod facts;
+mod file_rules;
 mod folder;
 pub mod gate;
 mod github;
@@ -79,6 +80,6 @@ pub use stream::verify::{VerifiedStream, VerifyOptions, verify_stream};
 pub use stream::yank::{YankRequest, YankedFiles, yank};
 pub use stream::{
     EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey, Stream, StreamChange,
-    StreamFault, check_stream_name, write_dated_index,
+    StreamFault, UnsignedChange, check_stream_name, write_dated_index,
 };
 pub use views::IndexView;

@@ -192,6 +192,7 @@ mod tests {
                 status: 206,
                 content_type: String::new(),
                 cache_control: String::new(),
+                encoding: String::new(),
                 size: None,
                 address: address.clone(),
                 body: Box::new(Drip(Arc::clone(&self.0))),

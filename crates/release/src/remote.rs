@@ -180,6 +180,7 @@ mod tests {
                 status: 206,
                 content_type: String::new(),
                 cache_control: String::new(),
+                encoding: String::new(),
                 size: Some(1),
                 address: address.clone(),
                 body: Box::new(io::repeat(0)),

@@ -172,7 +172,15 @@ impl Fetch for Endless {
         let body: Box<dyn Read + Send> =
             if address.path().contains(".gz") { Box::new(std::io::repeat(0)) } else { Box::new(page) };
         let (content_type, cache_control) = ("text/html".to_owned(), String::new());
-        Ok(Answer { status: 200, content_type, cache_control, size: None, address: address.clone(), body })
+        Ok(Answer {
+            status: 200,
+            content_type,
+            cache_control,
+            encoding: String::new(),
+            size: None,
+            address: address.clone(),
+            body,
+        })
     }
 }
 

@@ -16,11 +16,12 @@ use serde::Deserialize;
 use super::JSON;
 use super::work::{ProjectState, Work};
 use crate::Error;
-use crate::catalog::{ListedFile, ListedProject};
+use crate::catalog::{ATTESTATIONS, ListedFile, ListedProject};
 use crate::facts::{Facts, Fault};
 use crate::known::{self, KnownFile, RecordedFile, Texts};
 use crate::layout::IndexRoot;
 use crate::listing::{Candidate, clashes, distribution};
+use crate::publish::attested::check_attestations;
 use crate::store::StoredFile;
 
 /// The projects of an index.
@@ -99,6 +100,11 @@ impl<'a> Reading<'a> {
         problems.extend(clashes);
         let mut found = self.read(&projects, reporter)?;
         problems.append(&mut found.problems);
+        if self.work.options.address.is_some() {
+            for one in &projects {
+                problems.extend(self.problems_of_attestations(one)?);
+            }
+        }
         if !problems.is_empty() {
             problems.sort();
             return Err(Error::Files { problems });
@@ -245,6 +251,21 @@ impl<'a> Reading<'a> {
             Err(Fault::File(reason)) => found.problems.push(format!("`{}`: {reason}", file.key)),
         }
         Ok(())
+    }
+
+    /// Attestations that pages which are made again must not link.
+    fn problems_of_attestations(&self, one: &Looked<'_>) -> Result<Vec<String>, Error> {
+        let mut problems = Vec::new();
+        for (slot, ListedFile { file, has_attestations, .. }) in one.slots().iter().zip(&one.listed.files) {
+            let (Slot::Known(known) | Slot::Read(known, _)) = slot else { continue };
+            if one.is_current || !has_attestations {
+                continue;
+            }
+            let Some(bytes) = self.work.store.read(&format!("{}{ATTESTATIONS}", file.key))? else { continue };
+            let checked = check_attestations(&bytes, file_name(&file.key), &hexadecimal(&known.sha256));
+            problems.extend(checked.err().map(|reason| format!("`{}`: {reason}", file.key)));
+        }
+        Ok(problems)
     }
 
     /// Gives files that were read their time of publication.

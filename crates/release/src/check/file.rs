@@ -5,14 +5,17 @@ use std::io::{self, Read, Write as _};
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
 use rocwheel_index::Answer;
 use rocwheel_index::page::{FileHash, MetadataBeside, PageLink};
-use rocwheel_report::Watched;
+use rocwheel_report::{NamedWriter, Watched};
 use rocwheel_wheel::{Headers, WheelName};
 use url::Url;
 
+use super::installers::{Installer, unpack};
+use super::page::stored;
 use super::{IndexFault, Site};
 use crate::delta::DELTA;
 use crate::delta::description::Description;
-use crate::{Error, facts};
+use crate::listing::distribution;
+use crate::{Error, facts, file_rules};
 
 /// The largest METADATA that is read.
 const METADATA_LIMIT: u64 = 64 << 20;
@@ -93,6 +96,15 @@ impl Site<'_> {
             let text = format!("it has {size} bytes, and the page says {listed}: it was replaced or cut off");
             faults.push(IndexFault::error(&link.address, text));
         }
+        check_encoding(&link.address, &answer, faults);
+        if is_page(&answer) {
+            let text = format!("it is a page (`{}`), and no file: installers cannot read it", answer.content_type);
+            faults.push(
+                IndexFault::error(&link.address, text)
+                    .hint("if it is the page of a login or of an error, let the server answer 401 or 404"),
+            );
+            return false;
+        }
         if answer.cache_control.to_ascii_lowercase().contains("no-store") {
             let text = "files have `Cache-Control: no-store`: installers download them every time";
             faults.push(IndexFault::warning(&link.address, text));
@@ -105,36 +117,69 @@ impl Site<'_> {
         let MetadataBeside::Yes(hash) = &link.metadata else { return None };
         let mut address = link.address.clone();
         address.set_path(&format!("{}.metadata", link.address.path()));
+        let mut first: Option<Vec<u8>> = None;
+        for installer in Installer::ALL {
+            let bytes = match self.read_metadata(&address, installer, faults) {
+                Ok(bytes) => bytes,
+                Err(reason) => {
+                    faults.push(IndexFault::error(&address, reason));
+                    return None;
+                }
+            };
+            if first.as_ref() == Some(&bytes) {
+                break;
+            }
+            if let Some(hash) = hash
+                && digest(hash, &bytes[..]).is_ok_and(|found| found != hash.hexadecimal)
+            {
+                let text = format!("its hash is not that of the page: {} stops", installer.name());
+                faults.push(IndexFault::error(&address, text));
+            }
+            first.get_or_insert(bytes);
+        }
+        let bytes = first?;
         let mut wrong = |text: String| faults.push(IndexFault::error(&address, text));
-        let answer = match self.fetch.get(&address, "*/*") {
-            Ok(answer) if answer.status == 200 => answer,
-            Ok(answer) => {
-                wrong(format!("the page promises it, and it answers {}: installers stop", answer.status));
-                return None;
-            }
-            Err(error) => {
-                wrong(format!("the page promises it, and there is no answer: {error}"));
-                return None;
-            }
-        };
-        let mut bytes = Vec::new();
-        if let Err(error) = answer.body.take(METADATA_LIMIT).read_to_end(&mut bytes) {
-            wrong(format!("it breaks off: {error}"));
-            return None;
-        }
-        if let Some(hash) = hash
-            && let found = digest(hash, &bytes[..])
-            && found.as_ref().is_ok_and(|found| *found != hash.hexadecimal)
+        let headers = Headers::parse(&String::from_utf8_lossy(&bytes));
+        if let Some(one) = distribution(stored(link))
+            && let Err(reason) = file_rules::check_metadata(&headers, &one)
         {
-            wrong("its hash is not that of the page: pip stops".to_owned());
+            wrong(format!("{reason}: installers stop"));
+            return Some(bytes);
         }
-        let python = Headers::parse(&String::from_utf8_lossy(&bytes)).get("Requires-Python");
-        let python = python.filter(|python| !python.trim().is_empty());
+        let python = headers.get("Requires-Python").filter(|python| !python.trim().is_empty());
         if python != link.python {
             let show = |python: &Option<String>| python.clone().unwrap_or_else(|| "nothing".to_owned());
             wrong(format!("it has Requires-Python {}, and the page {}", show(&python), show(&link.python)));
         }
         Some(bytes)
+    }
+
+    /// METADATA as an installer gets it. The error is the reason why it does not.
+    fn read_metadata(
+        &self,
+        address: &Url,
+        installer: Installer,
+        faults: &mut Vec<IndexFault>,
+    ) -> Result<Vec<u8>, String> {
+        let answer = match self.fetch.get_with(address, &installer.metadata_headers()) {
+            Ok(answer) if answer.status == 200 => answer,
+            Ok(answer) => {
+                return Err(format!("the page promises it, and it answers {}: installers stop", answer.status));
+            }
+            Err(error) => return Err(format!("the page promises it, and there is no answer: {error}")),
+        };
+        let encoding = answer.encoding.clone();
+        let unpacks = installer == Installer::Uv;
+        if !unpacks {
+            check_encoding(address, &answer, faults);
+        }
+        let mut bytes = Vec::new();
+        answer
+            .body
+            .take(METADATA_LIMIT)
+            .read_to_end(&mut bytes)
+            .and_then(|_| if unpacks { unpack(&encoding, bytes, METADATA_LIMIT) } else { Ok(bytes) })
+            .map_err(|error| format!("{} cannot read it: {error}", installer.name()))
     }
 
     /// The description of a wheel's pieces, if there is one.
@@ -157,20 +202,20 @@ impl Site<'_> {
 
     /// Compares the file itself with its page and with METADATA beside it.
     fn contents(&self, link: &PageLink, beside: Option<&[u8]>, faults: &mut Vec<IndexFault>) -> Result<(), Error> {
-        let mut wrong = |text: String| faults.push(IndexFault::error(&link.address, text));
         let folder;
         let path = if let Ok(path) = link.address.to_file_path() {
             path
         } else {
             folder = tempfile::tempdir().map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
             let path = folder.path().join(&link.file_name);
-            if let Err(error) = self.download(&link.address, &path) {
+            if let Err(error) = self.download(&link.address, &path, faults) {
                 self.reporter.check()?;
-                wrong(format!("it cannot be downloaded: {error}"));
+                faults.push(IndexFault::error(&link.address, format!("it cannot be downloaded: {error}")));
                 return Ok(());
             }
             path
         };
+        let mut wrong = |text: String| faults.push(IndexFault::error(&link.address, text));
         if self.options.files
             && let Some(hash) = &link.hash
         {
@@ -198,16 +243,40 @@ impl Site<'_> {
         Ok(())
     }
 
-    fn download(&self, address: &Url, path: &std::path::Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let answer = self.fetch.get(address, "*/*")?;
+    fn download(
+        &self,
+        address: &Url,
+        path: &std::path::Path,
+        faults: &mut Vec<IndexFault>,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let answer = self.fetch.get_with(address, &Installer::Pip.metadata_headers())?;
         if answer.status != 200 {
             return Err(format!("it answers {}", answer.status).into());
         }
-        let mut file = fs_err::File::create(path)?;
+        check_encoding(address, &answer, faults);
+        let mut file = NamedWriter::new(fs_err::File::create(path)?, std::env::temp_dir());
         io::copy(&mut Watched::new(answer.body, self.reporter), &mut file)?;
         file.flush()?;
         Ok(())
     }
+}
+
+/// Reports an answer that is packed although nobody asked for that. uv unpacks it, pip does not.
+fn check_encoding(address: &Url, answer: &Answer, faults: &mut Vec<IndexFault>) {
+    if answer.encoding.is_empty() {
+        return;
+    }
+    let text = format!(
+        "it has `Content-Encoding: {}` for those who ask for `identity`: pip takes the bytes as they come, uv unpacks \
+         them, and one of the two cannot read it",
+        answer.encoding
+    );
+    faults.push(IndexFault::error(address, text).hint("let the server send packages and METADATA without that header"));
+}
+
+/// `true` for an answer that is HTML.
+fn is_page(answer: &Answer) -> bool {
+    answer.content_type.trim_start().to_ascii_lowercase().starts_with("text/html")
 }
 
 fn digest(hash: &FileHash, reader: impl Read) -> io::Result<String> {

@@ -55,6 +55,7 @@ fn answer(address: &Url, path: &Path, kind: &str) -> Result<Answer, Box<dyn std:
         status: 404,
         content_type: kind.to_owned(),
         cache_control: String::new(),
+        encoding: String::new(),
         size: None,
         address: address.clone(),
         body: Box::new(io::empty()),

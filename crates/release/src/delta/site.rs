@@ -60,6 +60,7 @@ impl Fetch for StoreSite {
             status: 404,
             content_type: String::new(),
             cache_control: String::new(),
+            encoding: String::new(),
             size: None,
             address: address.clone(),
             body: Box::new(io::empty()),

@@ -267,6 +267,7 @@ mod tests {
                 status: 206,
                 content_type: String::new(),
                 cache_control: String::new(),
+                encoding: String::new(),
                 size: None,
                 address: address.clone(),
                 body: Box::new(Half(50)),

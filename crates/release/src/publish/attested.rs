@@ -53,8 +53,14 @@ pub(super) fn read(path: &Path, sha256: &str) -> Result<Option<Vec<u8>>, String>
         Err(error) => return Err(error.to_string()),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    check(&bytes, &name, sha256).map_err(|reason| format!("its attestations cannot be used: {reason}"))?;
+    check_attestations(&bytes, &name, sha256)?;
     Ok(Some(bytes))
+}
+
+/// Checks that attestations are about a file of this name and SHA-256. The error is the reason why
+/// no page may link them.
+pub(crate) fn check_attestations(bytes: &[u8], name: &str, sha256: &str) -> Result<(), String> {
+    check(bytes, name, sha256).map_err(|reason| format!("its attestations cannot be used: {reason}"))
 }
 
 fn check(bytes: &[u8], name: &str, sha256: &str) -> Result<(), String> {

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::str::FromStr as _;
 use std::sync::{Mutex, PoisonError};
 
-use pep440_rs::VersionSpecifiers;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, hexadecimal};
@@ -242,7 +240,6 @@ fn read_file(
     reporter: &dyn Reporter,
 ) -> Result<LocalFile, Fault> {
     let facts = Facts::read(store, one, reporter)?;
-    check_for_installers(one, facts.requires_python.as_deref()).map_err(Fault::File)?;
     let (headers, metadata) = headers(store, one, reporter).map_err(Fault::Store)?;
     let extras: BTreeSet<String> = headers.all("Provides-Extra").iter().map(|extra| canonical_name(extra)).collect();
     let sha256 = from_hexadecimal(&facts.sha256).unwrap_or_default();
@@ -257,27 +254,6 @@ fn read_file(
     let path = folder.join(&one.file.key);
     let provenance = attested::read(&path, &set_file.sha256).map_err(Fault::File)?;
     Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, delta: None, packing: None, set_file })
-}
-
-/// Refuses what pip or uv would not find in an index. The error is the reason.
-fn check_for_installers(one: &Distribution, requires_python: Option<&str>) -> Result<(), String> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
-    if let Some(build) = one.wheel.as_ref().and_then(|wheel| wheel.build.as_ref())
-        && !build.chars().all(is_plain)
-    {
-        return Err(format!(
-            "its build tag `{build}` should be letters, digits, `_` and `.`, or no installer finds it"
-        ));
-    }
-    // Installers also read `>=3.6.*`, which older tools wrote.
-    let is_read =
-        |text: &str| [text, &text.replace(".*", "")].iter().any(|text| VersionSpecifiers::from_str(text).is_ok());
-    match requires_python {
-        Some(text) if !is_read(text) => {
-            Err(format!("METADATA has a Requires-Python that installers cannot read: `{text}`"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The distributions of keys, by what their names say.

@@ -146,19 +146,23 @@ pub struct Published {
     /// Keys of what was missing or damaged of a set that is published already, and was written
     /// again.
     pub repaired: Vec<String>,
+    /// The number of the snapshot that signs a set which is published already, and was not signed.
+    pub signed: Option<u64>,
 }
 
 /// Plans a publication and checks it.
 ///
 /// # Errors
 /// [`StreamFault::Refused`] with everything that is wrong; [`StreamFault::Name`],
-/// [`StreamFault::Nothing`] for the set to join; [`StreamFault::ForeignPage`].
+/// [`StreamFault::Nothing`] for the set to join; [`StreamFault::ForeignPage`];
+/// [`StreamFault::Unsigned`].
 pub fn plan_publication(
     stream: &Stream<'_>,
     local: &LocalSet,
     options: &PublishOptions,
     change: &StreamChange<'_>,
 ) -> Result<PublicationPlan, Error> {
+    stream.check_signed(change)?;
     let mut objections: Vec<Objection> = Vec::new();
     let mut fatal = previous::other_bytes(stream, local)?;
     fatal.extend(previous::several_versions(local.files.keys().cloned()));
@@ -184,7 +188,7 @@ pub fn plan_publication(
     objections.extend(world.holes().into_iter().map(|text| (Some(AllowedGap::Holes), text)));
     objections.extend(world.gaps()?.lines().into_iter().map(|text| (None, text)));
     let environments = environments(&mut world, &set)?;
-    let mut accepted = refuse(&set.name, objections, options)?;
+    let mut accepted = refuse(&set, change.stream, objections, options)?;
     accepted.extend(world.unchecked());
     let is_new = |key: &&String| !stream.manifest.files.contains_key(*key);
     let (new, unchanged): (Vec<&String>, Vec<&String>) = local.files.keys().partition(is_new);
@@ -237,7 +241,12 @@ pub fn find_targets(
 }
 
 /// Errors unless everything that is wrong is accepted.
-fn refuse(set: &str, objections: Vec<Objection>, options: &PublishOptions) -> Result<Vec<String>, Error> {
+fn refuse(
+    set: &ReleaseSet,
+    stream: &str,
+    objections: Vec<Objection>,
+    options: &PublishOptions,
+) -> Result<Vec<String>, Error> {
     let is_accepted = |(gap, _): &Objection| gap.is_some_and(|gap| options.allowed.contains(&gap));
     let (accepted, refused): (Vec<Objection>, Vec<Objection>) = objections.into_iter().partition(is_accepted);
     if refused.is_empty() {
@@ -245,9 +254,16 @@ fn refuse(set: &str, objections: Vec<Objection>, options: &PublishOptions) -> Re
     }
     let gaps: Option<BTreeSet<AllowedGap>> = refused.iter().map(|(gap, _)| *gap).collect();
     let hint = match gaps {
+        Some(gaps) if gaps.contains(&AllowedGap::Mixed) => {
+            let other = other_stream(stream, set);
+            format!(
+                "publish it to another stream, such as `--stream {other}`: a final version hides pre-releases from \
+                 installers. `--allow {}` mixes them nevertheless",
+                words(gaps)
+            )
+        }
         Some(gaps) => {
-            let words: Vec<&str> = gaps.into_iter().map(AllowedGap::word).collect();
-            format!("if that is what you want, add `--allow {}`", words.join(" "))
+            format!("if that is what you want, add `--allow {}`", words(gaps))
         }
         None if refused.iter().any(|(_, text)| text.contains(" is withdrawn: ")) => {
             "require another version, or restore the withdrawn one with `rocwheel release yank --undo`".to_owned()
@@ -260,7 +276,18 @@ fn refuse(set: &str, objections: Vec<Objection>, options: &PublishOptions) -> Re
     };
     let mut problems: Vec<String> = refused.into_iter().map(|(_, text)| text).collect();
     problems.sort();
-    Err(StreamFault::Refused { what: format!("`{set}` cannot be published"), problems, hint }.into())
+    Err(StreamFault::Refused { what: format!("`{}` cannot be published", set.name), problems, hint }.into())
+}
+
+fn words(gaps: BTreeSet<AllowedGap>) -> String {
+    let words: Vec<&str> = gaps.into_iter().map(AllowedGap::word).collect();
+    words.join(" ")
+}
+
+/// The name of a stream for the kind of versions of a set.
+fn other_stream(stream: &str, set: &ReleaseSet) -> String {
+    let kind = set.kinds().first().map_or("other", |kind| kind.word());
+    if stream.contains(kind) { format!("{stream}-only") } else { kind.to_owned() }
 }
 
 /// The document of the set, with the files that were published in it before.
@@ -429,11 +456,11 @@ pub fn publish(
         match publish_pages(store, local, options, change, reporter) {
             Err(Error::Stream(StreamFault::Raced { .. })) if tries < TRIES => {}
             other => {
-                let PublishedPages { changed, deltas, repaired } = other?;
+                let PublishedPages { changed, deltas, repaired, signed } = other?;
                 let is_recorded = |key: &&String| local.files.get(*key).is_some_and(|file| file.packing.is_some());
                 let recorded = changed.iter().flat_map(|(plan, _)| &plan.new).filter(is_recorded).count();
                 let (plan, pages) = changed.unwrap_or((plan, Vec::new()));
-                return Ok(Published { plan, uploaded, pages, deltas, recorded, repaired });
+                return Ok(Published { plan, uploaded, pages, deltas, recorded, repaired, signed });
             }
         }
     }
@@ -448,6 +475,8 @@ struct PublishedPages {
     deltas: Vec<String>,
     /// As [`Published::repaired`].
     repaired: Vec<String>,
+    /// As [`Published::signed`].
+    signed: Option<u64>,
 }
 
 /// The second half, under the lock.
@@ -467,7 +496,8 @@ fn publish_pages(
         && let Some(before) = previous::published_set(&stream, &plan.document)?
     {
         let repaired = stream.repair(&before, &local.parts(&options.statements), reporter)?;
-        return Ok(PublishedPages { changed: None, deltas: local.put_deltas(store, reporter)?, repaired });
+        let signed = stream.sign_again(change, reporter)?;
+        return Ok(PublishedPages { changed: None, deltas: local.put_deltas(store, reporter)?, repaired, signed });
     }
     if !has_files(store, &plan, reporter)? {
         return Err(StreamFault::Raced { store: store.name() }.into());
@@ -494,7 +524,7 @@ fn publish_pages(
     let sets = BTreeMap::from([(plan.set.clone(), plan.document.clone())]);
     let pages = stream.commit(Transition { manifest, sets }, change.keys, reporter)?;
     drop(lock);
-    Ok(PublishedPages { changed: Some((plan, pages)), deltas, repaired: Vec::new() })
+    Ok(PublishedPages { changed: Some((plan, pages)), deltas, repaired: Vec::new(), signed: None })
 }
 
 /// `true` if the store has the new files. A pruning may have deleted those of an old version
@@ -535,6 +565,7 @@ fn next_manifest(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::UnsignedChange;
 
     #[test]
     fn a_file_that_was_pruned_after_its_upload_is_on_no_page() {
@@ -549,7 +580,8 @@ mod tests {
         fs_err::write(dist.path().join("a-1.tar.gz"), sdist.into_inner().unwrap().finish().unwrap()).unwrap();
         let local = read_set(dist.path(), &rocwheel_report::Silent).unwrap();
         let (now, patience) = (jiff::Timestamp::UNIX_EPOCH, std::time::Duration::ZERO);
-        let change = StreamChange { stream: "s", now, keys: &[], patience, chooser: None, write: true };
+        let unsigned = UnsignedChange::Refuse;
+        let change = StreamChange { stream: "s", now, keys: &[], unsigned, patience, chooser: None, write: true };
         let options = PublishOptions::default();
         // Without the upload.
         let raced = publish_pages(&store, &local, &options, &change, &rocwheel_report::Silent).unwrap_err();

@@ -103,6 +103,12 @@ pub enum StreamFault {
         /// What to do.
         hint: String,
     },
+    /// A change without a key of a stream that was signed until now.
+    #[error("snapshot {number} of the stream is signed, and this change is not")]
+    Unsigned {
+        /// The number of the last snapshot.
+        number: u64,
+    },
     /// Another publisher changed the stream again and again.
     #[error("other publishers changed `{store}` meanwhile")]
     Raced {
@@ -131,6 +137,11 @@ impl Hint for StreamFault {
             Self::Nothing { .. } => "`rocwheel release list` prints snapshots and sets".to_owned(),
             Self::Gone { .. } => "choose a later snapshot: `rocwheel release list` prints them".to_owned(),
             Self::Refused { hint, .. } => hint.clone(),
+            Self::Unsigned { .. } => {
+                "name the key with `--signing-key`, or give the job the secret that ROCWHEEL_SIGNING_KEY is set from; with \
+                 `--allow unsigned`, users who verify signatures refuse the stream from now on"
+                    .to_owned()
+            }
             Self::Raced { .. } => "run the command again: files that were uploaded are not uploaded again".to_owned(),
             _ => return None,
         })

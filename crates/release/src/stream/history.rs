@@ -123,6 +123,7 @@ pub(super) fn change_stream<T>(
 ) -> Result<T, Error> {
     // A lock makes a folder, so a name without a stream is refused before.
     let mut stream = Stream::existing(store, change.stream)?;
+    stream.check_signed(change)?;
     if !change.write {
         return work(&mut stream);
     }

@@ -32,7 +32,7 @@ mod transition;
 pub(crate) mod verify;
 pub(crate) mod yank;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
@@ -139,6 +139,16 @@ pub(crate) fn offered_in(store: &dyn Store, folder: &str) -> Result<Option<Choos
     Ok(store.read(&join(folder, CHOOSER))?.as_deref().and_then(ChooserData::parse))
 }
 
+/// What happens to a change without a key of a stream whose last snapshot is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnsignedChange {
+    /// It is refused: users who verify signatures would refuse the stream afterwards.
+    #[default]
+    Refuse,
+    /// It is made, because the user said so.
+    Accept,
+}
+
 /// What changes to a stream have in common.
 #[derive(Debug)]
 pub struct StreamChange<'a> {
@@ -148,6 +158,8 @@ pub struct StreamChange<'a> {
     pub now: Timestamp,
     /// The keys that sign the snapshot.
     pub keys: &'a [SigningKey],
+    /// What to do where there are none and the snapshot before is signed.
+    pub unsigned: UnsignedChange,
     /// How long to wait for other publishers.
     pub patience: Duration,
     /// What the page for people shows beside the stream; `None` leaves the page as it is.
@@ -165,6 +177,8 @@ pub struct Stream<'a> {
     head: Option<(StreamHead, Vec<u8>)>,
     /// What it lists.
     pub manifest: SnapshotManifest,
+    /// The ids of the keys that signed its last snapshot.
+    signers: BTreeSet<String>,
     /// [`StreamChange::chooser`] of the run that changes it.
     chooser: Option<ChooserOptions>,
 }
@@ -185,11 +199,13 @@ impl<'a> Stream<'a> {
             if store.read(HTML)?.is_some() && store.read(PENDING)?.is_none() {
                 return Err(StreamFault::OtherIndex { store: store.name() }.into());
             }
-            return Ok(Stream { store, settings, head: None, manifest: SnapshotManifest::empty(name), chooser: None });
+            let (manifest, signers) = (SnapshotManifest::empty(name), BTreeSet::new());
+            return Ok(Stream { store, settings, head: None, manifest, signers, chooser: None });
         };
         let head = StreamHead::parse(&bytes, &shown(HEAD))?;
-        let (manifest, _) = read_snapshot(store, head.generation, Some(&head.sha256))?;
-        Ok(Stream { store, settings, head: Some((head, bytes)), manifest, chooser: None })
+        let (manifest, envelope) = read_snapshot(store, head.generation, Some(&head.sha256))?;
+        let signers = signers_of(&envelope);
+        Ok(Stream { store, settings, head: Some((head, bytes)), manifest, signers, chooser: None })
     }
 
     /// Reads the state of a stream that has at least one publication.
@@ -218,7 +234,50 @@ impl<'a> Stream<'a> {
         let mut stream = Stream::read(store, change.stream)?;
         stream.chooser = change.chooser.cloned();
         stream.recover(reporter)?;
+        stream.check_signed(change)?;
+        let is_known = |key: &SigningKey| stream.signers.contains(&key.public().id());
+        if !stream.signers.is_empty() && !change.keys.is_empty() && !change.keys.iter().any(is_known) {
+            reporter.warn(&format!(
+                "no key that signed snapshot {} signs this change: users who verify with such a key will refuse the \
+                 stream; sign with the old key and the new one until they have the new one",
+                stream.manifest.number
+            ));
+        }
         Ok((lock, stream))
+    }
+
+    /// Errors for a change without a key of a stream whose last snapshot is signed. A dry run
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// [`StreamFault::Unsigned`].
+    pub(crate) fn check_signed(&self, change: &StreamChange<'_>) -> Result<(), StreamFault> {
+        let is_signed = self.signers.is_empty() || !change.keys.is_empty();
+        if is_signed || !change.write || change.unsigned == UnsignedChange::Accept {
+            return Ok(());
+        }
+        Err(StreamFault::Unsigned { number: self.manifest.number })
+    }
+
+    /// Signs the present state with keys that did not sign its last snapshot, as a new publication
+    /// that changes no page: a publication without its key is repeated with it. The answer is the
+    /// number of the new snapshot. The caller holds the lock.
+    ///
+    /// # Errors
+    /// As [`Stream::commit`].
+    pub(crate) fn sign_again(
+        &mut self,
+        change: &StreamChange<'_>,
+        reporter: &dyn Reporter,
+    ) -> Result<Option<u64>, Error> {
+        if change.keys.iter().all(|key| self.signers.contains(&key.public().id())) {
+            return Ok(None);
+        }
+        let manifest = self.next(change, format!("sign what snapshot {} lists", self.manifest.number));
+        // The page for people keeps the changes of the publication that is signed.
+        self.chooser = None;
+        self.commit(Transition { manifest, sets: BTreeMap::new() }, change.keys, reporter)?;
+        Ok(Some(self.manifest.number))
     }
 
     /// The SHA-256 of the last snapshot's file.
@@ -285,6 +344,11 @@ impl<'a> Stream<'a> {
     }
 }
 
+/// The ids of the keys that claim to have signed a snapshot.
+fn signers_of(envelope: &SignedEnvelope) -> BTreeSet<String> {
+    envelope.signatures().iter().map(|one| one.keyid.clone()).collect()
+}
+
 /// Reads a snapshot. Its file has the SHA-256 `expected`, where that is known.
 fn read_snapshot(
     store: &dyn Store,
@@ -312,9 +376,15 @@ pub(crate) fn wait_for_lock(
     reporter: &dyn Reporter,
 ) -> Result<StoreLock, Error> {
     let end = Instant::now() + patience;
+    let mut is_reported = false;
     loop {
         match store.lock() {
-            Err(Error::Locked { .. } | Error::Leased { .. }) if Instant::now() < end => {}
+            Err(busy @ (Error::Locked { .. } | Error::Leased { .. })) if Instant::now() < end => {
+                if !is_reported {
+                    reporter.warn(&format!("{busy}; waiting for it up to {} s", patience.as_secs()));
+                }
+                is_reported = true;
+            }
             other => return other,
         }
         reporter.check()?;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
 use super::manifest::SCHEMA;
+use super::settings::VersionKind;
 
 /// A set of distributions of one version each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +60,12 @@ pub struct SetFile {
 }
 
 impl ReleaseSet {
+    /// The kinds of the versions of its entry points.
+    pub fn kinds(&self) -> BTreeSet<VersionKind> {
+        let versions = self.entry_points.iter().filter_map(|name| self.versions.get(name)?.parse().ok());
+        versions.map(|version| VersionKind::of(&version)).collect()
+    }
+
     /// A set without files.
     pub(crate) fn new(name: &str, created: Timestamp) -> ReleaseSet {
         ReleaseSet {

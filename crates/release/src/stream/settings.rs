@@ -102,6 +102,9 @@ pub enum VersionKind {
 }
 
 impl VersionKind {
+    /// All kinds.
+    pub const ALL: [VersionKind; 4] = [VersionKind::Final, VersionKind::Rc, VersionKind::Nightly, VersionKind::Dev];
+
     /// The kind of a version. The part after `+rocm` decides where there is one: `2.14.0a0` is how
     /// PyTorch names its main branch in every kind of build.
     pub fn of(version: &Version) -> VersionKind {

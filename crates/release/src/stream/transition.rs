@@ -24,7 +24,7 @@ use super::pages::{self, Pages};
 use super::sets::ReleaseSet;
 use super::{
     CHOOSER, HEAD, PENDING, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamFault, document_key,
-    read_snapshot, set_key, snapshot_key,
+    read_snapshot, set_key, signers_of, snapshot_key,
 };
 use crate::build::pages::HTML;
 use crate::store::with_threads;
@@ -70,13 +70,16 @@ impl Stream<'_> {
             manifest.sets.insert(name, digest);
         }
         let number = manifest.number;
-        let envelope = SignedEnvelope::seal(SNAPSHOT_TYPE, &manifest.payload(), keys).bytes();
+        let sealed = SignedEnvelope::seal(SNAPSHOT_TYPE, &manifest.payload(), keys);
+        let envelope = sealed.bytes();
         self.put_snapshot(number, &envelope)?;
         let head = StreamHead::new(number, &envelope);
         let pending = Pending { schema: SCHEMA, generation: number, sha256: head.sha256.clone() };
         let bytes = serde_json::to_vec(&pending).expect("all keys are text");
         self.replace(PENDING, &bytes)?;
-        self.finish(manifest, head, reporter)
+        let written = self.finish(manifest, head, reporter)?;
+        self.signers = signers_of(&sealed);
+        Ok(written)
     }
 
     /// Writes the snapshot of the next publication. One of that number may be left of a run that
@@ -105,10 +108,12 @@ impl Stream<'_> {
             .filter(|pending| pending.schema == SCHEMA && pending.generation == self.manifest.number + 1);
         if let Some(pending) = pending {
             match read_snapshot(self.store, pending.generation, Some(&pending.sha256)) {
-                Ok((manifest, _)) if manifest.previous == self.head_sha256() => {
+                Ok((manifest, envelope)) if manifest.previous == self.head_sha256() => {
                     reporter.warn(&format!("finishing what another run began: {}", manifest.action));
                     let head = StreamHead { sha256: pending.sha256, ..StreamHead::new(pending.generation, &[]) };
-                    return self.finish(manifest, head, reporter).map(drop);
+                    self.finish(manifest, head, reporter)?;
+                    self.signers = signers_of(&envelope);
+                    return Ok(());
                 }
                 Ok(_) => {}
                 // Another run's snapshot has replaced it, so no page of it had changed: the request
@@ -376,12 +381,13 @@ mod tests {
     use super::*;
     use crate::FolderStore;
     use crate::store::Store;
-    use crate::stream::StreamChange;
+    use crate::stream::{StreamChange, UnsignedChange};
 
     /// A publication of one file.
     fn next(stream: &Stream<'_>, name: &str) -> Transition {
         let (now, patience) = ("2026-11-20T01:02:03Z".parse().unwrap(), Duration::ZERO);
-        let change = StreamChange { stream: "s", now, keys: &[], patience, chooser: None, write: true };
+        let unsigned = UnsignedChange::Refuse;
+        let change = StreamChange { stream: "s", now, keys: &[], unsigned, patience, chooser: None, write: true };
         let mut manifest = stream.next(&change, format!("publish {name}"));
         let row = serde_json::json!({ "size": 1, "sha256": "0", "uploaded": now, "set": name });
         let file: SnapshotFile = serde_json::from_value(row).unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_release::{
-    Error, FileTransfer, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions,
-    build, publish, read_set, verify_stream,
+    Error, FileTransfer, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, UnsignedChange,
+    VerifyOptions, build, publish, read_set, verify_stream,
 };
 use rocwheel_report::{Hint as _, Silent};
 
@@ -20,7 +20,8 @@ fn now() -> jiff::Timestamp {
 }
 
 fn change(keys: &[SigningKey]) -> StreamChange<'_> {
-    StreamChange { stream: "nightly", now: now(), keys, patience: Duration::from_mins(1), chooser: None, write: true }
+    let (unsigned, patience) = (UnsignedChange::Refuse, Duration::from_mins(1));
+    StreamChange { stream: "nightly", now: now(), keys, unsigned, patience, chooser: None, write: true }
 }
 
 /// A folder with wheels that require nothing.

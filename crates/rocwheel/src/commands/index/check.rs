@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rocwheel_index::{Fetch, text_without_users};
 use rocwheel_release::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, check};
-use rocwheel_report::Exit;
+use rocwheel_report::{Exit, shell_path};
 use serde::Serialize;
 use url::Url;
 
@@ -35,6 +35,8 @@ pub(crate) struct Arguments {
 #[derive(Debug)]
 pub(crate) struct Settings {
     roots: Vec<Url>,
+    /// The command that makes the pages of a folder again.
+    fix: Option<String>,
     options: CheckOptions,
 }
 
@@ -45,6 +47,7 @@ impl TryFrom<Arguments> for Settings {
         let projects = arguments.project.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
         let options = CheckOptions { files: arguments.files, projects };
         let text = &arguments.index;
+        let mut fix = None;
         let roots =
             if text.starts_with("http://") || text.starts_with("https://") {
                 let text = if text.ends_with('/') { text.clone() } else { format!("{text}/") };
@@ -52,9 +55,11 @@ impl TryFrom<Arguments> for Settings {
                     Usage::new(format!("`{}` is not an address: {error}", text_without_users(&text)))
                 })?]
             } else {
-                roots(&folder(text)?)?
+                let folder = folder(text)?;
+                fix = fix_of(&folder);
+                roots(&folder)?
             };
-        Ok(Self { roots, options })
+        Ok(Self { roots, fix, options })
     }
 }
 
@@ -88,9 +93,28 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
     found.into_iter().map(address).collect()
 }
 
+/// What `rocwheel index build` remembers of a folder.
+const RECORDS: &str = ".rocwheel/index";
+
+/// The command that makes all pages again, for a folder that `rocwheel index build` wrote, or for
+/// the folder of its pages. A page or file that was changed and kept its size is as the records say
+/// it should be, so they go first.
+fn fix_of(folder: &Path) -> Option<String> {
+    let built = folder.ancestors().take(3).find(|folder| folder.join(RECORDS).is_dir())?;
+    Some(format!("rm -r {} && rocwheel index build {}", shell_path(&built.join(RECORDS)), shell_path(built)))
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
-    indexes: &'a [CheckedIndex],
+    indexes: Vec<ReportedIndex<'a>>,
+}
+
+#[derive(Serialize)]
+struct ReportedIndex<'a> {
+    #[serde(flatten)]
+    checked: &'a CheckedIndex,
+    /// The command that fixes its errors, if one does.
+    fix: Option<&'a str>,
 }
 
 /// Checks the indexes and prints their faults.
@@ -110,11 +134,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let exit = if all.iter().any(CheckedIndex::has_errors) { Exit::Failed } else { Exit::Done };
     if printer.format() == Format::Json {
-        printer.json(&Report { indexes: &all })?;
+        let fix = |checked: &CheckedIndex| settings.fix.as_deref().filter(|_| checked.has_errors());
+        let indexes = all.iter().map(|checked| ReportedIndex { checked, fix: fix(checked) }).collect();
+        printer.json(&Report { indexes })?;
         return Ok(exit);
     }
     for checked in &all {
         show(checked, printer)?;
+    }
+    if let Some(fix) = settings.fix.as_ref().filter(|_| exit == Exit::Failed) {
+        printer.line(format!("To fix: {fix}"))?;
     }
     Ok(exit)
 }

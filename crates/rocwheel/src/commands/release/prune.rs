@@ -4,7 +4,7 @@ use clap::Args;
 use rocwheel_release::prune_stream;
 use rocwheel_report::Exit;
 
-use super::stream::{ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
+use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
 use crate::commands::Mode;
 use crate::failure::{Failure, Result};
 use crate::printer::{self, Format, Printer};
@@ -18,6 +18,8 @@ pub(crate) struct Arguments {
     /// Also delete files that belong to no publication; no other run may be uploading
     #[arg(long)]
     orphans: bool,
+    #[command(flatten)]
+    allow: AllowArguments,
     #[command(flatten)]
     change: ChangeArguments,
     #[command(flatten)]
@@ -35,7 +37,7 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let (place, change) = (arguments.stream.try_into()?, arguments.change.try_into()?);
+        let (place, change) = (arguments.stream.try_into()?, arguments.change.settings(arguments.allow.unsigned())?);
         Ok(Self { orphans: arguments.orphans, place, change })
     }
 }

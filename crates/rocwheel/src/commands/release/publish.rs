@@ -12,8 +12,8 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::{ExtraCheck, Options};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_release::{
-    AllowedGap, FolderStore, PublicationPlan, PublishOptions, Published, Store, Stream, plan_publication, publish,
-    read_set,
+    AllowedGap, FolderStore, PublicationPlan, PublishOptions, Published, Store, Stream, UnsignedChange, VersionKind,
+    plan_publication, publish, read_set,
 };
 use rocwheel_report::Exit;
 use url::Url;
@@ -106,19 +106,27 @@ pub(super) enum GapArgument {
     Misordered,
     /// Final versions and pre-releases of one project
     Mixed,
+    /// A change without a key of a stream that was signed until now
+    Unsigned,
 }
 
 impl GapArgument {
     /// Gaps that the user accepts.
     pub(super) fn allowed(arguments: &[GapArgument]) -> BTreeSet<AllowedGap> {
-        let allowed = arguments.iter().map(|argument| match argument {
-            GapArgument::Fewer => AllowedGap::Fewer,
-            GapArgument::Holes => AllowedGap::Holes,
-            GapArgument::Older => AllowedGap::Older,
-            GapArgument::Misordered => AllowedGap::Misordered,
-            GapArgument::Mixed => AllowedGap::Mixed,
+        let allowed = arguments.iter().filter_map(|argument| match argument {
+            GapArgument::Fewer => Some(AllowedGap::Fewer),
+            GapArgument::Holes => Some(AllowedGap::Holes),
+            GapArgument::Older => Some(AllowedGap::Older),
+            GapArgument::Misordered => Some(AllowedGap::Misordered),
+            GapArgument::Mixed => Some(AllowedGap::Mixed),
+            GapArgument::Unsigned => None,
         });
         allowed.collect()
+    }
+
+    /// What the user accepts of the signature.
+    pub(super) fn unsigned(arguments: &[GapArgument]) -> UnsignedChange {
+        if arguments.contains(&GapArgument::Unsigned) { UnsignedChange::Accept } else { UnsignedChange::Refuse }
     }
 }
 
@@ -165,7 +173,7 @@ impl TryFrom<Arguments> for Settings {
             with: arguments.with,
             delta: arguments.delta,
             verify_url: arguments.verify_url,
-            change: arguments.change.try_into()?,
+            change: arguments.change.settings(GapArgument::unsigned(&arguments.allow))?,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })
     }
@@ -205,6 +213,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     for text in &plan.accepted {
         printer.warn(format!("accepted: {text}"));
+    }
+    if plan.number == 1 && stream.settings.kind.is_none() {
+        tell_kind(&settings.place.name, &plan.document.kinds(), printer);
     }
     let audit = SetAudit {
         beside: StreamWheels { store: &*store, with: &settings.with, scratch: scratch.path() },
@@ -247,6 +258,23 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(exit)
 }
 
+/// Says of a first publication what the stream is for from now on, and warns where its name says
+/// something else.
+fn tell_kind(stream: &str, kinds: &BTreeSet<VersionKind>, printer: &Printer) {
+    let Some(kind) = kinds.first().filter(|_| kinds.len() == 1).map(|kind| kind.word()) else { return };
+    let named = VersionKind::ALL.map(VersionKind::word).into_iter().find(|word| stream.ends_with(word));
+    match named.filter(|named| *named != kind) {
+        Some(named) => printer.warn(format!(
+            "the first versions of `{stream}` are of kind {kind}: those of kind {named} will be refused beside them. \
+             `kind = \"{named}\"` in `{stream}/.release/stream.toml` refuses the others instead"
+        )),
+        None => printer.note(format!(
+            "first publication of `{stream}`, of kind {kind}; `kind = \"{kind}\"` in `{stream}/.release/stream.toml` \
+             keeps others out"
+        )),
+    }
+}
+
 fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         let pages = published.map(|published| &published.pages[..]).unwrap_or_default();
@@ -254,6 +282,7 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
         let uploaded = published.map_or(0, |published| published.uploaded);
         let recorded = published.map_or(0, |published| published.recorded);
         let repaired = published.map(|published| &published.repaired[..]).unwrap_or_default();
+        let signed = published.and_then(|published| published.signed);
         return printer.json(&serde_json::json!({
             "published": published.is_some(),
             "uploaded": uploaded,
@@ -261,6 +290,7 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
             "deltas": deltas,
             "recorded": recorded,
             "repaired": repaired,
+            "signed": signed,
             "plan": plan,
         }));
     }
@@ -272,6 +302,9 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
     printer.table(&COLUMNS, rows.chain(plan.unchanged.iter().map(|key| row(key, "there already"))))?;
     let (files, size) = (printer::count(plan.new.len() as u64, "file", "files"), printer::bytes(plan.bytes));
     printer.note(match published {
+        Some(Published { signed: Some(number), .. }) => {
+            format!("`{}` is published already; snapshot {number} signs it", plan.set)
+        }
         Some(published) if published.pages.is_empty() => format!("`{}` is published already", plan.set),
         Some(published) => {
             let pages = printer::count(published.pages.len() as u64, "page", "pages");

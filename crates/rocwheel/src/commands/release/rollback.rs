@@ -5,7 +5,7 @@ use rocwheel_release::roll_back;
 use rocwheel_report::Exit;
 
 use super::diff;
-use super::stream::{ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
+use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
 use crate::commands::Mode;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
@@ -20,6 +20,8 @@ pub(crate) struct Arguments {
     /// Number of the snapshot
     #[arg(long, value_name = "NUMBER")]
     to: u64,
+    #[command(flatten)]
+    allow: AllowArguments,
     #[command(flatten)]
     change: ChangeArguments,
     #[command(flatten)]
@@ -37,7 +39,11 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        Ok(Self { to: arguments.to, place: arguments.stream.try_into()?, change: arguments.change.try_into()? })
+        Ok(Self {
+            to: arguments.to,
+            place: arguments.stream.try_into()?,
+            change: arguments.change.settings(arguments.allow.unsigned())?,
+        })
     }
 }
 

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use rocwheel_release::{ChooserOptions, PublicKey, SigningKey, StreamChange, check_stream_name};
+use rocwheel_release::{ChooserOptions, PublicKey, SigningKey, StreamChange, UnsignedChange, check_stream_name};
 
 use crate::commands::Mode;
 use crate::commands::index::build::chooser;
@@ -66,6 +66,27 @@ pub(super) struct SigningArguments {
     wait: u64,
 }
 
+/// What a change of a stream accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AllowedChange {
+    /// A change without a key of a stream that was signed until now
+    Unsigned,
+}
+
+/// What a change of a stream accepts, for commands that accept nothing else.
+#[derive(Debug, Clone, Args)]
+pub(super) struct AllowArguments {
+    /// Accept what is refused otherwise
+    #[arg(long, value_name = "KIND", num_args = 1..)]
+    allow: Vec<AllowedChange>,
+}
+
+impl AllowArguments {
+    pub(super) fn unsigned(&self) -> UnsignedChange {
+        if self.allow.contains(&AllowedChange::Unsigned) { UnsignedChange::Accept } else { UnsignedChange::Refuse }
+    }
+}
+
 /// How a stream is changed.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ChangeArguments {
@@ -80,6 +101,7 @@ pub(super) struct ChangeArguments {
 #[derive(Debug)]
 pub(super) struct ChangeSettings {
     keys: Vec<SigningKey>,
+    unsigned: UnsignedChange,
     now: Timestamp,
     decided: Timestamp,
     pub(super) patience: Duration,
@@ -87,16 +109,14 @@ pub(super) struct ChangeSettings {
     pub(super) mode: Mode,
 }
 
-impl TryFrom<ChangeArguments> for ChangeSettings {
-    type Error = crate::failure::Failure;
-
-    fn try_from(arguments: ChangeArguments) -> Result<Self> {
-        ChangeSettings::new(&arguments.signing, Mode::new(arguments.dry_run))
+impl ChangeArguments {
+    pub(super) fn settings(&self, unsigned: UnsignedChange) -> Result<ChangeSettings> {
+        ChangeSettings::new(&self.signing, unsigned, Mode::new(self.dry_run))
     }
 }
 
 impl ChangeSettings {
-    pub(super) fn new(arguments: &SigningArguments, mode: Mode) -> Result<ChangeSettings> {
+    pub(super) fn new(arguments: &SigningArguments, unsigned: UnsignedChange, mode: Mode) -> Result<ChangeSettings> {
         let mut keys = Vec::new();
         for path in &arguments.signing_key {
             keys.push(SigningKey::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?);
@@ -106,6 +126,7 @@ impl ChangeSettings {
         }
         Ok(Self {
             keys,
+            unsigned,
             now: arguments.now.map_or_else(environment::present, Ok)?,
             decided: arguments.now.unwrap_or_else(environment::clock),
             patience: Duration::from_secs(arguments.wait),
@@ -136,6 +157,7 @@ impl ChangeSettings {
             stream,
             now: self.now,
             keys: &self.keys,
+            unsigned: self.unsigned,
             patience: self.patience,
             chooser: Some(&self.chooser),
             write,

@@ -4,7 +4,7 @@ use clap::Args;
 use rocwheel_release::{YankRequest, yank};
 use rocwheel_report::Exit;
 
-use super::stream::{ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
+use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
 use crate::commands::Mode;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
@@ -25,6 +25,8 @@ pub(crate) struct Arguments {
     /// Take the withdrawal back, of the version and of what was withdrawn because of it
     #[arg(long, conflicts_with = "reason")]
     undo: bool,
+    #[command(flatten)]
+    allow: AllowArguments,
     #[command(flatten)]
     change: ChangeArguments,
     #[command(flatten)]
@@ -58,7 +60,7 @@ impl TryFrom<Arguments> for Settings {
         Ok(Self {
             request: YankRequest { project, version, reason, undo: arguments.undo },
             place: arguments.stream.try_into()?,
-            change: arguments.change.try_into()?,
+            change: arguments.change.settings(arguments.allow.unsigned())?,
         })
     }
 }

@@ -121,6 +121,7 @@ impl BetweenArguments {
         }
         let place = |name: String| StreamPlace::new(store.clone(), name, &arguments.bucket);
         let native = arguments.native.settings(arguments.bucket.place(store.clone())?, &to)?;
+        let change = ChangeSettings::new(&arguments.signing, GapArgument::unsigned(&arguments.allow), mode)?;
         Ok(Some(Settings {
             from: place(from)?,
             to: place(to)?,
@@ -136,7 +137,7 @@ impl BetweenArguments {
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
             command: arguments.command,
             gate: arguments.gate.try_into()?,
-            change: ChangeSettings::new(&arguments.signing, mode)?,
+            change,
         }))
     }
 }
@@ -425,6 +426,7 @@ impl Work<'_> {
                 "added": publication.new,
                 "pages": published.pages,
                 "repaired": published.repaired,
+                "signed": published.signed,
                 "native": native,
             }));
         }
@@ -432,7 +434,9 @@ impl Work<'_> {
         native::show(native, Mode::Execute, printer);
         let (name, files) = (&self.settings.to.name, printer::count(publication.new.len() as u64, "file", "files"));
         let bytes = printer::bytes(publication.bytes);
-        printer.note(if published.pages.is_empty() {
+        printer.note(if let Some(number) = published.signed {
+            format!("`{}` is published already in `{name}`; snapshot {number} signs it", publication.set)
+        } else if published.pages.is_empty() {
             format!("`{}` is published already in `{name}`", publication.set)
         } else {
             format!(
