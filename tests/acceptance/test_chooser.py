@@ -170,7 +170,7 @@ def test_a_keyboard_is_enough(browser: Browser, site: Site) -> None:
     assert focused(browser)["value"] == "uv"
     assert lines(browser).split() == [
         *("uv", "pip", "install", "\\", "--default-index", f"{site.address}simple/", "\\"),
-        "'torch[device-gfx1100]==2.9.1+rocm7.1.0'",
+        *("'torch[device-gfx1100]==2.9.1+rocm7.1.0'", "\\", "'rocm[device-gfx1100]==7.1.0'"),
     ]
     # The choice is in the address, for colleagues.
     shared = browser.run("return location.href")
@@ -227,6 +227,7 @@ RELEASE = {
     "rocm-7.1.0",
     "rocm-sdk-core-7.1.0",
     "rocm-sdk-libraries-7.1.0",
+    "rocm-sdk-device-gfx1100-7.1.0",
 }
 CHOICE = {"package": "torch", "gpu": "gfx1100", "rocm": "7.1.0", "python": OWN, "system": "linux-x86_64"}
 
@@ -267,31 +268,6 @@ def test_the_project_of_uv_locks_and_installs(browser: Browser, site: Site, kind
     run(BIN / "uv", "sync", environment=environment, cwd=tmp_path)
     (packages,) = (tmp_path / ".venv/lib").glob("python*/site-packages")
     assert installed(packages) == RELEASE | {"torchvision-0.2.0+rocm7.1.0"}
-
-
-def test_packages_from_elsewhere_are_named(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
-    """torch needs `sympy`, which only another index has, with a newer `torch`."""
-    own, other = tmp_path / "own", tmp_path / "other"
-    tag = f"{OWN_TAG}-{OWN_TAG}-linux_x86_64"
-    write_wheel(own, "torch", "2.9.1+rocm7.1.0", tag, "Requires-Dist: sympy")
-    write_wheel(other, "sympy", "1.0", "py3-none-any")
-    write_wheel(other, "torch", "99.0", "py3-none-any")
-    for folder in (own, other):
-        rocwheel.run("index", "build", folder, "--now", NOW)
-    page = own.as_uri() + "/chooser.html"
-    elsewhere = other.as_uri() + "/simple/"
-    for installer in ("pip", "uv"):
-        browser.open(page + fragment(package="torch", python=OWN, system="linux-x86_64", installer=installer))
-        assert "Not in this index: sympy." in text(browser, "notes")
-        target = tmp_path / installer
-        words = shell_words(lines(browser))
-        if installer == "pip":
-            words[words.index("--extra-index-url") + 1] = elsewhere
-        else:
-            words += ["--target", str(target)]
-        environment = clean_environment(UV_DEFAULT_INDEX=elsewhere, PIP_TARGET=str(target))
-        run(*words, environment=environment)
-        assert installed(target) == {"torch-2.9.1+rocm7.1.0", "sympy-1.0"}
 
 
 def test_pre_releases_beside_final_versions(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
@@ -354,6 +330,10 @@ def test_without_scripts_there_is_a_table(browser: Browser, site: Site) -> None:
         browser.open(site.file + "chooser.html")
         source = browser.ask("GET", f"{browser.session}/source")
         (table,) = re.findall(r"<noscript>(.*?)</noscript>", source, re.S)
+        browser.resize(360)
+        wide = "return [...document.querySelectorAll('noscript td')].map((one) => one.getBoundingClientRect().right)"
+        assert browser.run("return document.documentElement.scrollWidth") == 360 and max(browser.run(wide)) <= 360
+        browser.run("document.querySelectorAll('noscript th').forEach((one) => { if (!one.scope) throw one; })")
         assert "<td>torch</td><td>2.10.0+rocm7.2.0</td><td>2</td>" in table
         shown = browser.run("return document.body.innerText")
         assert "2.10.0+rocm7.2.0" in shown and "Install" not in shown and "Theme" not in shown
@@ -427,8 +407,8 @@ for (const one of document.querySelectorAll("body *")) {
 }
 for (const one of document.querySelectorAll("button, input, select, label.option")) {
     const box = one.getBoundingClientRect();
-    if (isShown(one) && !one.closest("label.option input") && box.height < 24 && !one.matches(".option input")) {
-        problems.push(`only ${box.height} high: ${one.outerHTML.slice(0, 120)}`);
+    if (isShown(one) && (box.height < 24 || box.width < 24) && (innerWidth < 480 || !one.matches(".option input"))) {
+        problems.push(`only ${box.width} × ${box.height}: ${one.outerHTML.slice(0, 120)}`);
     }
 }
 const level = [...document.querySelectorAll("h1, h2, h3")].filter(isShown).map((one) => Number(one.tagName[1]));
@@ -542,8 +522,8 @@ def test_a_run_for_one_project_renews_the_page(rocwheel: Rocwheel, browser: Brow
     write_wheel(root / "torch", "torch", "2.99.0+rocm7.1.0", tag, "Requires-Dist: rocm[libraries]==7.1.0")
     rocwheel.run("index", "build", root, "--project", "torch", "--now", NOW)
     renewed = (root / "chooser.html").read_bytes()
-    choice = {"package": "torch", "python": OWN, "system": "linux-x86_64"}
-    browser.open(f"{root.as_uri()}/chooser.html" + fragment(**choice))
+    choice = {"package": "torch", "gpu": "gfx1100", "python": OWN, "system": "linux-x86_64"}
+    browser.open(f"{root.as_uri()}/chooser.html" + fragment(**choice, version="2.99.0+rocm7.1.0"))
     assert "torch==2.99.0+rocm7.1.0" in lines(browser)
     target = tmp_path / "target"
     run(*shell_words(lines(browser)), environment=clean_environment(PIP_TARGET=str(target)))
@@ -552,6 +532,7 @@ def test_a_run_for_one_project_renews_the_page(rocwheel: Rocwheel, browser: Brow
         "rocm-7.1.0",
         "rocm-sdk-core-7.1.0",
         "rocm-sdk-libraries-7.1.0",
+        "rocm-sdk-device-gfx1100-7.1.0",
     }
     browser.open(f"{root.as_uri()}/chooser.html" + fragment(**CHOICE, version="2.9.1+rocm7.1.0"))
     assert "torch[device-gfx1100]==2.9.1+rocm7.1.0" in lines(browser)

@@ -30,7 +30,7 @@ pub(crate) const FOLDER: &str = ".rocwheel/index";
 /// The file that a publisher locks.
 pub(crate) const LOCK: &str = ".rocwheel/index.lock";
 /// The form of the records. One of another form is ignored, and its files are read again.
-pub(crate) const SCHEMA: u32 = 3;
+pub(crate) const SCHEMA: u32 = 4;
 /// A file that changed later than this before it was read may change again without a new time:
 /// file systems count in steps of up to two seconds.
 const YOUNG: Duration = Duration::from_secs(2);

@@ -141,6 +141,8 @@ pub(super) struct PageTables {
     versions: Table<String>,
     tags: Table<String>,
     sets: Table<Vec<u32>>,
+    // Records of earlier versions have `needs`, without versions: they are not read.
+    #[serde(rename = "requirements")]
     needs: Table<String>,
     rocm: Table<String>,
     pythons: Table<String>,

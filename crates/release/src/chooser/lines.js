@@ -1,6 +1,8 @@
 // Input: a choice and the row that fits it. Output: what to type or write into a file.
-
-const PYPI = "https://pypi.org/simple/";
+//
+// Among several indexes pip takes the highest version, and of equal versions the highest build tag,
+// whatever a pin says. So no line names another index beside this one for pip: the first line takes
+// all packages of this index from it alone, and the second one what is still missing.
 
 const INSTALLERS = [
   ["pip", "pip"],
@@ -27,27 +29,6 @@ function command(words, options, system) {
 // A string of TOML.
 const toml = (text) => JSON.stringify(text).replaceAll("\u007f", "\\u007f");
 
-function rootsOf(choice, row, isClosed) {
-  const gpu = gpuOf(choice.gpu);
-  const root = (name, own, pinned) => {
-    const extras = [];
-    if (name === "rocm" && own.needs.e.includes("libraries")) extras.push("libraries");
-    const device = gpu && extraFor(own, gpu);
-    if (device) extras.push(device);
-    return { name, extras, version: pinned ? own.version : "" };
-  };
-  const companions = companionsOf(choice, row).filter((name) => choice.with.includes(name));
-  const system = systemOf(choice.system);
-  return [
-    root(choice.package, row, true),
-    ...companions.map((name) => {
-      const own = rowsOf(name).find((one) =>
-        one.rocm === row.rocm && one.yanked === null && fitsPython(one, choice.python, system));
-      return root(name, own, !isClosed);
-    }),
-  ];
-}
-
 const requirement = ({ name, extras, version }) =>
   `${name}${extras.length > 0 ? `[${extras.join(",")}]` : ""}${version ? `==${version}` : ""}`;
 
@@ -61,24 +42,47 @@ function needsPre(row, own) {
 }
 
 function plan(choice, row) {
-  const system = systemOf(choice.system);
-  const reach = (roots) => closure(roots, row.rocm, system);
-  const isClosed = reach(rootsOf(choice, row, true)).foreign.length === 0;
-  const roots = rootsOf(choice, row, isClosed);
-  const { own, foreign } = reach(roots);
-  return { roots, own, foreign, isClosed, pre: needsPre(row, own), system, python: choice.python };
+  const { roots, members, foreign } = setOf(choice, row);
+  const own = [...members.keys()].sort();
+  const pinned = (name) => `${name}==${members.get(name).row.version}`;
+  return {
+    roots: roots.map(requirement),
+    all: own.map(pinned),
+    rest: own.filter((name) => !roots.some((root) => root.name === name)).map(pinned),
+    own,
+    foreign,
+    isClosed: foreign.length === 0,
+    pre: needsPre(row, own),
+    system: systemOf(choice.system),
+    python: choice.python,
+    members,
+  };
 }
 
-const pipOptions = ({ isClosed, pre }, index) => [
-  ["--index-url", index],
-  ...(isClosed ? [] : [["--extra-index-url", PYPI]]),
-  ...(pre ? [["--pre"]] : []),
-];
+// The commands of pip after `start`; `from` are the options that name this index.
+function pipCommands(made, start, from, system) {
+  const { isClosed, pre } = made;
+  const [roots, all] = [made.roots, made.all].map((words) => words.map((one) => [one]));
+  if (isClosed) return [command(start, [...from, ...(pre ? [["--pre"]] : []), ...roots], system)];
+  return [command(`${start} --no-deps`, [...from, ...all], system), command(start, roots, system)];
+}
+
+// The second command is safe only after the first. Windows PowerShell knows no `&&`.
+function chained(commands, system, space) {
+  return commands.join(system.platform === "win32" ? "\n" : ` &&${space}`);
+}
+
+function requirementsFile({ roots, all, isClosed, pre, system }, index) {
+  const option = ["--index-url", index].join(" ");
+  if (isClosed) return [option, ...(pre ? ["--pre"] : []), ...roots].join("\n");
+  const first = "pip install --no-deps --requirement requirements.txt";
+  const second = ["pip install", ...roots.map((root) => word(root, system))].join(" ");
+  const told = chained([first, second], system, " ").replaceAll("\n", "\n# ");
+  return [`# ${told}`, option, ...all].join("\n");
+}
 
 function pyproject(made, index) {
-  const { roots, own, system, python, pre } = made;
-  const direct = new Map(own.map((name) => [name, name]));
-  for (const root of roots) direct.set(root.name, requirement(root));
+  const { roots, rest, own, system, python, pre } = made;
   const where = [`sys_platform == '${system.platform}'`];
   if (system.machine) where.push(`platform_machine == '${system.machine}'`);
   return [
@@ -87,7 +91,7 @@ function pyproject(made, index) {
     `version = "0.1.0"`,
     `requires-python = "==${python.replace("t", "")}.*"`,
     "dependencies = [",
-    ...[...direct.values()].map((text) => `    ${toml(text)},`),
+    ...[...roots, ...rest].map((text) => `    ${toml(text)},`),
     "]",
     "",
     "[tool.uv]",
@@ -100,69 +104,88 @@ function pyproject(made, index) {
     "explicit = true",
     "",
     "[tool.uv.sources]",
-    ...[...direct.keys()].map((name) => `${name} = { index = "rocm" }`),
+    ...own.map((name) => `${name} = { index = "rocm" }`),
   ].join("\n");
 }
 
 function dockerfile(made, index) {
   const isFile = index.startsWith("file:");
   const inside = isFile ? `file:///srv/packages/${data.index}` : index;
-  const options = [...pipOptions(made, inside), made.roots.map(requirement)];
+  const commands = pipCommands(made, "pip install --no-cache-dir", [["--index-url", inside]], null);
   return [
     ...(isFile ? ["# docker build --file Dockerfile FOLDER-OF-THIS-PAGE"] : []),
     `FROM python:${made.python.replace("t", "")}-slim`,
     ...(isFile ? ["COPY . /srv/packages/"] : []),
-    `RUN ${command("pip install --no-cache-dir", options, null)}`,
+    ...commands.map((line) => `RUN ${line}`),
   ].join("\n");
 }
 
 // `{ text, file, notes }`: what to copy, the file that it belongs in, and what to know.
 function linesFor(choice, row, index) {
   const made = plan(choice, row);
-  const words = made.roots.map(requirement);
-  const notes = [];
-  if (row.yanked !== null) notes.push(`This version was withdrawn${row.yanked ? `: ${row.yanked}` : "."}`);
-  const others = made.foreign.slice(0, 5).join(", ") + (made.foreign.length > 5 ? " and others" : "");
-  const isPip = ["pip", "requirements", "docker"].includes(choice.installer);
-  if (!made.isClosed && isPip) {
-    notes.push(`Not in this index: ${others}. pip takes them from PyPI, and looks there for all other packages too: only the pins keep them apart. uv keeps them apart by index.`);
-  } else if (!made.isClosed && choice.installer !== "find-links") {
-    notes.push(`Not in this index: ${others}. uv takes them from PyPI.`);
-  }
+  const notes = notesOf(choice, row, made);
   let text;
   let file = "";
   switch (choice.installer) {
     case "uv": {
-      const flag = made.isClosed ? "--default-index" : "--index";
-      const options = [[flag, index], ...(made.pre ? [["--prerelease", "allow"]] : []), words];
-      text = command("uv pip install", options, made.system);
+      const from = made.isClosed ? [["--default-index", index]] : [["--index", index], ["--index-strategy", "first-index"]];
+      const options = [...from, ...(made.pre ? [["--prerelease", "allow"]] : [])];
+      text = command("uv pip install", [...options, ...made.roots.map((one) => [one])], made.system);
       break;
     }
     case "uv-project":
       text = pyproject(made, index);
       file = "pyproject.toml";
-      notes.push("Then run: uv sync. Packages of this index are named one by one, because uv applies an explicit index to named packages only.");
       break;
     case "requirements":
-      text = [...pipOptions(made, index).map((option) => option.join(" ")), ...words].join("\n");
+      text = requirementsFile(made, index);
       file = "requirements.txt";
       break;
     case "docker":
       text = dockerfile(made, index);
       file = "Dockerfile";
-      if (made.system.platform !== "linux") notes.push("Containers run Linux: choose Linux as the system.");
       break;
     case "find-links": {
       const page = new URL(data.findLinks, folderOf(index)).href;
-      const options = [["--no-index"], ["--find-links", page], ...(made.pre ? [["--pre"]] : []), words];
-      text = command("pip install", options, made.system);
-      if (!made.isClosed) notes.push(`Not in this index: ${others}. Without another index pip does not find them.`);
+      const commands = pipCommands(made, "pip install", [["--no-index"], ["--find-links", page]], made.system);
+      text = chained(commands, made.system, " \\\n");
       break;
     }
     default:
-      text = command("pip install", [...pipOptions(made, index), words], made.system);
+      text = chained(pipCommands(made, "pip install", [["--index-url", index]], made.system), made.system, " \\\n");
   }
-  return { text, file, notes, made };
+  return { text, file, notes };
+}
+
+function notesOf(choice, row, made) {
+  const { foreign, members, own, isClosed, system } = made;
+  const notes = [];
+  if (row.yanked !== null) notes.push(`This version was withdrawn${row.yanked ? `: ${row.yanked}` : "."}`);
+  const isDivided = [...members.values()].some((member) => member.device);
+  if (choice.gpu && !isDivided) {
+    notes.push(`${nameOf(choice.package, row)} has no packages for each GPU: this page cannot tell whether it has code for ${gpuName(gpuOf(choice.gpu))}.`);
+  }
+  if (!isClosed) {
+    const others = foreign.slice(0, 5).join(", ") + (foreign.length > 5 ? " and others" : "");
+    const isUv = choice.installer.startsWith("uv");
+    notes.push(isUv
+      ? `Not in this index: ${others}. uv takes them from PyPI, and every package that this index has from this index only.`
+      : `Not in this index: ${others}. The first command takes all others from this index alone; the second finds them installed and takes what is missing from PyPI.`);
+  }
+  if (!isClosed && system.platform === "win32" && ["pip", "requirements", "find-links"].includes(choice.installer)) {
+    notes.push("Run the second command only after the first has succeeded.");
+  }
+  const sources = own.filter((name) => fittingTags(members.get(name).row, choice.python, system).every((tag) => tag === ""));
+  if (sources.length > 0 && !choice.installer.startsWith("uv") && !projects.has("setuptools")) {
+    notes.push(`pip builds ${sources.join(", ")} from source, and this index has no setuptools for it: use uv, or install what the build needs and add --no-build-isolation.`);
+  }
+  if (choice.installer === "uv-project") {
+    notes.push("Then run: uv sync. Packages of this index are named one by one, because uv applies an explicit index to named packages only.");
+  }
+  if (choice.installer === "docker" && system.platform !== "linux") {
+    notes.push("Containers run Linux: choose Linux as the system.");
+  }
+  return notes;
 }
 
 // The folder of this page, from the address of the index below it.

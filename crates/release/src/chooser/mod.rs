@@ -28,10 +28,19 @@ pub(crate) use needs::{needs_of, needs_of_lists};
 /// The name of the page.
 pub(crate) const FILE: &str = "chooser.html";
 
+/// The columns of the table of a page without scripts.
+const TITLES: [&str; 3] = ["Package", "Newest version", "Versions"];
+
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
-const SCRIPTS: [&str; 4] =
-    [include_str!("model.js"), include_str!("lines.js"), include_str!("tables.js"), include_str!("view.js")];
+const SCRIPTS: [&str; 6] = [
+    include_str!("model.js"),
+    include_str!("requirements.js"),
+    include_str!("closure.js"),
+    include_str!("lines.js"),
+    include_str!("tables.js"),
+    include_str!("view.js"),
+];
 
 /// Facts that the page shows and the index does not have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -208,8 +217,10 @@ impl ChooserData {
             let (name, newest) = (escaped_html(name), escaped_html(&entry.newest));
             let _ = writeln!(rows, "<tr><td>{name}</td><td>{newest}</td><td>{}</td></tr>", entry.versions);
         }
-        let table =
-            format!("<table>\n<tr><th>Package</th><th>Newest version</th><th>Versions</th></tr>\n{rows}</table>");
+        let table = format!(
+            "<table>\n<tr>{}</tr>\n{rows}</table>",
+            TITLES.map(|title| format!("<th scope=\"col\">{title}</th>")).concat()
+        );
         let data = self.tables.text(&self.projects, index, find_links, options);
         let script = format!("\n(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat());
         let source = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text.as_bytes())));
@@ -251,7 +262,7 @@ mod tests {
 
     fn file(version: &str, tags: &str, needs: &[&str]) -> OfferedFile {
         let lines: String = needs.iter().map(|line| format!("{line}\n")).collect();
-        let headers = rocwheel_wheel::Headers::parse(&format!("Metadata-Version: 2.1\n{lines}\n"));
+        let headers = rocwheel_wheel::Headers::parse(&format!("Metadata-Version: 2.1\nVersion: {version}\n{lines}\n"));
         let (needs, rocm) = needs_of(&headers);
         OfferedFile {
             version: version.parse().unwrap(),
@@ -343,11 +354,16 @@ mod tests {
     fn thousands_of_files_are_a_small_page() {
         let mut torch = Vec::new();
         let mut device = Vec::new();
-        let extras: Vec<String> = (0..31).map(|gpu| format!("Provides-Extra: device-gfx{gpu}")).collect();
-        let needs: Vec<&str> = extras.iter().map(String::as_str).collect();
         for day in 0..120 {
             for branch in 10..14 {
                 let version = format!("2.{branch}.0+rocm10.1.0a{}", 20_260_101 + day);
+                let mut lines = vec![format!("Requires-Dist: rocm[libraries]==10.1.0a{}", 20_260_101 + day)];
+                for gpu in 0..31 {
+                    lines.push(format!("Provides-Extra: device-gfx{gpu}"));
+                    let part = format!("amd-torch-device-gfx{gpu}=={version}");
+                    lines.push(format!("Requires-Dist: {part}; extra == \"device-gfx{gpu}\""));
+                }
+                let needs: Vec<&str> = lines.iter().map(String::as_str).collect();
                 for python in 310..315 {
                     for system in ["linux_x86_64", "win_amd64"] {
                         torch.push(file(&version, &format!("cp{python}-cp{python}-{system}"), &needs));

@@ -29,6 +29,8 @@ function readRow([version, set, needs, rocm, day, python, yanked]) {
     python: data.pythons[python],
     yanked: yanked < 0 ? null : data.reasons[yanked],
     isPre: /(a|b|rc|\.dev)\d/.test(text.split("+")[0]),
+    fits: new Map(),
+    sets: new Map(),
   };
 }
 
@@ -40,6 +42,17 @@ const projects = new Map(
   data.projects.map(([name, rows, status, reason]) => [name, { name, at: rows, status, reason }]),
 );
 const rowsOf = (name) => (projects.has(name) ? rowsAt(projects.get(name).at) : []);
+
+// The rows of each list by version.
+const rowsByVersion = data.rows.map(() => null);
+function rowsOfVersion(name, version) {
+  const { at } = projects.get(name);
+  if (rowsByVersion[at] === null) {
+    rowsByVersion[at] = new Map();
+    for (const row of rowsAt(at)) rowsByVersion[at].set(row.version, [...(rowsByVersion[at].get(row.version) ?? []), row]);
+  }
+  return rowsByVersion[at].get(version) ?? [];
+}
 
 function splitTag(tag) {
   const [pythons, abis, platforms] = tag.split("-").map((part) => part.split("."));
@@ -103,8 +116,13 @@ function acceptsPython(specifier, python) {
   });
 }
 
-const fitsPython = (row, python, system) =>
-  acceptsPython(row.python, python) && fittingTags(row, python, system).length > 0;
+function fitsPython(row, python, system) {
+  const key = `${python} ${system.key}`;
+  if (!row.fits.has(key)) {
+    row.fits.set(key, acceptsPython(row.python, python) && fittingTags(row, python, system).length > 0);
+  }
+  return row.fits.get(key);
+}
 
 // --- GPUs ---------------------------------------------------------------------------------------
 
@@ -139,29 +157,6 @@ function extraFor(row, gpu) {
     if (extra) return extra;
   }
   return undefined;
-}
-
-const appliesTo = (system) => ([, , , platform]) => !system || !platform || platform === system.platform;
-
-// Packages that an extra of a row needs and that the index lacks in that version.
-function missingParts(row, extra, system) {
-  const wanted = row.needs.r.filter((need) => normal(need[2]) === normal(extra)).filter(appliesTo(system));
-  return wanted.map(([name]) => name).filter((name) => {
-    if (!targetOfName(name)) return false;
-    const same = (part) => part.version === row.version || part.version === row.rocm;
-    return !rowsOf(name).some((part) => same(part) && fittingTags(part, null, system).length > 0);
-  });
-}
-
-// Why a row has nothing for a GPU; "" if it has, or if it is not divided by GPU.
-function gpuProblem(name, row, gpu, system) {
-  if (!gpu || deviceExtras(row).length === 0) return "";
-  const extra = extraFor(row, gpu);
-  if (!extra) return `${name} ${row.version} has no packages for ${gpuName(gpu)}.`;
-  const missing = missingParts(row, extra, system);
-  if (missing.length === 0) return "";
-  const verb = missing.length === 1 ? "is" : "are";
-  return `${name} ${row.version} promises “${extra}”, but ${missing.join(", ")} ${verb} not in the index.`;
 }
 
 // --- Choices ------------------------------------------------------------------------------------
@@ -206,9 +201,11 @@ const rowsFor = ({ package: name, rocm, version }) =>
   rowsOf(name).filter((row) =>
     (!rocm || row.rocm === rocm) && (version ? row.version === version : row.yanked === null));
 
+// Why a row is not for a GPU; "" if it is, with all that is installed with it.
+const problemFor = (choice, row, changes = {}) => setOf({ ...choice, with: [], ...changes }, row).problem;
+
 const fits = (choice, row) =>
-  fitsPython(row, choice.python, systemOf(choice.system))
-  && gpuProblem(choice.package, row, gpuOf(choice.gpu), systemOf(choice.system)) === "";
+  fitsPython(row, choice.python, systemOf(choice.system)) && problemFor(choice, row) === "";
 
 // The row that installers would take: the newest final one, or else the newest.
 function pick(choice) {
@@ -244,47 +241,9 @@ function holeOf(choice) {
   const rocm = choice.rocm ? ` for ROCm ${choice.rocm}` : "";
   if (rows.length === 0) return `The index has no ${choice.package} ${choice.version}${rocm}.`;
   const [row] = rows.filter((one) => fitsPython(one, choice.python, system));
-  if (row) return gpuProblem(choice.package, row, gpuOf(choice.gpu), system);
+  if (row) return problemFor(choice, row);
   const what = `${choice.package} ${rows[0].version}`;
   const has = pythons.filter((python) => fitsPython(rows[0], python, system));
   if (has.length === 0) return `There is no ${what} for ${system.label}.`;
   return `There is no ${what} for Python ${choice.python} on ${system.label}. It exists for Python ${has.join(", ")}.`;
-}
-
-// --- What is installed with a choice ------------------------------------------------------------
-
-// The packages of this index that a requirement leads to, and the names that it lacks.
-function closure(roots, rocm, system) {
-  const own = new Set();
-  const foreign = new Set();
-  const queue = roots.map(({ name, extras }) => ({ name, extras }));
-  const seen = new Set();
-  while (queue.length > 0) {
-    const { name, extras } = queue.pop();
-    const key = `${name}[${extras.join()}]`;
-    if (seen.has(key)) continue;
-    seen.add(key);
-    if (!projects.has(name)) {
-      foreign.add(name);
-      continue;
-    }
-    own.add(name);
-    const rows = rowsOf(name);
-    const row = rows.find((one) => rocm && one.rocm === rocm) ?? rows[0];
-    if (!row) continue;
-    const asked = extras.map(normal);
-    for (const [required, its, extra] of row.needs.r.filter(appliesTo(system))) {
-      if (extra === "" || asked.includes(normal(extra))) queue.push({ name: required, extras: its });
-    }
-  }
-  return { own: [...own].sort(), foreign: [...foreign].sort() };
-}
-
-// Packages that are made for the chosen one and for the same ROCm: torchvision for torch.
-function companionsOf(choice, row) {
-  if (choice.package === "rocm") return [];
-  const system = systemOf(choice.system);
-  return packages.filter((name) => name !== choice.package && rowsOf(name).some((one) =>
-    one.rocm === row.rocm && one.yanked === null && fitsPython(one, choice.python, system)
-    && one.needs.r.some(([required, , extra]) => required === choice.package && extra === "")));
 }

@@ -17,9 +17,10 @@ const head = (first, others) =>
 const pythonHeads = () =>
   pythons.map((python) => element("span", {}, hidden("Python "), python));
 
-// GPUs that a package is divided by, in any of its versions.
-function gpusOf(name) {
-  const targets = new Set(rowsOf(name).flatMap((row) => deviceExtras(row).map(targetOfExtra)));
+// GPUs that a package or what is installed with it is divided by, in any of its versions.
+function gpusOf(name, row) {
+  const names = row ? [name, ...setOf({ ...choice, gpu: "", with: [] }, row).members.keys()] : [name];
+  const targets = new Set(unique(names).flatMap(rowsOf).flatMap((one) => deviceExtras(one).map(targetOfExtra)));
   return gpus.filter((gpu) => gpu.key !== "all" && gpu.targets.some((target) => targets.has(target)));
 }
 
@@ -27,7 +28,7 @@ function showCoverage(picked) {
   const row = picked ?? rowsFor(choice)[0];
   const name = choice.package;
   const system = systemOf(choice.system);
-  const own = gpusOf(name);
+  const own = gpusOf(name, row);
   const versions = versionsOf(name, choice.rocm);
   const shown = allVersions ? versions : versions.slice(0, FIRST_VERSIONS);
   $("coverage-of").textContent = `${name} on ${system.label}, by Python`;
@@ -56,7 +57,7 @@ function versionRow(version, own, system, chosen) {
     const isChosen = chosen?.version === version && choice.python === python;
     if (fitting.length === 0) return cell(false, "–", "missing", isChosen);
     if (own.length === 0) return cell(true, "●", "exists", isChosen);
-    const served = own.filter((gpu) => fitting.some((row) => gpuProblem(choice.package, row, gpu, system) === ""));
+    const served = own.filter((gpu) => fitting.some((row) => problemFor(choice, row, { gpu: gpu.key, python }) === ""));
     const words = `${served.length} of ${count(own.length, "GPU", "GPUs")}`;
     return cell(served.length === own.length, `${served.length}/${own.length}`, words, isChosen);
   });
@@ -73,7 +74,7 @@ function gpuRow(gpu, row, system) {
   const rows = rowsOf(choice.package).filter((one) => one.version === row.version);
   return element("tr", {}, label, ...pythons.map((python) => {
     const fitting = rows.filter((one) => fitsPython(one, python, system));
-    const isThere = fitting.some((one) => gpuProblem(choice.package, one, gpu, system) === "");
+    const isThere = fitting.some((one) => problemFor(choice, one, { gpu: gpu.key, python }) === "");
     const isChosen = choice.gpu === gpu.key && choice.python === python;
     return cell(isThere, isThere ? "●" : "–", isThere ? "exists" : "missing", isChosen);
   }));
@@ -86,8 +87,10 @@ function holesOf(row, own, system) {
   const absent = pythons.filter((python) => !rows.some((one) => fitsPython(one, python, system)));
   const holes = absent.length > 0 ? [`${what} does not exist for Python ${absent.join(", ")} on ${system.label}.`] : [];
   for (const gpu of own) {
-    const problems = rows.map((one) => gpuProblem(choice.package, one, gpu, system));
-    if (problems.every((problem) => problem !== "")) holes.push(problems[0]);
+    const problems = rows.flatMap((one) =>
+      pythons.filter((python) => fitsPython(one, python, system))
+        .map((python) => problemFor(choice, one, { gpu: gpu.key, python })));
+    if (problems.length > 0 && problems.every((problem) => problem !== "")) holes.push(problems[0]);
   }
   if (holes.length > 0) return holes;
   const gpuText = own.length === 0 ? "" : ` and for ${count(own.length, "GPU", "GPUs")}`;

@@ -185,14 +185,12 @@ function statusText(name) {
   return reason ? `${status}: ${reason}` : status;
 }
 
-function showHole(index) {
+const ADDRESS_PROBLEM = "The address of the index is not complete: it begins with https://, http:// or file://.";
+
+function showHole(text, others) {
   $("hole").hidden = false;
-  const text = !index
-    ? "The address of the index is not complete: it begins with https://, http:// or file://."
-    : holeOf(choice);
   fill($("hole-text"), text);
   $("status").textContent = text;
-  const others = index ? nearest(choice) : [];
   fill($("nearest"), ...others.map(({ say, choice: other }) => {
     const button = element("button", { type: "button", class: "quiet" }, `Choose ${say}`);
     button.addEventListener("click", () => {
@@ -207,8 +205,9 @@ function showResult() {
   const index = address();
   $("address").setAttribute("aria-invalid", index ? "false" : "true");
   const row = pick(choice);
-  const needsGpu = row === undefined ? false : !choice.gpu && deviceExtras(row).length > 0;
-  $("lines").hidden = !row || !index || needsGpu;
+  const made = row && setOf(choice, row);
+  const needsGpu = made !== undefined && !choice.gpu && made.isDivided;
+  $("lines").hidden = !row || !index || needsGpu || made.problem !== "";
   $("hole").hidden = true;
   $("ask").hidden = true;
   fill($("facts"));
@@ -216,7 +215,7 @@ function showResult() {
   fill($("companions"));
   $("companion-group").hidden = true;
   if (!row || !index) {
-    showHole(index);
+    showHole(index ? holeOf(choice) : ADDRESS_PROBLEM, index ? nearest(choice) : []);
     fill($("summary"), describe(choice));
     return undefined;
   }
@@ -225,6 +224,10 @@ function showResult() {
   if (needsGpu) {
     $("ask").hidden = false;
     $("status").textContent = $("ask").textContent;
+    return row;
+  }
+  if (made.problem) {
+    showHole(made.problem, []);
     return row;
   }
   const { text, file, notes } = linesFor(choice, row, index);
@@ -237,7 +240,7 @@ function showResult() {
 }
 
 function showCompanions(row) {
-  const names = companionsOf(choice, row);
+  const names = companionsOf(choice, row).map(({ name }) => name);
   $("companion-group").hidden = names.length === 0;
   fill($("companions"), ...names.map((name) => {
     const input = element("input", { type: "checkbox", value: name, id: `with-${name}` });

@@ -97,7 +97,8 @@ impl Stream<'_> {
             let Some(digest) = manifest.sets.get(name) else { continue };
             for (key, file) in self.document(name, digest)?.files {
                 if names.contains_key(parent(&key)) {
-                    let (text, rocm) = needs_of_lists(file.extras.into_iter().collect(), &file.requires);
+                    let version = distribution_of(&key).map(|one| one.version);
+                    let (text, rocm) = needs_of_lists(version, file.extras.into_iter().collect(), &file.requires);
                     needs.insert(key, (shared(text), rocm.map(&mut shared)));
                 }
             }
@@ -118,7 +119,7 @@ fn offered(manifest: &SnapshotManifest, name: &str, needs: &HashMap<String, Need
     let files = manifest.files_of(name).filter_map(|(key, file)| {
         let one = distribution_of(key)?;
         let (needs, rocm) = needs.get(key).cloned().unwrap_or_else(|| {
-            let (text, _) = needs_of_lists(Vec::new(), &[]);
+            let (text, _) = needs_of_lists(None, Vec::new(), &[]);
             (text.into(), None)
         });
         Some(OfferedFile {
