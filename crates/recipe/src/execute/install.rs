@@ -206,7 +206,10 @@ impl Context<'_> {
         }
         let mut words = self.installer(&interpreter_of(&self.venv()), "install");
         if let Some(index) = index {
-            words.extend(["--extra-index-url".into(), index.to_owned()]);
+            // Of two indexes, uv takes a package from the first that has it. pip would take the
+            // higher version or build tag.
+            let option = if self.place.uv.is_some() { "--extra-index-url" } else { "--index-url" };
+            words.extend([option.to_owned(), index.to_owned()]);
         }
         words.extend(requirements.iter().cloned());
         self.call(stage, words, &self.base_environment(), timeout, log)

@@ -114,7 +114,7 @@ impl Dialect for Batch {
                 lines
             }
             Action::Install { requirements, index } => {
-                let index = index.as_ref().map(|index| format!(" --extra-index-url {}", quoted(index)));
+                let index = index.as_ref().map(|index| format!(" --index-url {}", quoted(index)));
                 vec![format!("${{python}} -m pip install{} {}", index.unwrap_or_default(), self.command(requirements))]
             }
             Action::Uninstall(names) => vec![format!("${{python}} -m pip uninstall --yes {}", self.command(names))],
