@@ -14,6 +14,7 @@ use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::layout::PAGE;
 
 /// Largest size of a table of headers or section names, in bytes: enough for a million section
 /// headers, more than real files have.
@@ -69,6 +70,22 @@ impl Segment {
 
     pub(crate) fn memory_end(&self) -> u64 {
         self.address.saturating_add(self.memory_size)
+    }
+
+    /// `true` if the address and the position in the file are equal within a page.
+    fn can_be_mapped(&self) -> bool {
+        self.address.wrapping_sub(self.offset).is_multiple_of(PAGE)
+    }
+
+    /// The number of bytes of the file in memory. Whole pages are mapped, so a segment without
+    /// zeroed memory also shows the bytes behind its end, up to the end of the page. Older versions
+    /// of patchelf wrote tables that end there.
+    fn mapped_size(&self) -> u64 {
+        if self.memory_size != self.file_size {
+            return self.file_size;
+        }
+        let end = self.address.saturating_add(self.file_size);
+        end.checked_next_multiple_of(PAGE).map_or(self.file_size, |end| end - self.address)
     }
 
     /// `true` if the file bytes `offset..offset + length` lie in this segment.
@@ -274,6 +291,8 @@ pub(crate) struct Image {
     pub(crate) endian: Endianness,
     pub(crate) is_64: bool,
     pub(crate) file_type: u16,
+    /// `EI_OSABI` and `EI_ABIVERSION`.
+    pub(crate) os_abi: [u8; 2],
     pub(crate) machine: u16,
     pub(crate) program_header_offset: u64,
     pub(crate) section_header_offset: u64,
@@ -314,6 +333,7 @@ impl Image {
             endian,
             is_64: header.is_type_64(),
             file_type: header.e_type(endian).0,
+            os_abi: [header.e_ident().os_abi.0, header.e_ident().abi_version],
             machine: header.e_machine(endian).0,
             program_header_offset: header.e_phoff(endian).into(),
             section_header_offset: header.e_shoff(endian).into(),
@@ -454,8 +474,9 @@ impl Image {
             return Ok(None);
         }
         // The loader reads it in memory, by address; the header's file offset is for tools. In
-        // correct files they agree.
-        let offset = self.offset_of(segment.address).unwrap_or(segment.offset);
+        // correct files they agree. A segment that cannot be mapped has no bytes at an address.
+        let is_mapped = self.segment_at(segment.address).is_some_and(Segment::can_be_mapped);
+        let offset = self.offset_of(segment.address).filter(|_| is_mapped).unwrap_or(segment.offset);
         let bytes = source.bytes(offset, segment.file_size, WHAT)?;
         let all: Vec<DynamicEntry> = cast_all::<H::Dyn>(&bytes, WHAT)?
             .iter()
@@ -488,22 +509,26 @@ impl Image {
         tail.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
+    /// Returns the segment that has file bytes for `address`.
+    fn segment_at(&self, address: u64) -> Option<&Segment> {
+        let mut loads = self.segments.iter().filter(|segment| segment.is_load());
+        loads.find(|segment| address >= segment.address && address - segment.address < segment.file_size)
+    }
+
     /// Returns the file offset that is mapped at `address`.
     pub(crate) fn offset_of(&self, address: u64) -> Option<u64> {
-        self.segments
-            .iter()
-            .filter(|segment| segment.is_load())
-            .find(|segment| address >= segment.address && address - segment.address < segment.file_size)
-            .and_then(|segment| segment.offset.checked_add(address - segment.address))
+        self.segment_at(address).and_then(|segment| segment.offset.checked_add(address - segment.address))
     }
 
     /// Returns the number of file bytes that are mapped from `address` to the end of its segment.
     pub(crate) fn mapped_after(&self, address: u64) -> u64 {
-        self.segments
-            .iter()
-            .filter(|segment| segment.is_load())
-            .find(|segment| address >= segment.address && address - segment.address < segment.file_size)
-            .map_or(0, |segment| segment.file_size - (address - segment.address))
+        self.segment_at(address).map_or(0, |segment| segment.file_size - (address - segment.address))
+    }
+
+    /// Returns the number of file bytes that are mapped from `address` to the end of the last page
+    /// of its segment.
+    fn mapped_in_pages(&self, address: u64) -> u64 {
+        self.segment_at(address).map_or(0, |segment| segment.mapped_size() - (address - segment.address))
     }
 
     pub(crate) fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {
@@ -520,7 +545,7 @@ impl Image {
         let offset = self
             .offset_of(address)
             .ok_or_else(|| Error::malformed(WHAT, format!("no segment maps its address {address:#x}")))?;
-        if size > self.mapped_after(address) {
+        if size > self.mapped_in_pages(address) {
             return Err(Error::malformed(WHAT, format!("its {size} bytes do not fit into its segment")));
         }
         Ok(Some(StringTable { offset, size }))

@@ -22,6 +22,10 @@ pub struct Elf {
     pub machine: u16,
     /// The purpose of the file.
     pub kind: ElfKind,
+    /// `EI_OSABI`: 0 is System V, 3 GNU, 9 FreeBSD.
+    pub os_abi: u8,
+    /// `EI_ABIVERSION`, a version of `os_abi`.
+    pub abi_version: u8,
     /// `true` for a 64-bit file.
     pub is_64: bool,
     /// PT_INTERP: path of the program's dynamic loader.
@@ -36,6 +40,8 @@ pub struct Elf {
     pub runpath: Option<String>,
     /// DT_FLAGS_1, the `DF_1_*` bits; zero if the file has no such entry.
     pub flags_1: u64,
+    /// `true` if relocations are packed in a table of their own (DT_RELR).
+    pub has_packed_relocations: bool,
     /// Versions needed from each library, in file order.
     pub version_needs: Vec<VersionNeed>,
     /// Names of the versions defined, without the base version (the file's own name).
@@ -142,6 +148,8 @@ impl Elf {
         Ok(Self {
             machine: image.machine,
             kind: kind(image, interpreter.is_some(), soname.is_some()),
+            os_abi: image.os_abi[0],
+            abi_version: image.os_abi[1],
             is_64: image.is_64,
             interpreter,
             soname,
@@ -149,6 +157,7 @@ impl Elf {
             rpath: single(elf::DT_RPATH)?,
             runpath: single(elf::DT_RUNPATH)?,
             flags_1: values(elf::DT_FLAGS_1).next().unwrap_or(0),
+            has_packed_relocations: values(elf::DT_RELR).next().is_some(),
             version_needs,
             version_definitions: version::definitions(image, source)?
                 .into_iter()

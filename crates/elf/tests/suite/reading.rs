@@ -6,7 +6,7 @@ use positioned_io::ReadAt;
 use rocwheel_elf::{Edit, Elf, ElfKind, Error, SearchPath, is_pe};
 
 use crate::editing::read;
-use crate::fixtures::{Workshop, readelf};
+use crate::fixtures::{Try, Workshop, readelf};
 
 fn rpath(entry: &str) -> Edit {
     Edit { search_path: Some(SearchPath::Set(vec![entry.to_owned()])), ..Edit::default() }
@@ -42,6 +42,37 @@ fn kinds_are_told_apart() {
     assert_eq!(read(&object).kind, ElfKind::Relocatable);
     assert!(matches!(rpath("/x").plan(&fs_err::read(&object).unwrap()), Err(Error::NotLinked { .. })));
     assert!(read(&workshop.path("kind-pie")).interpreter.is_some_and(|name| name.contains("ld-linux")));
+}
+
+/// Older versions of patchelf wrote string tables that end behind the last byte of their segment.
+/// The kernel maps whole pages, so the loader finds the names.
+#[test]
+fn a_string_table_may_end_in_the_last_page_of_its_segment() {
+    const SHORTER: u64 = 18;
+    let workshop = Workshop::new();
+    let file = workshop.build("table.so", &["-shared", "-fPIC", "-Wl,-rpath,/old"]);
+    rocwheel_elf::edit_file(&file, &rpath("$ORIGIN/original:/a/path/that/needs/room/of/its/own")).unwrap();
+    let whole = read(&file);
+    let mut bytes = fs_err::read(&file).unwrap();
+    let table = u64::from_le_bytes(bytes[32..40].try_into().unwrap()) as usize;
+    let last = whole.segments.iter().rposition(|segment| segment.kind == 1).unwrap();
+    let size = whole.segments[last].file_size - SHORTER;
+    for field in [32, 40] {
+        let at = table + last * 56 + field;
+        bytes[at..at + 8].copy_from_slice(&size.to_le_bytes());
+    }
+    fs_err::write(&file, &bytes).unwrap();
+    let shorter = read(&file);
+    assert_eq!((&shorter.rpath, &shorter.needed), (&whole.rpath, &whole.needed));
+    assert_eq!(shorter.segments[last].file_size, size);
+    workshop.answer(&file, Try::Library, None).unwrap();
+    // An edit that changes nothing leaves the file alone, and another one does not lose the names.
+    let same = rpath("$ORIGIN/original:/a/path/that/needs/room/of/its/own");
+    assert_eq!(rocwheel_elf::edit_file(&file, &same).unwrap(), rocwheel_elf::EditOutcome::Unchanged);
+    assert_eq!(fs_err::read(&file).unwrap(), bytes);
+    rocwheel_elf::edit_file(&file, &rpath("$ORIGIN/original:/another/path")).unwrap();
+    assert_eq!(read(&file).needed, whole.needed);
+    workshop.answer(&file, Try::Library, None).unwrap();
 }
 
 /// A count of program headers that does not fit the file header is in section 0.
