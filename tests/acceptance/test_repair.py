@@ -498,8 +498,37 @@ def test_a_damaged_library_is_named(rocwheel: Rocwheel, libraries: Path, tmp_pat
     wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module[:2000]})
     output = tmp_path / "out"
     said = rocwheel.run("repair", wheel, "-o", output, "--lib-path", libraries, expect=1).stderr
-    assert "could not read or edit `demo/_ext.so`" in said and "hint: " in said
+    assert "could not read `demo/_ext.so` of" in said and "leave it as it is with `--exclude _ext.so`" in said
     assert not output.exists()
+    said = rocwheel.run("repair", wheel, "-o", output, "--exclude", "_ext.so").stderr
+    assert "`demo/_ext.so` cannot be read and is copied unchanged" in said
+    (result,) = output.glob("*.whl")
+    with zipfile.ZipFile(result) as archive:
+        assert archive.read("demo/_ext.so") == module[:2000]
+
+
+def test_packed_relocations_raise_the_tag(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Without a symbol version nothing but DT_RELR says that glibc 2.36 is needed."""
+    source = "int x; int *t[] = {&x, &x, &x, &x, &x, &x, &x, &x}; void *PyInit__ext(void) { return t; }\n"
+    module = gcc(tmp_path / "_ext.so", source, "-nostdlib", "-Wl,-Bsymbolic", "-Wl,-z,pack-relative-relocs")
+    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
+    assert repaired(rocwheel, wheel, tmp_path / "out").name.endswith("-manylinux_2_36_x86_64.whl")
+    said = rocwheel.run("repair", wheel, "-o", tmp_path / "old", "--plat", "manylinux_2_28_x86_64", expect=1).stderr
+    assert "demo/_ext.so needs GLIBC_2.36 for its DT_RELR" in said
+
+
+def test_a_copy_that_another_file_opens_by_its_old_name_is_named(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """As a host that looks for a plug-in that its user is linked to."""
+    library(tmp_path, "plug", "plug", "int plug(void) { return 20; }")
+    body = """#include <dlfcn.h>
+        int host(void) { return dlopen("libplug.so.1", RTLD_NOW | RTLD_NOLOAD) ? 22 : 0; }"""
+    library(tmp_path, "host", "host", body)
+    flags = (f"-L{tmp_path}", "-Wl,--no-as-needed", "-lhost", "-lplug", f"-Wl,-rpath,{tmp_path}")
+    module = extension(tmp_path, "host", *flags)
+    wheel = write_wheel(tmp_path, {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()})
+    said = rocwheel.run("repair", wheel, "-o", tmp_path / "out").stderr
+    (line,) = [line for line in said.splitlines() if "names `libplug.so.1` in its data" in line]
+    assert "demo.libs/libhost-" in line and "which is now `libplug-" in line, line
 
 
 def test_the_output_is_never_the_input(rocwheel: Rocwheel, grafted: Path) -> None:

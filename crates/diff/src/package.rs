@@ -6,7 +6,7 @@ use std::mem;
 use rayon::prelude::*;
 use rocwheel_elf::Elf;
 use rocwheel_report::Unit;
-use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
+use rocwheel_wheel::manylinux::{self, FileNeeds};
 use rocwheel_wheel::read::{Wheel, WheelProblem};
 
 use crate::Error;
@@ -69,7 +69,7 @@ fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Err
             let Entry::File(file) = &named.entry else { return Ok(None) };
             Ok(headers(file, context)?
                 .filter(|elf| elf.machine == X86_64 && elf.is_64)
-                .map(|elf| needs(&named.path, &elf)))
+                .map(|elf| FileNeeds::of(named.path.as_str(), &elf)))
         })
         .collect();
     let needs: Vec<FileNeeds> = needs?.into_iter().flatten().collect();
@@ -90,19 +90,6 @@ fn headers(file: &File, context: &Context<'_>) -> Result<Option<Elf>, Error> {
         return Ok(Elf::read(&reader).ok().flatten());
     }
     Ok(Elf::read(&file.content(&context.spool)?.open()?).ok().flatten())
-}
-
-fn needs(path: &str, elf: &Elf) -> FileNeeds {
-    let mut libraries: BTreeMap<&String, BTreeSet<&String>> =
-        elf.needed.iter().map(|library| (library, BTreeSet::new())).collect();
-    for need in &elf.version_needs {
-        libraries.entry(&need.library).or_default().extend(&need.versions);
-    }
-    let libraries = libraries.into_iter().map(|(library, versions)| LibraryNeeds {
-        library: library.clone(),
-        versions: versions.into_iter().cloned().collect(),
-    });
-    FileNeeds { file: path.to_owned(), libraries: libraries.collect() }
 }
 
 /// Compares the file names, the floor and the correctness of RECORD.

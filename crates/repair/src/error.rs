@@ -25,6 +25,16 @@ pub enum Error {
     /// A wheel cannot be read or written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
+    /// A program or library of the wheel cannot be read.
+    #[error("could not read `{file}` of `{}`", wheel.display())]
+    Unreadable {
+        /// Path of the wheel.
+        wheel: PathBuf,
+        /// The member.
+        file: String,
+        /// The cause.
+        source: rocwheel_elf::Error,
+    },
     /// A file of the wheel, or one that will be added, cannot be parsed or edited.
     #[error("could not read or edit `{file}` for `{}`", wheel.display())]
     Binary {
@@ -202,6 +212,10 @@ impl Hint for Error {
             Error::Wheel(error) => error.hint(),
             Error::Output(error) => error.hint(),
             Error::Binary { source, .. } => source.hint(),
+            Error::Unreadable { file, .. } => Some(format!(
+                "build the file again, or leave it as it is with `--exclude {}`",
+                rocwheel_report::shell_word(paths::name(file))
+            )),
             Error::Missing { missing, .. } => {
                 let names: Vec<&str> = missing.iter().map(|missing| paths::name(&missing.library)).collect();
                 let them = if names.len() == 1 { "it" } else { "them" };
@@ -250,7 +264,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Error::Wheel(error) => error.exit(),
-            Error::Binary { source, .. } => source.exit(),
+            Error::Binary { source, .. } | Error::Unreadable { source, .. } => source.exit(),
             Error::Glob { .. } | Error::UnknownTag { .. } | Error::RocmVersion { .. } => Exit::Usage,
             Error::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,

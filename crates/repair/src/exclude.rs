@@ -37,6 +37,11 @@ impl Excludes {
         self.names.iter().any(|glob| glob.is_match(name))
     }
 
+    /// `true` if a member of the wheel is excluded, by its name or by its path in the wheel.
+    pub(crate) fn has_member(&self, member: &str) -> bool {
+        self.has(member) || self.has_path(Path::new(member))
+    }
+
     /// `true` if the file at this path is excluded.
     pub(crate) fn has_path(&self, path: &Path) -> bool {
         self.paths.iter().any(|glob| glob.is_match(path))

@@ -13,7 +13,8 @@ use rocwheel_report::Reporter;
 use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
 
 use crate::directories::MACHINE;
-use crate::{Error, ReadingDepth, paths};
+use crate::exclude::Excludes;
+use crate::{Error, ReadingDepth, Request, paths};
 
 /// The installation path of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,28 +79,35 @@ impl Binary {
 }
 
 /// Everything in a wheel that matters for a repair.
+#[derive(Default)]
 pub(crate) struct Inventory {
     pub(crate) binaries: Vec<Binary>,
     /// Members that are PE files: Windows' libraries and programs.
     pub(crate) windows: Vec<String>,
     /// Members that are ELF files for another machine, with their `e_machine`.
     pub(crate) foreign: Vec<(String, u16)>,
+    /// Members that cannot be read and that the user excluded.
+    pub(crate) left_alone: Vec<String>,
 }
 
 enum Found {
     Binary(Box<Binary>),
     Windows(String),
     Foreign(String, u16),
+    LeftAlone(String),
     Nothing,
 }
 
 impl Inventory {
-    /// Reads the wheel. GPU code, object files and separate debug files do not count as binaries.
+    /// Reads the wheel. GPU code, object files and separate debug files do not count as binaries. A
+    /// file that cannot be read is an error, unless it is excluded.
     pub(crate) fn read(
         wheel: &Arc<Wheel>,
-        scratch: &Path,
-        (depth, reporter): (&ReadingDepth, &dyn Reporter),
+        request: &Request,
+        excludes: &Excludes,
+        reporter: &dyn Reporter,
     ) -> Result<Inventory, Error> {
+        let (scratch, depth) = (request.scratch.as_path(), &request.depth);
         let spool = Spool::new(scratch);
         let known = match depth {
             ReadingDepth::Headers(Some(facts)) => known_headers(facts, wheel),
@@ -116,16 +124,20 @@ impl Inventory {
                 reporter.check()?;
                 match known.get(&listed.name) {
                     Some(known) => known_member(wheel, listed, known, &spool),
-                    None => member(wheel, listed, depth, &spool),
+                    None => match member(wheel, listed, depth, &spool) {
+                        Err(Error::Unreadable { file, .. }) if excludes.has_member(&file) => Ok(Found::LeftAlone(file)),
+                        found => found,
+                    },
                 }
             })
             .collect::<Result<_, Error>>()?;
-        let mut inventory = Inventory { binaries: Vec::new(), windows: Vec::new(), foreign: Vec::new() };
+        let mut inventory = Inventory::default();
         for found in found {
             match found {
                 Found::Binary(binary) => inventory.binaries.push(*binary),
                 Found::Windows(member) => inventory.windows.push(member),
                 Found::Foreign(member, machine) => inventory.foreign.push((member, machine)),
+                Found::LeftAlone(member) => inventory.left_alone.push(member),
                 Found::Nothing => {}
             }
         }
@@ -138,6 +150,7 @@ impl Inventory {
         self.binaries.sort_by(|one, other| one.member.cmp(&other.member));
         self.windows.sort();
         self.foreign.sort();
+        self.left_alone.sort();
     }
 
     /// Adds a library of the ROCm tree that will become `member`.
@@ -194,7 +207,7 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, depth: &ReadingDepth, spool: &Spo
         Ok(Some(elf)) => elf,
         Ok(None) => return Ok(Found::Nothing),
         Err(source) => {
-            return Err(Error::Binary { wheel: wheel.path().to_owned(), file: listed.name.clone(), source });
+            return Err(Error::Unreadable { wheel: wheel.path().to_owned(), file: listed.name.clone(), source });
         }
     };
     Ok(found(wheel, listed, elf, content))

@@ -19,6 +19,7 @@ mod execute;
 mod fat;
 mod initialize;
 mod inventory;
+mod openers;
 mod packages;
 mod paths;
 mod plan;

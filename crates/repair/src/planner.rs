@@ -17,7 +17,9 @@ use crate::plan::{
 };
 use crate::resolve::{Families, Resolution, Rules, resolve};
 use crate::tags::{self, Judged, Wanted};
-use crate::{Error, PreparedRepair, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
+use crate::{
+    Error, PreparedRepair, Request, RocmFrom, beside, exclude, fat, initialize, openers, paths, requirement, sbom,
+};
 
 /// Plans the repair of the wheel at `path`. Writes only temporary files in the request's scratch
 /// folder.
@@ -29,7 +31,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     check_system(&wheel, request)?;
     let wanted = Wanted::parse(request.platform.as_deref(), request.only_platform)?;
     let excludes = exclude::Excludes::new(&request.exclude)?;
-    let mut inventory = Inventory::read(&wheel, &request.scratch, (&request.depth, reporter))?;
+    let mut inventory = Inventory::read(&wheel, request, &excludes, reporter)?;
     check_machine(&wheel, &inventory)?;
     let fat =
         if request.mode == Some(RepairMode::Fat) { Some(fat::plan(&wheel, request, &mut inventory)?) } else { None };
@@ -137,6 +139,7 @@ impl Draft<'_> {
             tree = Some(fat.tree);
         }
         let name = self.name(&tags, version.as_ref());
+        let opened = openers::notes(self.inventory, self.resolution, (&grafted, &members), &self.request.depth);
         if !grafted.is_empty() || tree.is_some() {
             texts.push(self.bill(&name, &grafted, tree.as_ref()));
         }
@@ -156,7 +159,7 @@ impl Draft<'_> {
             texts,
             requirements,
             tree,
-            notes: self.notes(&tags),
+            notes: self.notes(&tags, opened),
             tags,
             version,
             strip: self.request.strip.is_some(),
@@ -268,8 +271,12 @@ impl Draft<'_> {
         }
     }
 
-    fn notes(&self, tags: &Tags) -> Vec<String> {
+    fn notes(&self, tags: &Tags, opened: Vec<String>) -> Vec<String> {
         let mut notes: Vec<String> = self.resolution.warnings.iter().cloned().collect();
+        for member in &self.inventory.left_alone {
+            notes.push(format!("`{member}` cannot be read and is copied unchanged, as `--exclude` says"));
+        }
+        notes.extend(opened);
         for (member, machine) in &self.inventory.foreign {
             notes.push(format!("`{member}` is for another machine ({machine}) and is not changed"));
         }

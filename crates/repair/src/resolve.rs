@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_elf::{Elf, ElfKind};
+use rocwheel_elf::ElfKind;
 use rocwheel_rocm::providers::{self, Providers};
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 
@@ -503,11 +503,6 @@ fn is_python(library: &str) -> bool {
     // libpython3.so belongs to the stable ABI. Programs that search for their interpreter link to
     // it on purpose.
     version.contains('.') && is_number(version) && (end.is_empty() || end.strip_prefix('.').is_some_and(is_number))
-}
-
-/// Names of the versions that a file needs from a library.
-pub(crate) fn versions<'a>(elf: &'a Elf, library: &str) -> Vec<&'a String> {
-    elf.version_needs.iter().filter(|need| need.library == library).flat_map(|need| &need.versions).collect()
 }
 
 #[cfg(test)]

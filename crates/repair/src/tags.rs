@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use rocwheel_elf::Elf;
-use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Policy};
+use rocwheel_wheel::manylinux::{FileNeeds, Policies, Policy};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 
+use crate::Error;
 use crate::plan::{PlannedEdit, Tags};
-use crate::{Error, resolve};
 
 /// The tag for Linux systems without any guarantee.
 const LINUX: &str = "linux_x86_64";
@@ -62,16 +62,14 @@ impl Wanted {
 
 /// The needs of a file after it is edited.
 pub(crate) fn needs(file: &str, elf: &Elf, edit: &PlannedEdit) -> FileNeeds {
-    let mut libraries = Vec::new();
-    for name in &elf.needed {
-        if edit.removed.contains(name) {
-            continue;
+    let mut needs = FileNeeds::of(file, elf);
+    needs.libraries.retain(|needed| !edit.removed.contains(&needed.library));
+    for needed in &mut needs.libraries {
+        if let Some(renamed) = edit.needed.get(&needed.library) {
+            needed.library.clone_from(renamed);
         }
-        let library = edit.needed.get(name).unwrap_or(name);
-        let versions = resolve::versions(elf, name).into_iter().cloned().collect();
-        libraries.push(LibraryNeeds { library: library.clone(), versions });
     }
-    FileNeeds { file: file.to_owned(), libraries }
+    needs
 }
 
 /// The level of x86-64 that a file declares: `x86-64-v3`.

@@ -93,6 +93,17 @@ impl Headers {
         self.rest.strip_prefix("\r\n").or_else(|| self.rest.strip_prefix('\n')).unwrap_or(&self.rest)
     }
 
+    /// `true` if a header with this name has several lines.
+    pub fn is_folded(&self, name: &str) -> bool {
+        self.named(name).any(|field| field.text.trim_end().lines().count() > 1)
+    }
+
+    /// The line that ends the headers although it is not empty: readers take it, and what follows
+    /// it, for the text after the headers.
+    pub fn broken_line(&self) -> Option<&str> {
+        self.rest.lines().next().map(str::trim_end).filter(|line| !line.is_empty())
+    }
+
     /// Sets the value of a header. The first header with the name is changed in place and others
     /// with the name are removed; without any, it is added at the end. Fails if the value does not
     /// fit on a line.

@@ -13,11 +13,14 @@
 mod archive;
 mod distribution;
 pub mod edit;
+mod entry_points;
 mod error;
 mod headers;
 mod known_tags;
+mod loader_features;
 pub mod manylinux;
 mod metadata;
+mod metadata_rules;
 mod names;
 mod output;
 mod platform;
@@ -34,10 +37,13 @@ pub mod tar;
 pub use distribution::{
     DEFAULT_EPOCH, EntryPoints, FileDigest, Level, Member, WheelContents, WriteOptions, Written, top_level, write_wheel,
 };
+pub use entry_points::{EntryPoint, EntryPointFault, EntryPointFile};
 pub use error::Error;
 pub use headers::Headers;
 pub use known_tags::TagPart;
+pub use loader_features::{CLibrary, LoaderFeature, LoaderSupport};
 pub use metadata::{Description, Metadata, raise_metadata_version};
+pub use metadata_rules::{MetadataFault, RefusedBy, metadata_faults};
 pub use names::{
     Tag, WheelName, WheelNameParts, canonical_name, case_collisions, check_member_name, check_name, check_requirement,
     check_version, file_name_part,

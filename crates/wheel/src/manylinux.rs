@@ -11,12 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::OnceLock;
 
+use rocwheel_elf::Elf;
 use serde::Deserialize;
 
 use crate::Error;
+use crate::loader_features::{CLibrary, LoaderFeature, LoaderSupport};
 
 /// The set of glibc's symbol versions.
 const GLIBC: &str = "GLIBC";
+/// The loader of glibc, which provides what no symbol version shows.
+const LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// The requirements of one file on the dynamic loader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +30,30 @@ pub struct FileNeeds {
     /// Every needed library (DT_NEEDED), with the symbol versions needed from it (.gnu.version_r).
     /// Often there are none.
     pub libraries: Vec<LibraryNeeds>,
+    /// What the loader has to know for the file beside symbol versions.
+    pub features: Vec<LoaderFeature>,
+}
+
+impl FileNeeds {
+    /// The needs of a program or library with this name in the reasons.
+    pub fn of(file: impl Into<String>, elf: &Elf) -> FileNeeds {
+        let mut libraries: BTreeMap<&String, Vec<String>> =
+            elf.needed.iter().map(|library| (library, Vec::new())).collect();
+        for need in &elf.version_needs {
+            libraries.entry(&need.library).or_default().extend(need.versions.iter().cloned());
+        }
+        let libraries =
+            libraries.into_iter().map(|(library, versions)| LibraryNeeds { library: library.clone(), versions });
+        FileNeeds { file: file.into(), libraries: libraries.collect(), features: LoaderFeature::of(elf) }
+    }
+
+    /// The features of the file that older versions of glibc do not know, with the first that does.
+    pub fn newer_features(&self) -> impl Iterator<Item = (LoaderFeature, DottedVersion)> {
+        self.features.iter().filter_map(|feature| match feature.support(CLibrary::Glibc) {
+            LoaderSupport::Since(version) => Some((*feature, DottedVersion::parse(version)?)),
+            LoaderSupport::Always | LoaderSupport::Never => None,
+        })
+    }
 }
 
 /// The versions that a file needs from one library.
@@ -113,11 +141,15 @@ pub struct PolicyBlocker {
     /// The version, `GLIBC_2.36`; or the name of the library, if the library itself is missing from
     /// lower policies.
     pub version: String,
+    /// What only the loader of that version knows; `None` if symbols of the version are needed.
+    pub feature: Option<LoaderFeature>,
 }
 
 impl fmt::Display for PolicyBlocker {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.version == self.library {
+        if let Some(feature) = self.feature {
+            write!(formatter, "{} needs {} for its {}", self.file, self.version, feature.word())
+        } else if self.version == self.library {
             write!(formatter, "{} needs {}", self.file, self.library)
         } else {
             write!(formatter, "{} needs {} from {}", self.file, self.version, self.library)
@@ -202,6 +234,7 @@ impl Policies {
                     file: file.file.clone(),
                     library: needed.library.clone(),
                     version: version.to_owned(),
+                    feature: None,
                 };
                 let listed = self.policies.iter().position(|policy| policy.glibc >= *since);
                 needs.entry(listed.unwrap_or(self.policies.len())).or_default().insert(reason(&needed.library));
@@ -209,6 +242,16 @@ impl Policies {
                     let promised = self.policies.iter().position(|policy| policy.promises(version));
                     needs.entry(promised.unwrap_or(self.policies.len())).or_default().insert(reason(version));
                 }
+            }
+            for (feature, glibc) in file.newer_features() {
+                let known = self.policies.iter().position(|policy| policy.glibc >= glibc);
+                let reason = PolicyBlocker {
+                    file: file.file.clone(),
+                    library: LOADER.to_owned(),
+                    version: format!("{GLIBC}_{glibc}"),
+                    feature: Some(feature),
+                };
+                needs.entry(known.unwrap_or(self.policies.len())).or_default().insert(reason);
             }
         }
         let (lowest, mut reasons) = needs.pop_last().unwrap_or_default();
@@ -264,7 +307,28 @@ mod tests {
             library: (*library).to_owned(),
             versions: versions.iter().map(|version| (*version).to_owned()).collect(),
         });
-        FileNeeds { file: file.to_owned(), libraries: libraries.collect() }
+        FileNeeds { file: file.to_owned(), libraries: libraries.collect(), features: Vec::new() }
+    }
+
+    #[test]
+    fn features_of_the_loader_raise_the_floor_like_versions() {
+        let module = |features: &[LoaderFeature]| FileNeeds {
+            features: features.to_vec(),
+            ..needs("x.so", &[("libc.so.6", &["GLIBC_2.2.5"])])
+        };
+        for (features, tag, reason) in [
+            (&[][..], "manylinux_2_5_x86_64", None),
+            (&[LoaderFeature::PackedRelocations], "manylinux_2_36_x86_64", Some("GLIBC_2.36 for its DT_RELR")),
+            (&[LoaderFeature::SegmentAlignment], "manylinux_2_35_x86_64", Some("GLIBC_2.35 for its PT_LOAD")),
+            // No glibc loads it, so none is the lowest that does.
+            (&[LoaderFeature::OperatingSystem], "manylinux_2_5_x86_64", None),
+        ] {
+            let floor = floor(&[module(features)]);
+            assert_eq!(floor.tag, tag, "{features:?}");
+            let reasons: Vec<String> = floor.reasons.iter().map(PolicyBlocker::to_string).collect();
+            let expected: Vec<String> = reason.into_iter().map(|reason| format!("x.so needs {reason}")).collect();
+            assert_eq!(reasons, expected, "{features:?}");
+        }
     }
 
     #[test]

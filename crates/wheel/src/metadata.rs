@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::{Error, Headers, names};
 
-const METADATA_VERSION: &str = "Metadata-Version";
+pub(crate) const METADATA_VERSION: &str = "Metadata-Version";
 
 /// Fields of core metadata 2.4, except Name, Version and License-File, which [`Metadata::text`]
 /// gets as arguments.
@@ -148,13 +148,19 @@ const NEWER_FIELDS: [(FormatVersion, &[&str]); 6] = [
 ];
 
 /// A version of core metadata: `(2, 4)`.
-type FormatVersion = (u32, u32);
+pub(crate) type FormatVersion = (u32, u32);
 
 /// The value of Metadata-Version; `None` if it is missing or no version.
-fn format_version(headers: &Headers) -> Option<FormatVersion> {
+pub(crate) fn format_version(headers: &Headers) -> Option<FormatVersion> {
     let text = headers.get(METADATA_VERSION)?;
     let (major, minor) = text.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The first version of core metadata that has a field; `None` for those of 1.0 and others.
+pub(crate) fn first_version(field: &str) -> Option<FormatVersion> {
+    let has = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(field));
+    NEWER_FIELDS.iter().find(|(_, names)| has(names)).map(|(version, _)| *version)
 }
 
 /// Raises Metadata-Version to the first one that has all these fields: validators refuse a field
@@ -166,9 +172,7 @@ pub fn raise_metadata_version<'f>(
     headers: &mut Headers,
     fields: impl IntoIterator<Item = &'f str>,
 ) -> Result<(), Error> {
-    let has = |names: &[&str], field: &str| names.iter().any(|name| name.eq_ignore_ascii_case(field));
-    let first = |field: &str| NEWER_FIELDS.iter().find(|(_, names)| has(names, field)).map(|(version, _)| *version);
-    let needed = fields.into_iter().filter_map(first).max();
+    let needed = fields.into_iter().filter_map(first_version).max();
     match (format_version(headers), needed) {
         (Some(known), Some(needed)) if known < needed => {
             headers.set(METADATA_VERSION, &format!("{}.{}", needed.0, needed.1))

@@ -21,6 +21,8 @@ pub enum PlatformTag {
     },
     /// `musllinux_1_2_x86_64`.
     Musllinux {
+        /// The oldest musl.
+        musl: DottedVersion,
         /// `x86_64`.
         machine: String,
     },
@@ -41,16 +43,11 @@ impl PlatformTag {
                 return PlatformTag::Manylinux { glibc, machine: machine.to_owned() };
             }
         }
-        if let Some(rest) = tag.strip_prefix("manylinux_") {
-            let mut parts = rest.splitn(3, '_');
-            if let (Some(major), Some(minor), Some(machine)) = (parts.next(), parts.next(), parts.next())
-                && let Some(glibc) = release(format!("{major}.{minor}"))
-            {
-                return PlatformTag::Manylinux { glibc, machine: machine.to_owned() };
-            }
+        if let Some((glibc, machine)) = tag.strip_prefix("manylinux_").and_then(version_and_machine) {
+            return PlatformTag::Manylinux { glibc, machine };
         }
-        if let Some(machine) = tag.strip_prefix("musllinux_").and_then(|rest| rest.splitn(3, '_').nth(2)) {
-            return PlatformTag::Musllinux { machine: machine.to_owned() };
+        if let Some((musl, machine)) = tag.strip_prefix("musllinux_").and_then(version_and_machine) {
+            return PlatformTag::Musllinux { musl, machine };
         }
         match tag.strip_prefix("linux_") {
             Some(machine) => PlatformTag::Linux { machine: machine.to_owned() },
@@ -63,10 +60,17 @@ impl PlatformTag {
         match self {
             PlatformTag::Manylinux { machine, .. }
             | PlatformTag::Linux { machine }
-            | PlatformTag::Musllinux { machine } => Some(machine),
+            | PlatformTag::Musllinux { machine, .. } => Some(machine),
             PlatformTag::Any | PlatformTag::Other => None,
         }
     }
+}
+
+/// `2_28_x86_64` as 2.28 and `x86_64`.
+fn version_and_machine(text: &str) -> Option<(DottedVersion, String)> {
+    let mut parts = text.splitn(3, '_');
+    let (major, minor, machine) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((DottedVersion::try_from(format!("{major}.{minor}")).ok()?, machine.to_owned()))
 }
 
 #[cfg(test)]
@@ -84,7 +88,8 @@ mod tests {
         assert_eq!(PlatformTag::parse("manylinux_2_28_x86_64"), manylinux("2.28"));
         assert_eq!(PlatformTag::parse("manylinux1_x86_64"), manylinux("2.5"));
         assert_eq!(PlatformTag::parse("linux_x86_64"), PlatformTag::Linux { machine: "x86_64".to_owned() });
-        assert_eq!(PlatformTag::parse("musllinux_1_2_x86_64"), PlatformTag::Musllinux { machine: "x86_64".to_owned() });
+        let musllinux = PlatformTag::Musllinux { musl: release("1.2"), machine: "x86_64".to_owned() };
+        assert_eq!(PlatformTag::parse("musllinux_1_2_x86_64"), musllinux);
         assert_eq!(PlatformTag::parse("win_amd64"), PlatformTag::Other);
         assert_eq!(PlatformTag::parse("manylinux_2_x"), PlatformTag::Other);
     }

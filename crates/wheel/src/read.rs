@@ -58,6 +58,16 @@ pub struct Wheel {
     rows: OnceLock<Vec<RecordRow>>,
 }
 
+/// Numbers of bytes of a file that belong to no part of the archive in it. Readers that search for
+/// its end skip them; uv and PyPI refuse such a wheel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ForeignBytes {
+    /// Those in front of the archive.
+    pub ahead: u64,
+    /// Those behind it.
+    pub behind: u64,
+}
+
 /// The type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberKind {
@@ -199,6 +209,14 @@ impl Wheel {
     /// The open file.
     pub fn file(&self) -> &SharedFile {
         &self.file
+    }
+
+    /// The bytes of the file that are not of the archive.
+    pub fn foreign_bytes(&self) -> Result<ForeignBytes, Error> {
+        let open = |source| Error::Open { path: self.path.clone(), source };
+        let size = fs_err::metadata(&self.path).map_err(open)?.len();
+        let ahead = self.members.iter().map(|member| member.header).min().unwrap_or_default();
+        Ok(ForeignBytes { ahead, behind: directory::bytes_behind(&self.file, size).map_err(open)? })
     }
 
     /// The name of the `.dist-info` folder, without a slash.

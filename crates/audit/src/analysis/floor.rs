@@ -6,14 +6,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_loader::facts::Object;
 use rocwheel_loader::simulation::Where;
 use rocwheel_wheel::manylinux;
-use rocwheel_wheel::manylinux::{DottedVersion, FileNeeds, LibraryNeeds, Policies};
+use rocwheel_wheel::manylinux::{DottedVersion, FileNeeds, Policies};
 
 use crate::analysis::Context;
 use crate::report;
 
 /// The system libraries and symbol versions that each file of a wheel needs. A library that the set
 /// brings instead of the system is not counted.
+///
+/// Files that nothing is seen to load are those of [`unreached_needs`].
 pub(crate) fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
+    needs_of(context, wheel, |path| !context.unreached.contains(path))
+}
+
+/// The same of the files that nothing is seen to load.
+pub(crate) fn unreached_needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
+    needs_of(context, wheel, |path| context.unreached.contains(path))
+}
+
+fn needs_of(context: &Context<'_>, wheel: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<FileNeeds> {
     // (file, library) for each library with a system's name that a file finds in the set.
     let mut brought: BTreeSet<(&str, &str)> = BTreeSet::new();
     for rooted in &context.rooted {
@@ -30,22 +41,11 @@ pub(crate) fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
         }
     }
     let of = |(path, object): (&str, &Object)| {
-        let libraries: BTreeSet<&String> =
-            object.elf.needed.iter().chain(object.elf.version_needs.iter().map(|need| &need.library)).collect();
-        let libraries = libraries.into_iter().filter(|library| !brought.contains(&(path, library.as_str())));
-        let libraries = libraries.map(|library| LibraryNeeds {
-            library: library.clone(),
-            versions: object
-                .elf
-                .version_needs
-                .iter()
-                .filter(|need| need.library == *library)
-                .flat_map(|need| need.versions.clone())
-                .collect(),
-        });
-        FileNeeds { file: context.member(path), libraries: libraries.collect() }
+        let mut needs = FileNeeds::of(context.member(path), &object.elf);
+        needs.libraries.retain(|needed| !brought.contains(&(path, needed.library.as_str())));
+        needs
     };
-    context.native(wheel).map(of).collect()
+    context.native(wheel).filter(|(path, _)| is_wanted(path)).map(of).collect()
 }
 
 /// The oldest system on which a wheel runs. `None` for wheels without ELF files and for musl.

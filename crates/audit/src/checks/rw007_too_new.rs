@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_wheel::PlatformTag;
 use rocwheel_wheel::manylinux;
 use rocwheel_wheel::manylinux::{DottedVersion, FileNeeds, LibraryNeeds, Policies};
+use rocwheel_wheel::{CLibrary, LoaderFeature, LoaderSupport, PlatformTag};
 
 use crate::Error;
-use crate::analysis::floor::needs;
+use crate::analysis::floor::{needs, unreached_needs};
 use crate::analysis::{Context, listed, platform_tags};
 use crate::check::Check;
 use crate::finding::{Code, Finding};
@@ -19,14 +19,20 @@ pub const CHECK: Check = Check { code: Code::TooNew, scope: AuditScope::Files, r
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {
-        too_new(context, wheel, findings);
+        too_new(context, wheel, &needs(context, wheel), findings);
+        let first = findings.len();
+        too_new(context, wheel, &unreached_needs(context, wheel), findings);
+        for finding in &mut findings[first..] {
+            finding.decides = false;
+            finding.fix = None;
+        }
+        too_new_for_loader(context, wheel, findings);
     }
     Ok(())
 }
 
-fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+fn too_new(context: &Context<'_>, wheel: usize, needs: &[FileNeeds], findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
-    let needs = needs(context, wheel);
     if context.is_for_musl(wheel) {
         return;
     }
@@ -45,10 +51,10 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         .map(|glibc| ("it is to work with".to_owned(), "--glibc".to_owned(), glibc.clone()));
     let is_from_tag = asked.len();
     asked.extend(named);
-    let lowest = manylinux::floor(&needs).tag;
+    let lowest = manylinux::floor(needs).tag;
     for (index, (who, subject, glibc)) in asked.into_iter().enumerate() {
         let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for file in &needs {
+        for file in needs {
             for library in file.libraries.iter().filter(|library| Policies::built_in().provides(&library.library)) {
                 for version in library.versions.iter().filter(|version| !is_promised(version, &glibc)) {
                     versions.entry(version).or_default().insert(&file.file);
@@ -78,6 +84,73 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
+/// A version of a C library that somebody is promised.
+struct PromisedLibrary {
+    /// The one who promises: "the tag `x` promises".
+    promise: String,
+    /// The name of the library: `glibc`.
+    name: &'static str,
+    library: CLibrary,
+    version: DottedVersion,
+}
+
+/// The oldest C libraries of the tags of a wheel, and the one that the user names.
+fn promised_libraries(context: &Context<'_>, wheel: usize) -> Vec<PromisedLibrary> {
+    let tags = platform_tags(&context.site.distributions[wheel]);
+    let mut promised: Vec<PromisedLibrary> = tags
+        .filter_map(|(tag, platform)| {
+            let (name, library, version) = match platform {
+                PlatformTag::Manylinux { glibc, .. } => ("glibc", CLibrary::Glibc, glibc),
+                PlatformTag::Musllinux { musl, .. } => ("musl", CLibrary::Musl, musl),
+                _ => return None,
+            };
+            Some(PromisedLibrary { promise: format!("the tag `{tag}` promises"), name, library, version })
+        })
+        .collect();
+    promised.extend(context.options.glibc.iter().map(|glibc| PromisedLibrary {
+        promise: "it is to work with".to_owned(),
+        name: "glibc",
+        library: CLibrary::Glibc,
+        version: glibc.clone(),
+    }));
+    promised
+}
+
+/// Reports features of files that the oldest promised loader does not know.
+fn too_new_for_loader(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let installed = &context.site.distributions[wheel];
+    let mut files: BTreeMap<LoaderFeature, Vec<&str>> = BTreeMap::new();
+    for (path, object) in context.native(wheel) {
+        for feature in LoaderFeature::of(&object.elf) {
+            files.entry(feature).or_default().push(path);
+        }
+    }
+    let mut promised = promised_libraries(context, wheel);
+    promised.sort_by(|one, other| one.version.cmp(&other.version));
+    for (feature, paths) in files {
+        let lacks = |promised: &&PromisedLibrary| match feature.support(promised.library) {
+            LoaderSupport::Since(version) => first_version(version).is_some_and(|first| promised.version < first),
+            LoaderSupport::Always | LoaderSupport::Never => false,
+        };
+        let Some(oldest) = promised.iter().find(lacks) else { continue };
+        let LoaderSupport::Since(version) = feature.support(oldest.library) else { continue };
+        let PromisedLibrary { promise, name, version: asked, .. } = oldest;
+        let message = format!(
+            "{promise} {name} {asked}, and the file has {}, which {name} loads since {version}: {}",
+            feature.name(),
+            feature.fault()
+        );
+        let finding = context.finding((Code::TooNew, wheel), feature.word(), message, paths);
+        let lowest = manylinux::floor(&needs(context, wheel)).tag;
+        let is_glibc = oldest.library == CLibrary::Glibc && lowest.starts_with("manylinux");
+        findings.push(finding.fixed_by(is_glibc.then(|| fix::platform(installed, &lowest)).flatten()));
+    }
+}
+
+fn first_version(text: &str) -> Option<DottedVersion> {
+    DottedVersion::try_from(text.to_owned()).ok()
+}
+
 /// `true` if systems with this glibc have a version of a system library's symbols.
 ///
 /// A glibc without a policy was in distributions between two policies. Apart from glibc, such a
@@ -96,8 +169,8 @@ fn is_promised(version: &str, glibc: &DottedVersion) -> bool {
 /// `true` if the policy of this glibc lists a library.
 fn has_library(library: &str, glibc: &DottedVersion) -> bool {
     let files = [FileNeeds {
-        file: String::new(),
         libraries: vec![LibraryNeeds { library: library.to_owned(), versions: Vec::new() }],
+        ..FileNeeds::default()
     }];
     manylinux::floor(&files).policy.is_some_and(|policy| policy.glibc <= *glibc || policy.glibc == *oldest())
 }

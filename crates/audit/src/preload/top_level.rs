@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use rocwheel_loader::site::Site;
+use rocwheel_wheel::EntryPointFile;
 
 use super::python::{Module, Value, calls};
 
@@ -136,8 +137,7 @@ fn uses<'a>(site: &Site, path: &str, modules: &[TopLevel<'a>]) -> Vec<(Use, &'a 
     }
     if are_entry_points {
         let is_target = |module: &TopLevel<'a>| {
-            let mut targets = text.lines().filter_map(|line| line.split_once('=')).map(|(_, target)| target.trim());
-            targets.any(|target| module.is_or_has(target.split([':', ' ', '[']).next().unwrap_or_default()))
+            EntryPointFile::parse(&text).entries.iter().any(|entry| module.is_or_has(entry.module()))
         };
         return named.into_iter().filter(|module| is_target(module)).map(|module| (Use::Names, module.top)).collect();
     }

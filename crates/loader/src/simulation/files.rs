@@ -3,16 +3,13 @@
 
 use std::sync::Arc;
 
-use rocwheel_elf::ElfKind;
+use rocwheel_wheel::{CLibrary, LoaderFeature, LoaderSupport};
 
 use super::Loader;
 use super::machine::{NotTaken, Real};
 use crate::facts::{Object, Purpose};
 
-/// Flag `DF_1_PIE`.
-const POSITION_INDEPENDENT_EXECUTABLE: u64 = 0x0800_0000;
-/// Program header types `PT_LOAD` and `PT_DYNAMIC`.
-const LOAD: u32 = 1;
+/// Program header type `PT_DYNAMIC`.
 const DYNAMIC: u32 = 2;
 
 /// A file of the environment and the folder it is in.
@@ -48,9 +45,9 @@ pub(super) enum Verdict {
     Refused(&'static str),
 }
 
-/// The loader's reaction to a file; `None` is a file that is not ELF (`open_verify` and
-/// `_dl_map_object_from_fd`).
-pub(super) fn judge(object: Option<&Object>) -> Verdict {
+/// The reaction of a C library's loader to a file; `None` is a file that is not ELF (`open_verify`
+/// and `_dl_map_object_from_fd`).
+pub(super) fn judge(object: Option<&Object>, library: CLibrary) -> Verdict {
     let Some(object) = object else { return Verdict::Refused("it is not an ELF file") };
     match object.purpose {
         Purpose::OtherMachine | Purpose::GpuCode => return Verdict::Skipped,
@@ -59,15 +56,14 @@ pub(super) fn judge(object: Option<&Object>) -> Verdict {
         Purpose::Static => return Verdict::Refused("it is a program"),
         Purpose::Native => {}
     }
-    let segments = &object.elf.segments;
-    if object.elf.kind == ElfKind::Executable {
-        let first = segments.iter().find(|segment| segment.kind == LOAD);
-        let is_fixed = first.is_some_and(|segment| segment.address != 0);
-        if object.elf.flags_1 & POSITION_INDEPENDENT_EXECUTABLE != 0 || is_fixed {
-            return Verdict::Refused("it is a program");
-        }
+    let refused =
+        LoaderFeature::of(&object.elf).into_iter().find(|feature| feature.support(library) == LoaderSupport::Never);
+    match refused {
+        Some(LoaderFeature::Program) => return Verdict::Refused("it is a program"),
+        Some(feature) => return Verdict::Refused(feature.fault()),
+        None => {}
     }
-    if !segments.iter().any(|segment| segment.kind == DYNAMIC) {
+    if !object.elf.segments.iter().any(|segment| segment.kind == DYNAMIC) {
         return Verdict::Refused("it has no dynamic section");
     }
     Verdict::Taken
@@ -130,7 +126,8 @@ impl<'a> Loader<'a> {
             return Opened::Refused(path.clone(), broken.reason.clone());
         }
         let object = self.facts.objects.get(path);
-        match (judge(object), object) {
+        let library = if self.machine.is_musl() { CLibrary::Musl } else { CLibrary::Glibc };
+        match (judge(object, library), object) {
             (Verdict::Taken, Some(object)) => Opened::File(File::Site(path, object)),
             (Verdict::Refused(why), _) => Opened::Refused(path.clone(), why.to_owned()),
             _ => Opened::Skipped(path.clone()),

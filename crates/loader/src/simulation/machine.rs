@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rocwheel_wheel::CLibrary;
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use serde::Deserialize;
 
@@ -210,7 +211,7 @@ fn read(root: &Root, path: &str) -> Result<Arc<Real>, NotTaken> {
     let opened = fs_err::File::open(&file).map_err(|error| refused(&error))?;
     let size = opened.metadata().map_err(|error| refused(&error))?.len();
     let object = Object::read(opened.file(), size).map_err(|error| refused(&error))?;
-    match judge(object.as_ref()) {
+    match judge(object.as_ref(), CLibrary::Glibc) {
         Verdict::Taken => {}
         Verdict::Skipped => return Err(NotTaken::Skipped),
         Verdict::Refused(why) => return Err(NotTaken::Refused(why.to_owned())),

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rocwheel_wheel::PythonVersion;
 use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{EntryPoint, EntryPointFile, PythonVersion};
 
 use crate::Error;
 
@@ -101,26 +101,11 @@ pub(super) fn entry_points(wheel: &Wheel) -> Result<BTreeMap<String, String>, Er
 }
 
 fn parse_entry_points(text: &str) -> BTreeMap<String, String> {
-    let mut points = BTreeMap::new();
-    let mut in_scripts = false;
-    for line in text.lines() {
-        let line = line.trim();
-        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            in_scripts = ["console_scripts", "gui_scripts"].contains(&section.trim());
-        } else if in_scripts
-            && !line.starts_with(['#', ';'])
-            && let Some((name, target)) = line.split_once('=')
-        {
-            // The extras after the target are from the time when scripts had their own
-            // requirements.
-            let target = target.split('[').next().unwrap_or_default().trim();
-            let name = name.trim();
-            if !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != ".." {
-                points.insert(name.to_owned(), target.to_owned());
-            }
-        }
-    }
-    points
+    let is_file_name =
+        |name: &str| !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != "..";
+    let programs = EntryPointFile::parse(text).entries.into_iter().filter(EntryPoint::is_program);
+    let named = programs.filter(|entry| is_file_name(&entry.name));
+    named.map(|entry| (entry.name.clone(), entry.target().to_owned())).collect()
 }
 
 #[cfg(test)]

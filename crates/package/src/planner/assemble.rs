@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rocwheel_rocm::target::base_target;
-use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
+use rocwheel_wheel::manylinux::{self, FileNeeds};
 use rocwheel_wheel::{Platform, Tag, WheelName};
 
 use super::systems::Folders;
@@ -16,14 +16,6 @@ use crate::dist_info::Promise;
 use crate::populate::{PlannedFile, Population};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, SelectorForm};
 use crate::{Error, Logical, templates};
-
-fn libraries(elf: &rocwheel_elf::Elf) -> Vec<LibraryNeeds> {
-    let versions = |library: &str| {
-        let needs = elf.version_needs.iter().filter(|need| need.library == library);
-        needs.flat_map(|need| need.versions.iter().cloned()).collect()
-    };
-    elf.needed.iter().map(|library| LibraryNeeds { library: library.clone(), versions: versions(library) }).collect()
-}
 
 impl Planner<'_> {
     /// Adds the wheels of the sets to the plan, in the folders that `folders` selects.
@@ -60,10 +52,9 @@ impl Planner<'_> {
     }
 
     fn needs<'b>(&'b self, population: &'b Population) -> impl Iterator<Item = FileNeeds> + 'b {
-        population.elves(&self.natures).map(|(path, elf)| FileNeeds {
-            file: format!("{}/{path}", population.platform_package),
-            libraries: libraries(elf),
-        })
+        population
+            .elves(&self.natures)
+            .map(|(path, elf)| FileNeeds::of(format!("{}/{path}", population.platform_package), elf))
     }
 
     /// Returns the platform tag and the file and symbol that determine it.
@@ -81,11 +72,7 @@ impl Planner<'_> {
         }
         let needs: Vec<FileNeeds> = needs.collect();
         let floor = manylinux::floor(&needs);
-        let reason = floor
-            .reasons
-            .first()
-            .map(|reason| format!("{} needs {} of {}", reason.file, reason.version, reason.library));
-        Ok((floor.tag, reason))
+        Ok((floor.tag, floor.reasons.first().map(ToString::to_string)))
     }
 
     fn base_wheel(
@@ -213,7 +200,7 @@ impl Planner<'_> {
         let in_tar = files().filter_map(|file| {
             let path = file.path()?;
             let elf = self.natures.of(path).elf()?;
-            Some(FileNeeds { file: path.display().to_string(), libraries: libraries(elf) })
+            Some(FileNeeds::of(path.display().to_string(), elf))
         });
         let runtime = set.populations.iter().flat_map(|population| self.needs(population));
         let platform = self.platform(runtime.chain(in_tar))?;

@@ -198,6 +198,16 @@ fn has_two_ends(file: &impl ReadAt, size: u64) -> io::Result<bool> {
     Ok(marks.any(fits))
 }
 
+/// The number of bytes behind the end record and its comment, without zeros at the end of the file.
+pub(super) fn bytes_behind(file: &impl ReadAt, size: u64) -> io::Result<u64> {
+    let last = last_bytes(file, size)?;
+    let Some(at) = last.windows(4).rposition(|bytes| bytes == END_MARK) else { return Ok(0) };
+    let Some(comment) = last.get(at + END_RECORD - 2..at + END_RECORD) else { return Ok(0) };
+    let end = at + END_RECORD + usize::from(u16::from_le_bytes([comment[0], comment[1]]));
+    let behind = last.get(end..).unwrap_or_default();
+    Ok(behind.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1))
+}
+
 /// The entries of a directory as bytes.
 pub(crate) struct Entries {
     bytes: Vec<u8>,
