@@ -1,5 +1,5 @@
-//! Everything that can go wrong with an ELF file. Readers have no path, so these errors do not name
-//! one: the caller that opened the file adds the path ([`Error::File`] does so for
+//! Everything that can go wrong with an ELF or PE file. Readers have no path, so these errors do not
+//! name one: the caller that opened the file adds the path ([`Error::File`] does so for
 //! [`crate::edit_file`]).
 
 use std::io;
@@ -12,7 +12,7 @@ use rocwheel_report::{Exit, Hint};
 #[non_exhaustive]
 pub enum Error {
     /// The underlying reader failed.
-    #[error("could not read the {what} of the ELF file")]
+    #[error("could not read the {what} of the file")]
     Read {
         /// The structure that was being read.
         what: &'static str,
@@ -20,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A structure lies partly or completely behind the end of the file.
-    #[error("the ELF file is cut short: its {what} ({length} bytes at offset {offset:#x}) reaches behind the end")]
+    #[error("the file is cut short: its {what} ({length} bytes at offset {offset:#x}) reaches behind the end")]
     Truncated {
         /// Name of the structure.
         what: &'static str,
@@ -30,7 +30,7 @@ pub enum Error {
         length: u64,
     },
     /// A table is larger than in any real file.
-    #[error("the {what} of the ELF file claims {length} bytes, more than the {limit} this program reads")]
+    #[error("the {what} of the file claims {length} bytes, more than the {limit} this program reads")]
     TooLarge {
         /// Name of the table.
         what: &'static str,
@@ -40,7 +40,7 @@ pub enum Error {
         limit: u64,
     },
     /// Headers contradict each other or the format.
-    #[error("the {what} of the ELF file is malformed: {why}")]
+    #[error("the {what} of the file is malformed: {why}")]
     Malformed {
         /// Name of the structure.
         what: &'static str,
