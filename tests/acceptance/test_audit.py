@@ -6,7 +6,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -85,10 +88,10 @@ def test_sarif_is_what_the_standard_asks_for(
 
 
 class Index:
-    """A package index (PEP 503) on the loopback, with one project."""
+    """A package index (PEP 503) on the loopback."""
 
-    def __init__(self, project: str, wheels: list[Path]) -> None:
-        self.project, self.wheels, self.asked = project, wheels, []
+    def __init__(self, wheels: list[Path]) -> None:
+        self.wheels, self.asked = wheels, []
         self.digests = {wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels}
         index = self
 
@@ -109,8 +112,9 @@ class Index:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def answer(self, path: str) -> bytes | None:
-        if path == f"/simple/{self.project}/":
-            links = (f'<a href="/files/{name}#sha256={digest}">{name}</a>' for name, digest in self.digests.items())
+        names = [name for name in self.digests if path == f"/simple/{name.split('-')[0]}/"]
+        if names:
+            links = (f'<a href="/files/{name}#sha256={self.digests[name]}">{name}</a>' for name in names)
             return f"<!DOCTYPE html><html><body>{' '.join(links)}</body></html>".encode()
         found = [wheel for wheel in self.wheels if path == f"/files/{wheel.name}"]
         return found[0].read_bytes() if found else None
@@ -119,15 +123,16 @@ class Index:
 @pytest.fixture
 def linked(tmp_path: Path) -> Iterator[tuple[Path, Index]]:
     """A wheel whose extension is linked to a library of another project, which only the index
-    has."""
+    has. All wheels require `packaging`."""
     inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 42; }")
     module = extension(tmp_path, "inner", inner, "-Wl,-rpath,$ORIGIN/../innerlib")
     files = {"innerlib/__init__.py": b"", "innerlib/libinner.so.1": inner.read_bytes()}
     served = tmp_path / "served"
     others = [write_wheel(served, files, name="innerlib", version=version) for version in ("1.0", "2.0", "3.0")]
+    others.append(write_wheel(served, {"packaging.py": b""}, "any", name="packaging", python="py3-none"))
     members = {"demo/__init__.py": b"import innerlib\n", "demo/_ext.so": module.read_bytes()}
     wheel = write_wheel(tmp_path / "dist", members, requires=("innerlib>=2,<3",))
-    index = Index("innerlib", others)
+    index = Index(others)
     yield wheel, index
     index.server.shutdown()
     index.server.server_close()
@@ -147,6 +152,7 @@ def test_what_is_required_comes_from_an_index(rocwheel: Rocwheel, linked: tuple[
     assert [(one["name"], one["version"], one["role"]) for one in beside["wheels"]] == [
         ("demo", "1.0", "audited"),
         ("innerlib", "2.0", "beside"),
+        ("packaging", "1.0", "beside"),
     ]
     assert not [path for path in index.asked if "demo" in path], "what is given is not asked for"
 
@@ -156,6 +162,53 @@ def test_what_is_required_comes_from_an_index(rocwheel: Rocwheel, linked: tuple[
     assert len(index.asked) == asked, "nobody was asked"
     folder = rocwheel.run("audit", "--json", wheel, "--with", index.wheels[0].parent, "--offline", **own)
     assert mentioned(json.loads(folder.stdout)) == [], "a folder needs no network"
+
+
+def test_what_no_version_of_the_index_meets_does_not_install_from_it(
+    rocwheel: Rocwheel, linked: tuple[Path, Index], tmp_path: Path
+) -> None:
+    """pip is the judge."""
+    wheel, index = linked
+    with zipfile.ZipFile(wheel) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if name.startswith("demo/")}
+    own = {"environment": {"ROCWHEEL_CACHE": str(tmp_path / "cache"), "NO_PROXY": "127.0.0.1"}}
+    for requirement, installs in [("innerlib>=9", False), ("innerlib>=2", True)]:
+        wheel = write_wheel(tmp_path / requirement, members, requires=(requirement,))
+        alone = json.loads(rocwheel.run("audit", "--json", wheel, "--ignore", "RW009", **own).stdout)
+        assert alone["verdict"]["answer"] == "unknown", alone["verdict"]
+        assert alone["verdict"]["to_decide"] == [f"rocwheel audit '{wheel}' --with index"], alone["verdict"]
+        words = ("audit", "--json", wheel, "--with", index.address)
+        report = json.loads(rocwheel.run(*words, expect=0 if installs else 1, **own).stdout)
+        codes = [finding["code"] for finding in report["findings"]]
+        assert (report["verdict"]["answer"], "RW031" in codes) == (("loads", False) if installs else ("fails", True))
+        pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-cache-dir", "--index-url", index.address]
+        variables = {**os.environ, "NO_PROXY": "127.0.0.1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
+        judged = subprocess.run(
+            [*pip, "--target", tmp_path / "x", wheel], env=variables, capture_output=True, text=True
+        )
+        assert (judged.returncode == 0) == installs, judged.stderr
+        assert installs or "No matching distribution found for innerlib>=9" in judged.stderr, judged.stderr
+
+
+def test_a_wheel_that_pip_refuses_is_a_finding(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    good = write_wheel(tmp_path, {"demo/__init__.py": b""}, "any", python="py3-none", name="good")
+    two = {"demo/__init__.py": b"", "other-1.0.dist-info/METADATA": b""}
+    refused = [
+        write_wheel(tmp_path, two, "any", python="py3-none", name="two"),
+        write_wheel(tmp_path, {"data-1.0.data/etc/x": b""}, "any", python="py3-none", name="data"),
+        tmp_path / "build-1.0-x1-py3-none-any.whl",
+        tmp_path / "cut-1.0-py3-none-any.whl",
+    ]
+    refused[2].write_bytes(good.read_bytes())
+    refused[3].write_bytes(good.read_bytes()[:-40])
+    report = json.loads(rocwheel.run("audit", "--json", tmp_path, expect=1).stdout)
+    found = {finding["wheel"] for finding in report["findings"] if finding["code"] == "RW032"}
+    assert found == {wheel.name for wheel in refused}, report["findings"]
+    assert not [finding for finding in report["findings"] if finding["wheel"] == good.name]
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target", tmp_path / "target"]
+    for wheel in refused:
+        assert subprocess.run([*pip, wheel], capture_output=True).returncode != 0, wheel.name
+    assert subprocess.run([*pip, good], capture_output=True).returncode == 0
 
 
 def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, Index], tmp_path: Path) -> None:
@@ -169,7 +222,8 @@ def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, I
 
     def beside(**variables: str) -> list[str]:
         result = rocwheel.run("audit", "--json", wheel, "--with", "index", environment=own | variables)
-        return [one["name"] for one in json.loads(result.stdout)["wheels"] if one["role"] == "beside"]
+        others = [one["name"] for one in json.loads(result.stdout)["wheels"] if one["role"] == "beside"]
+        return [name for name in others if name != "packaging"]
 
     assert beside(PIP_INDEX_URL=index.address) == ["innerlib"]
     assert beside(UV_DEFAULT_INDEX=index.address, PIP_INDEX_URL=nobody) == ["innerlib"]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from test_kernels_real import cached_wheels
 from test_popular_wheels_real import popular
 
 from command import Rocwheel
+from linked_wheels import write_wheel
 from packages import fetch_wheels
 
 __all__ = ["popular"]
@@ -102,3 +105,24 @@ def test_the_block_of_popular_wheels_fixes_what_it_says(
 ) -> None:
     [wheel] = popular.glob(f"{name}-*linux*.whl")
     check(rocwheel, wheel, tmp_path)
+
+
+def test_a_proposed_requirement_brings_the_library(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """`cuda-toolkit` has its libraries behind extras. pip is the judge, with PyPI's packages."""
+    for library in ("libcublas.so.12", "libcudart.so.12"):
+        build = ["gcc", "-shared", "-fPIC", "-x", "c", os.devnull, f"-Wl,-soname,{library}", "-o", tmp_path / library]
+        subprocess.run(build, check=True)
+    code = tmp_path / "ext.c"
+    code.write_text("void *PyInit__ext(void) { return 0; }\n")
+    links = ["-Wl,--no-as-needed", f"-L{tmp_path}", "-l:libcublas.so.12", "-l:libcudart.so.12"]
+    subprocess.run(["gcc", "-shared", "-fPIC", code, *links, "-o", tmp_path / "_ext.so"], check=True)
+    members = {"demo/__init__.py": b"from . import _ext\n", "demo/_ext.so": (tmp_path / "_ext.so").read_bytes()}
+    wheel = write_wheel(tmp_path / "dist", members, "manylinux_2_34_x86_64")
+    [finding] = json.loads(rocwheel.run("audit", "--json", wheel, expect=1).stdout)["findings"]
+    assert finding["fix"].endswith("--requires 'cuda-toolkit[cublas,cudart]==12.*'"), finding
+    rocwheel.run(*shlex.split(finding["fix"])[1:])
+    assert json.loads(rocwheel.run("audit", "--json", wheel).stdout)["verdict"]["answer"] == "unknown"
+    pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--report", "-", "--target", tmp_path / "x"]
+    planned = json.loads(subprocess.run([*pip, wheel], capture_output=True, text=True, check=True).stdout)
+    names = {one["metadata"]["name"] for one in planned["install"]}
+    assert {"nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12"} <= names, names

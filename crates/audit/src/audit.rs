@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use rocwheel_loader::facts::SiteFacts;
-use rocwheel_loader::site::{Distribution, DistributionForm, Role, Site};
+use rocwheel_loader::site::{Distribution, DistributionForm, RefusedWheel, Role, Site};
 use rocwheel_report::Reporter;
+use rocwheel_wheel::WheelName;
 use rocwheel_wheel::edit::MemberPattern;
 
 use crate::Error;
-use crate::analysis::{Context, cpu, file_name, floor, notes, traces, unchecked};
+use crate::analysis::{Context, cpu, file_name, floor, notes, reached, traces, unchecked};
 use crate::checks::CHECKS;
 use crate::finding::{Code, Finding};
+use crate::fix;
 use crate::options::{AuditScope, ExtraCheck, Options};
 use crate::report::{AuditReport, AuditedEnvironment, FindingCounts, WheelSummary};
 
@@ -61,6 +63,7 @@ pub fn audit_facts(
         (check.run)(&context, &mut findings)?;
         debug_assert!(findings[before..].iter().all(|finding: &Finding| finding.code == check.code), "{}", check.code);
     }
+    reached::weigh(&mut findings);
     let mut ignored: BTreeMap<String, u64> = BTreeMap::new();
     findings.retain(|finding| {
         let is_wanted = !options.ignore.contains(&finding.code) && !is_ignored(finding, &options.ignore_in);
@@ -70,8 +73,12 @@ pub fn audit_facts(
         is_wanted
     });
     findings.sort_by(|one, other| one.key().cmp(&other.key()));
-    let without_packages = crate::fix::say_versions(&context, &mut findings);
+    fix::say_versions(&context, &mut findings);
+    for finding in findings.iter_mut().filter(|finding| finding.fix.is_none()) {
+        finding.decision.get_or_insert_with(|| finding.code.explanation().decision.clone());
+    }
     findings.dedup();
+    let to_decide = fix::questions(&context, &findings);
     Ok(AuditReport {
         environment: AuditedEnvironment {
             python: site.place.python.to_string(),
@@ -84,7 +91,8 @@ pub fn audit_facts(
         ignored,
         scenarios: traces::summaries(&context),
         loads: traces::loads(&context),
-        notes: notes::notes(&context).into_iter().chain(without_packages).collect(),
+        to_decide,
+        notes: notes::notes(&context),
     })
 }
 
@@ -130,5 +138,27 @@ fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
     let all = context.site.distributions.iter().enumerate();
     let mut wheels: Vec<(usize, &Distribution)> = all.filter(|(_, distribution)| !distribution.is_rest()).collect();
     wheels.sort_by_key(|(_, wheel)| std::cmp::Reverse(wheel.role));
-    wheels.into_iter().map(of).collect()
+    wheels.into_iter().map(of).chain(context.site.refused.iter().map(refused)).collect()
+}
+
+/// The summary of a wheel that installers refuse, of which only the name is known.
+fn refused(wheel: &RefusedWheel) -> WheelSummary {
+    let file = wheel.file_name();
+    let name = file.parse::<WheelName>().ok();
+    WheelSummary {
+        path: wheel.path.to_string_lossy().into_owned(),
+        name: name.as_ref().map_or_else(|| file.clone(), |name| name.distribution.clone()),
+        version: name.as_ref().map(|name| name.version.clone()).unwrap_or_default(),
+        file,
+        form: "wheel",
+        role: "audited",
+        size: fs_err::metadata(&wheel.path).map_or(0, |metadata| metadata.len()),
+        installed: 0,
+        files: 0,
+        objects: 0,
+        platforms: name.map(|name| name.platforms).unwrap_or_default(),
+        floor: None,
+        cpu: None,
+        unchecked: Vec::new(),
+    }
 }

@@ -66,11 +66,21 @@ pub enum Code {
     DllNotFound,
     /// A requirement cannot be right.
     WrongRequirement,
+    /// A requirement is not met where it was looked for.
+    UnmetRequirement,
+    /// Installers refuse the wheel.
+    Refused,
+    /// The loader refuses a file.
+    NotLoadable,
+    /// An entry point cannot work.
+    EntryPoint,
+    /// METADATA is refused.
+    Metadata,
 }
 
 impl Code {
     /// All codes, by number.
-    pub const ALL: [Code; 30] = [
+    pub const ALL: [Code; 35] = [
         Code::LibraryNotFound,
         Code::LibraryOutside,
         Code::SearchPath,
@@ -101,6 +111,11 @@ impl Code {
         Code::LibraryPath,
         Code::DllNotFound,
         Code::WrongRequirement,
+        Code::UnmetRequirement,
+        Code::Refused,
+        Code::NotLoadable,
+        Code::EntryPoint,
+        Code::Metadata,
     ];
 
     /// The code as users write it, `RW012`.
@@ -136,6 +151,11 @@ impl Code {
             Code::LibraryPath => "RW028",
             Code::DllNotFound => "RW029",
             Code::WrongRequirement => "RW030",
+            Code::UnmetRequirement => "RW031",
+            Code::Refused => "RW032",
+            Code::NotLoadable => "RW033",
+            Code::EntryPoint => "RW034",
+            Code::Metadata => "RW035",
         }
     }
 }

@@ -76,6 +76,8 @@ pub struct Explanation {
     pub explanation: String,
     /// How to fix it.
     pub cure: String,
+    /// What somebody has to decide or do if no command fixes it, for "needs a decision: …".
+    pub decision: String,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +108,16 @@ pub struct Finding {
     pub message: String,
     /// The command that fixes the problem, if one does.
     pub fix: Option<Fix>,
+    /// What has to be decided because no command fixes the problem, for "needs a decision: …";
+    /// `None` beside a fix.
+    pub decision: Option<String>,
+    /// `false` if nothing is seen to load the files that have the problem: test data, plug-ins. The
+    /// verdict then does not depend on it.
+    pub decides: bool,
+    /// Canonical names of the distributions that were not given and that decide whether there is a
+    /// problem.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
     /// More files of the wheel with the same problem, and other files that are involved.
     pub related: Vec<String>,
     /// All names of a list that the message shortens: symbols, versions, requirements. Empty if
@@ -125,6 +137,9 @@ impl Finding {
             subject: subject.into(),
             message: message.into(),
             fix: None,
+            decision: None,
+            decides: true,
+            depends_on: Vec::new(),
             related: Vec::new(),
             names: Vec::new(),
         }
@@ -167,6 +182,12 @@ impl Finding {
         Finding { fix: fix.into(), ..self }
     }
 
+    /// Removes the fix, for a reason.
+    pub fn drop_fix(&mut self, decision: impl Into<String>) {
+        self.fix = None;
+        self.decision = Some(decision.into());
+    }
+
     /// The sort key: heaviest first, then by wheel, code, subject, file and message.
     pub(crate) fn key(&self) -> impl Ord + '_ {
         (std::cmp::Reverse(self.severity), &self.wheel, self.code, &self.subject, &self.file, &self.message)
@@ -188,6 +209,7 @@ mod tests {
         assert_eq!(names.len(), table.len(), "two codes have one name");
         for explanation in &table {
             assert!(!explanation.title.ends_with('.') && explanation.cure.ends_with('.'), "{}", explanation.code);
+            assert!(!explanation.decision.ends_with('.') && !explanation.decision.is_empty(), "{}", explanation.code);
             let text = format!("{} {}", explanation.explanation, explanation.cure);
             assert!(!text.contains('\n') && !text.contains("  "), "{}: a line break or two spaces", explanation.code);
         }

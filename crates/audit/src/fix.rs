@@ -183,6 +183,21 @@ pub(crate) fn ask(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Ask)
 }
 
+/// The commands that look for the distributions on which findings depend; none once an index was
+/// asked.
+pub(crate) fn questions(context: &Context<'_>, findings: &[Finding]) -> Vec<String> {
+    if context.has_asked() {
+        return Vec::new();
+    }
+    let is_open = |distribution: &Distribution| {
+        let name = distribution.file_name();
+        let mut own = findings.iter().filter(|finding| finding.wheel.as_ref() == Some(&name));
+        own.any(|finding| finding.decides && !finding.depends_on.is_empty())
+    };
+    let open = context.audited().map(|(_, distribution)| distribution).filter(|distribution| is_open(distribution));
+    open.filter_map(|distribution| Some(ask(distribution)?.command)).collect()
+}
+
 fn edit(distribution: &Distribution, option: &str, value: &str) -> Option<Fix> {
     Fix::new(distribution, Step::Edit(vec![vec![option.to_owned(), value.to_owned()]]))
 }
@@ -236,8 +251,9 @@ pub fn keep_search_paths(findings: &mut [Finding]) {
     let is_lost =
         |finding: &&Finding| finding.code == Code::LibraryOutside && !finding.fix.as_ref().is_some_and(Fix::is_repair);
     let lost: BTreeSet<Option<String>> = findings.iter().filter(is_lost).map(|finding| finding.wheel.clone()).collect();
-    for finding in findings.iter_mut().filter(|finding| finding.code == Code::SearchPath) {
-        finding.fix = finding.fix.take().filter(|_| !lost.contains(&finding.wheel));
+    let is_of_lost = |finding: &&mut Finding| finding.code == Code::SearchPath && lost.contains(&finding.wheel);
+    for finding in findings.iter_mut().filter(is_of_lost).filter(|finding| finding.fix.is_some()) {
+        finding.drop_fix("where the libraries come from that only this search path finds (RW002)");
     }
 }
 
@@ -262,13 +278,11 @@ pub(crate) fn drop_files(distribution: &Distribution, pattern: &str) -> Option<F
 }
 
 /// Adds the ROCm version that a wheel was built for to its repairs, if it can be determined and
-/// METADATA lacks it. A repair that would require a version without packages is removed; the
-/// returned notes give the reason.
-pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) -> BTreeSet<String> {
-    let mut notes = BTreeSet::new();
+/// METADATA lacks it. A repair that would require a version without packages is removed.
+pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
     let mut versions: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
-    for fix in findings.iter_mut().map(|finding| &mut finding.fix) {
-        let Some(Fix { path, step: Step::Repair(Repair { way, .. }), .. }) = fix else { continue };
+    for finding in findings {
+        let Some(Fix { path, step: Step::Repair(Repair { way, .. }), .. }) = &finding.fix else { continue };
         let way = *way;
         if way < Way::Rocm {
             continue;
@@ -277,19 +291,16 @@ pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) -> B
         let version = versions.entry(path.clone()).or_insert_with(|| built_for::rocm(context, wheel)).clone();
         let installed = &context.site.distributions[wheel];
         if let Some(version) = version.as_ref().filter(|version| !built_for::may_have_packages(context, version)) {
-            let name = installed.file_name();
-            notes.insert(format!(
-                "`{name}` was built for ROCm {version}, of which no index has a release: build it for ROCm {FIRST_ON_INDEXES} or newer"
+            finding.drop_fix(format!(
+                "build it for ROCm {FIRST_ON_INDEXES} or newer: it is for ROCm {version}, of which no index has a release"
             ));
-            *fix = None;
             continue;
         }
         // A preload list compares with one exact version, not with a range.
         let version = version.filter(|version| way == Way::Rocm || !version.ends_with(".*"));
         let repair = Step::Repair(Repair { way, rocm: version, ..Repair::default() });
         if let Some(new) = Fix::new(installed, repair) {
-            *fix = Some(new);
+            finding.fix = Some(new);
         }
     }
-    notes
 }

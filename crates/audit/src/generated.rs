@@ -70,9 +70,10 @@ fn documentation(table: &[Explanation]) -> String {
         let anchor = format!("{}-{name}", code.to_lowercase());
         text.push_str(&format!("| [{code}](#{anchor}) | `{name}` | {} | {title} |\n", severity.name()));
     }
-    for Explanation { code, name, severity, title, explanation, cure } in table {
+    for Explanation { code, name, severity, title, explanation, cure, decision } in table {
         text.push_str(&format!(
-            "\n## {code} {name}\n\n{title} ({}).\n\n{explanation}\n\nWhat to do: {cure}\n",
+            "\n## {code} {name}\n\n{title} ({}).\n\n{explanation}\n\nWhat to do: {cure}\n\n\
+             If no command fixes it, it needs a decision: {decision}.\n",
             severity.name()
         ));
     }
@@ -120,16 +121,17 @@ fn every_code_has_a_check_in_a_file_of_its_name() {
 /// A contributor writes a row of `data/findings.toml`, a check and its test; the rest is generated.
 #[test]
 fn a_new_row_is_a_new_code_everywhere() {
-    let row = "[[finding]]\ncode = \"RW030\"\nname = \"new-thing\"\nseverity = \"note\"\n\
-               title = \"Something new\"\nexplanation = \"It is new.\"\ncure = \"Nothing.\"\n";
+    let row = "[[finding]]\ncode = \"RW099\"\nname = \"new-thing\"\nseverity = \"note\"\n\
+               title = \"Something new\"\nexplanation = \"It is new.\"\ncure = \"Nothing.\"\n\
+               decision = \"nothing\"\n";
     let table = parse(&format!("{TABLE}\n{row}")).expect("a row as in docs/findings.md");
     let codes = codes(&table);
     assert!(codes.contains("    /// Something new.\n    NewThing,\n"), "{codes}");
-    assert!(codes.contains("Code::NewThing => \"RW030\""), "{codes}");
+    assert!(codes.contains("Code::NewThing => \"RW099\""), "{codes}");
     let checks = checks(&table);
     assert!(
-        checks.contains("\nmod rw030_new_thing;\n") && checks.contains("    rw030_new_thing::CHECK,\n"),
+        checks.contains("\nmod rw099_new_thing;\n") && checks.contains("    rw099_new_thing::CHECK,\n"),
         "{checks}"
     );
-    assert!(documentation(&table).contains("[RW030](#rw030-new-thing)"));
+    assert!(documentation(&table).contains("[RW099](#rw099-new-thing)"));
 }

@@ -26,4 +26,4 @@ pub mod written;
 pub use audit::{audit, audit_facts, read_facts};
 pub use error::Error;
 pub use fix::{Fix, Remedies, WheelRemedy, keep_search_paths};
-pub use options::{AuditScope, ExtraCheck, Options, SetLibraryPath};
+pub use options::{AuditScope, ExtraCheck, Options, RequirementSearch, SetLibraryPath};

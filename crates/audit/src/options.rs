@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_index::Unmet;
 use rocwheel_loader::cache::FactsCache;
 use rocwheel_loader::simulation::Root;
 use rocwheel_wheel::edit::MemberPattern;
@@ -27,8 +28,19 @@ pub struct Options {
     /// A machine with `LD_LIBRARY_PATH`; the audit reports the libraries that load differently
     /// there.
     pub library_path: Option<SetLibraryPath>,
+    /// The search for the wheels that the audited ones require; `None` if there was none.
+    pub search: Option<RequirementSearch>,
     /// Facts about wheels of earlier runs. The report is the same with and without them.
     pub cache: Option<FactsCache>,
+}
+
+/// A search for the wheels that the audited ones require.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequirementSearch {
+    /// `true` if an index was asked. A folder of wheels seldom has everything.
+    pub has_index: bool,
+    /// The requirements that were not met.
+    pub unmet: Vec<Unmet>,
 }
 
 /// A machine on which `LD_LIBRARY_PATH` is set.

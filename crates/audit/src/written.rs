@@ -71,6 +71,8 @@ pub struct Verdict {
     pub accepted_errors: Vec<Finding>,
     /// Warnings and notes.
     pub remarks: Vec<Finding>,
+    /// Distributions that were not given and on which it depends whether the wheels load.
+    pub depends_on: BTreeSet<String>,
     /// Why there is no judgement: no installer accepts the wheels, neither the earlier nor the
     /// written ones.
     pub unjudged: Option<String>,
@@ -78,7 +80,7 @@ pub struct Verdict {
 
 impl Verdict {
     fn of(set: &WheelSet, counts: FindingCounts) -> Verdict {
-        let (new_errors, old_errors, accepted_errors, remarks) = Default::default();
+        let (new_errors, old_errors, accepted_errors, remarks, depends_on) = Default::default();
         Verdict {
             wheels: set.wheels.len() as u64,
             scope: set.scope,
@@ -87,6 +89,7 @@ impl Verdict {
             old_errors,
             accepted_errors,
             remarks,
+            depends_on,
             unjudged: None,
         }
     }
@@ -121,6 +124,8 @@ pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<
         }
         Err(error) => return Err(error),
     };
+    let deciding = report.findings.iter().filter(|finding| finding.decides);
+    let depends_on = deciding.flat_map(|finding| finding.depends_on.iter().cloned()).collect();
     let (errors, remarks): (Vec<Finding>, Vec<Finding>) =
         std::mem::take(&mut report.findings).into_iter().partition(|finding| finding.severity == Severity::Error);
     let is_about_libraries = |finding: &Finding| {
@@ -144,7 +149,8 @@ pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<
     }
     let is_old = |finding: &Finding| atoms(finding).all(|atom| old.contains(&atom));
     let (old_errors, new_errors) = errors.into_iter().partition(is_old);
-    Ok(Verdict { new_errors, old_errors, accepted_errors, remarks, ..Verdict::of(set, report.counts) })
+    let counts = Verdict::of(set, report.counts);
+    Ok(Verdict { new_errors, old_errors, accepted_errors, remarks, depends_on, ..counts })
 }
 
 fn look(

@@ -19,7 +19,7 @@ use crate::page::{self, PageLink};
 use crate::requirement::Requirement;
 use crate::store::Store;
 use crate::tags::{self, TagRank};
-use crate::{Gathered, Known, Request, Source, Unmet, folder, shown};
+use crate::{Gathered, Known, Request, Source, Unmet, UnmetKind, folder, shown};
 
 /// Number of rounds before the choice fails; real sets take two or three.
 const ROUNDS: usize = 32;
@@ -59,8 +59,8 @@ type Demands = BTreeMap<String, Vec<Demand>>;
 #[derive(Debug, Clone, Default)]
 struct Project {
     candidates: Vec<Candidate>,
-    /// Number of files that are for another Python or system.
-    others: usize,
+    /// Versions of the files that are for another Python or system; `None` if one has no version.
+    others: Vec<Option<Version>>,
     /// Answers of indexes that lack the project.
     answers: BTreeSet<String>,
 }
@@ -141,6 +141,7 @@ impl<'a> Chooser<'a> {
         while let Some(known) = open.pop_front() {
             let own = extras.entry(known.name.clone()).or_default().clone();
             let requirer = format!("{} {}", known.name, known.version);
+            let is_audited = self.audited.contains_key(&known.name);
             for requirement in &known.requirements {
                 if !requirement.applies(self.request.target, &own) {
                     continue;
@@ -162,7 +163,9 @@ impl<'a> Chooser<'a> {
                         round.unmet.insert(Unmet {
                             requirer: requirer.clone(),
                             requirement: requirement.text.clone(),
+                            name: name.clone(),
                             reason: format!("the version that is looked at is {}", audited.version),
+                            kind: UnmetKind::Open,
                         });
                     }
                     if has_more {
@@ -181,8 +184,9 @@ impl<'a> Chooser<'a> {
                             round.chosen.insert(name, Chosen { version: candidate.version.clone(), candidate });
                         }
                         Err(reason) => {
+                            let kind = if is_audited { self.kind_of(requirement)? } else { UnmetKind::Open };
                             let (requirer, requirement) = (requirer.clone(), requirement.text.clone());
-                            round.unmet.insert(Unmet { requirer, requirement, reason });
+                            round.unmet.insert(Unmet { requirer, requirement, name, reason, kind });
                         }
                     }
                 }
@@ -242,6 +246,18 @@ impl<'a> Chooser<'a> {
             }
         }
         Ok(Err(format!("no version that is left is for Python {}", self.request.target.python)))
+    }
+
+    /// What it means that an audited wheel's requirement was not met.
+    fn kind_of(&mut self, requirement: &Requirement) -> Result<UnmetKind, Error> {
+        if requirement.address().is_some() {
+            return Ok(UnmetKind::Open);
+        }
+        let project = self.project(&requirement.name)?;
+        // A candidate that fits was refused for its Python, or for what others require of it.
+        let fits = project.candidates.iter().any(|candidate| requirement.accepts(&candidate.version));
+        let may_fit = |version: &Option<Version>| version.as_ref().is_none_or(|version| requirement.accepts(version));
+        Ok(if fits || project.others.iter().any(may_fit) { UnmetKind::OtherPython } else { UnmetKind::Impossible })
     }
 
     fn project(&mut self, name: &str) -> Result<&Project, Error> {
@@ -439,7 +455,7 @@ impl Project {
         let version = Version::from_str(&name.version.replace('_', "-"));
         match (tags::rank(request.target, &name), version) {
             (Some(rank), Ok(version)) => self.candidates.push(Candidate { name, version, rank, source, origin }),
-            _ => self.others += 1,
+            (_, version) => self.others.push(version.ok()),
         }
     }
 
@@ -447,7 +463,7 @@ impl Project {
         let mut versions: Vec<String> = self.candidates.iter().map(|candidate| candidate.version.to_string()).collect();
         versions.dedup();
         let python = &request.target.python;
-        match (versions.len(), self.others) {
+        match (versions.len(), self.others.len()) {
             (0, 0) if self.answers.is_empty() => "it has no wheel".to_owned(),
             (0, 0) => self.answers.iter().cloned().collect::<Vec<_>>().join(", "),
             (0, others) => format!("none of its {others} wheels is for Python {python} on this system"),

@@ -170,8 +170,25 @@ pub struct Unmet {
     pub requirer: String,
     /// The requirement as in METADATA.
     pub requirement: String,
+    /// Canonical name of the required distribution.
+    pub name: String,
     /// The reason, for a message.
     pub reason: String,
+    /// What it means for an installer that has only these sources.
+    pub kind: UnmetKind,
+}
+
+/// What a requirement that no source meets means for an installer that has only these sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnmetKind {
+    /// An audited wheel has the requirement, and no version meets it, for whatever Python: every
+    /// installer refuses.
+    Impossible,
+    /// An audited wheel has the requirement, and what meets it is not for this Python or system.
+    OtherPython,
+    /// A distribution that was chosen has the requirement, and an installer may choose another
+    /// version of it; or the requirement names an address, which is not followed.
+    Open,
 }
 
 /// Finds the wheels that would be installed with the audited ones.

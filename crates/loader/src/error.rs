@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
+use rocwheel_wheel::read::Fault;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +83,24 @@ pub enum Error {
         /// The underlying I/O error.
         source: std::io::Error,
     },
+}
+
+impl Error {
+    /// The reason why installers refuse the wheel that could not be opened, as a sentence about it;
+    /// `None` for errors that say nothing about the wheel.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Wheel(rocwheel_wheel::Error::Malformed { reason, .. }) => Some(reason.clone()),
+            Self::Wheel(rocwheel_wheel::Error::Unpack { member, source, .. })
+                if !matches!(source, Fault::TooLarge { .. } | Fault::Read(_)) =>
+            {
+                Some(format!("its `{member}` cannot be unpacked: {source}"))
+            }
+            Self::Wheel(error @ rocwheel_wheel::Error::Name { .. }) => Some(error.to_string()),
+            Self::Unplaceable { member, why, .. } => Some(format!("its `{member}` cannot be installed: {why}")),
+            _ => None,
+        }
+    }
 }
 
 impl Hint for Error {

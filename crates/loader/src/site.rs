@@ -9,6 +9,7 @@
 mod distribution;
 mod installed;
 mod place;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use installed::Found;
 pub use installed::{Installed, PackageFolder};
 pub use place::PythonEnvironment;
 use place::{Destination, entry_points};
+pub use refused::RefusedWheel;
 
 /// The files of an environment. Paths are relative to its prefix, with `/`:
 /// `lib/python3.12/site-packages/torch/lib/libtorch.so`, `bin/hipcc`.
@@ -45,6 +47,9 @@ pub struct Site {
     folders: std::collections::BTreeSet<String>,
     /// Sentences about folders that were skipped during reading.
     pub notes: Vec<String>,
+    /// Wheels that were to be audited and that installers refuse. They are no distributions of the
+    /// environment. [`Site::open`] fails for such a wheel, so the caller puts them here.
+    pub refused: Vec<RefusedWheel>,
     scratch: PathBuf,
 }
 
@@ -187,6 +192,7 @@ impl Site {
             place: place.clone(),
             folders: std::collections::BTreeSet::new(),
             notes,
+            refused: Vec::new(),
             scratch: scratch.to_owned(),
         };
         site.place_all()?;
@@ -205,6 +211,7 @@ impl Site {
             place: place.clone(),
             folders: std::collections::BTreeSet::new(),
             notes: Vec::new(),
+            refused: Vec::new(),
             scratch: PathBuf::new(),
         };
         site.find_folders();

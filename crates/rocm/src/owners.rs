@@ -1,10 +1,11 @@
 //! Input: the name of a library. Output: the distributions that provide it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
 use crate::providers::{self, LibraryProduct, Providers};
-use crate::rows::LibraryRow;
+use crate::rows::{LibraryRow, OwnedLibraryRow};
 use crate::{Pattern, RocmTables, windows};
 
 /// The products that provide well-known libraries.
@@ -22,13 +23,71 @@ pub struct LibraryOwner {
     require: Option<String>,
     parts: Vec<Pattern>,
     cuda: bool,
+    counts: Option<u32>,
+    libraries: Vec<OwnedLibrary>,
     distributions: Vec<Pattern>,
     families: Vec<Pattern>,
     windows: Vec<Pattern>,
     kind: Option<LibraryProduct>,
 }
 
+/// Libraries of an owner, and the part of its requirement that brings them.
+#[derive(Debug)]
+struct OwnedLibrary {
+    names: Vec<Pattern>,
+    extra: Option<String>,
+    releases: Option<BTreeMap<u32, Vec<u32>>>,
+}
+
+/// The part of an owner's requirement that brings a library.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequiredPart {
+    /// The extra.
+    pub extra: Option<String>,
+    /// The major versions that have the library under its SONAME; `None` if all have.
+    pub releases: Option<BTreeSet<u32>>,
+}
+
+impl OwnedLibrary {
+    fn of(row: &OwnedLibraryRow) -> OwnedLibrary {
+        let number = |(number, releases): (&String, &Vec<u32>)| Some((number.parse().ok()?, releases.clone()));
+        OwnedLibrary {
+            names: row.names.iter().map(|name| Pattern::new(&name.to_ascii_lowercase())).collect(),
+            extra: row.extra.clone(),
+            releases: row.releases.as_ref().map(|releases| releases.iter().filter_map(number).collect()),
+        }
+    }
+}
+
 impl LibraryOwner {
+    /// The part of the requirement that brings a library, given as a SONAME or the name of a DLL;
+    /// `None` if the requirement is not known to bring it.
+    pub fn part_with(&self, library: &str) -> Option<RequiredPart> {
+        let is_dll = library.to_ascii_lowercase().ends_with(".dll");
+        let library = soname_of(library);
+        let number = number_in(&library);
+        if self.libraries.is_empty() {
+            let release = self.counts.zip(number).map(|(counts, number)| BTreeSet::from([number / counts]));
+            return Some(RequiredPart { extra: None, releases: release });
+        }
+        let family = providers::family(&library).to_ascii_lowercase();
+        let is_it = |row: &&OwnedLibrary| row.names.iter().any(|pattern| pattern.matches(&family));
+        let Some(row) = self.libraries.iter().find(is_it) else {
+            // The table has the names of Linux. Only extras need to be known by name.
+            let is_whole = is_dll && self.libraries.iter().all(|row| row.extra.is_none());
+            return is_whole.then(RequiredPart::default);
+        };
+        let releases = match (&row.releases, number) {
+            (_, None) => None,
+            (None, Some(number)) => Some(BTreeSet::from([number])),
+            (Some(releases), Some(number)) => {
+                let majors = releases.get(&number)?;
+                (!majors.is_empty()).then(|| majors.iter().copied().collect())
+            }
+        };
+        Some(RequiredPart { extra: row.extra.clone(), releases })
+    }
+
     /// `true` if the distribution with this canonical name provides the libraries.
     pub fn is_brought_by(&self, distribution: &str) -> bool {
         self.distributions.iter().any(|pattern| pattern.matches(distribution))
@@ -55,10 +114,37 @@ impl LibraryOwner {
         Some(self.require.as_ref()?.replace("{cuda}", &cuda.to_string()))
     }
 
+    /// `true` if its libraries are behind extras of the requirement.
+    pub fn has_extras(&self) -> bool {
+        self.libraries.iter().any(|row| row.extra.is_some())
+    }
+
     /// `true` if the requirement requires the distribution with this canonical name.
     pub fn has_part(&self, distribution: &str) -> bool {
         self.parts.iter().any(|pattern| pattern.matches(distribution))
     }
+}
+
+/// The SONAME on Linux of a library that is given by the name of its DLL: `libcudart.so.12` for
+/// `cudart64_12.dll`. Other names stay unchanged.
+fn soname_of(library: &str) -> String {
+    let lower = library.to_ascii_lowercase();
+    let Some(stem) = lower.strip_suffix(".dll") else { return library.to_owned() };
+    let (name, version) = stem.split_once('_').unwrap_or((stem, ""));
+    let name = name.strip_suffix("64").unwrap_or(name);
+    let number: String = version.chars().take_while(char::is_ascii_digit).collect();
+    // `cudart64_110.dll` belongs to CUDA 11.0.
+    let number = match number.parse::<u32>() {
+        Ok(number) if number >= 100 => format!(".{}", number / 10),
+        Ok(number) => format!(".{number}"),
+        Err(_) => String::new(),
+    };
+    format!("lib{name}.so{number}")
+}
+
+/// The first number behind `.so.` in a SONAME.
+fn number_in(soname: &str) -> Option<u32> {
+    soname.split_once(".so.")?.1.split('.').next()?.parse().ok()
 }
 
 impl Owners {
@@ -81,6 +167,8 @@ impl Owners {
                 require: row.require.clone(),
                 parts: patterns(&row.parts),
                 cuda: row.cuda,
+                counts: row.counts,
+                libraries: row.library.iter().map(OwnedLibrary::of).collect(),
                 distributions: patterns(&row.distributions),
                 families,
                 windows: patterns(&row.windows),
@@ -148,6 +236,36 @@ mod tests {
         let rocm = owners.of("libamdhip64.so.7").unwrap();
         assert!(rocm.is_brought_by("rocm-sdk-core") && rocm.is_brought_by("torch") && !rocm.is_brought_by("numpy"));
         assert!(owners.is_plain("numpy") && !owners.is_plain("torch"));
+    }
+
+    #[test]
+    fn a_library_tells_the_extra_and_the_releases_that_bring_it() {
+        let owners = Owners::embedded();
+        for (library, extra, releases) in [
+            ("libcublas.so.11", Some("cublas"), Some(&[11][..])),
+            ("libcublasLt.so.12", Some("cublas"), Some(&[12])),
+            ("libcudart.so.11.0", Some("cudart"), Some(&[11])),
+            ("libcusparse.so.12", Some("cusparse"), Some(&[12, 13])),
+            ("libcufft.so.10", Some("cufft"), Some(&[11])),
+            ("libnvToolsExt.so.1", Some("nvtx"), Some(&[11, 12])),
+            ("cudart64_110.dll", Some("cudart"), Some(&[11])),
+            ("cublasLt64_12.dll", Some("cublas"), Some(&[12])),
+            ("nvrtc64_120_0.dll", Some("nvrtc"), Some(&[12])),
+            ("libcudnn.so.8", None, Some(&[8])),
+            ("libarrow.so.1700", None, Some(&[17])),
+            ("libtorch.so", None, None),
+            ("libmkl_rt.so.2", None, None),
+            ("mkl_rt.2.dll", None, None),
+            ("libmpi.so.12", None, None),
+        ] {
+            let part = owners.of(library).and_then(|owner| owner.part_with(library));
+            let releases = releases.map(|releases| releases.iter().copied().collect());
+            assert_eq!(part, Some(RequiredPart { extra: extra.map(str::to_owned), releases }), "{library}");
+        }
+        // No version of the requirement is known to have these.
+        for library in ["libcufft.so.9", "libnvperf_host.so", "libsycl.so.8", "libmkl_rt.so.1", "libmpi.so.40"] {
+            assert_eq!(owners.of(library).and_then(|owner| owner.part_with(library)), None, "{library}");
+        }
     }
 
     #[test]

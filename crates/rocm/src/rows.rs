@@ -92,6 +92,11 @@ pub struct OwnerRow {
     pub(crate) parts: Vec<String>,
     #[serde(default)]
     pub(crate) cuda: bool,
+    /// The number in a SONAME divided by this is the major version of the requirement.
+    pub(crate) counts: Option<u32>,
+    /// The libraries that the requirement brings, if it does not bring all.
+    #[serde(default)]
+    pub(crate) library: Vec<OwnedLibraryRow>,
     pub(crate) distributions: Vec<String>,
     /// The kind of the libraries whose rows name this owner.
     pub(crate) kind: Option<crate::providers::LibraryProduct>,
@@ -99,6 +104,18 @@ pub struct OwnerRow {
     pub(crate) families: Vec<String>,
     #[serde(default)]
     pub(crate) windows: Vec<String>,
+}
+
+/// Libraries of an owner, and the part of its requirement that brings them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnedLibraryRow {
+    /// Patterns of names up to `.so`.
+    pub(crate) names: Vec<String>,
+    /// The extra of the requirement.
+    pub(crate) extra: Option<String>,
+    /// Number in the SONAME → major versions of the requirement; an empty list means all.
+    pub(crate) releases: Option<BTreeMap<String, Vec<u32>>>,
 }
 
 /// The kernel database of a library.

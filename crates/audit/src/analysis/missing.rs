@@ -8,18 +8,20 @@
 //! of each code takes the findings with that code.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use rocwheel_index::requirement::Requirement;
 use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
-use super::traces::{RootKind, Rooted, has_module_tag};
+use super::traces::RootKind;
 use super::{Context, file_name, listed, not_given, windows};
 use crate::declared::Extras;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix, is_rocm};
 use rocwheel_loader::simulation::{FailedLookup, Where};
+use rocwheel_report::in_backticks;
 use rocwheel_rocm::owners::{LibraryOwner, Owners};
 use rocwheel_rocm::providers::{FIRST_ON_INDEXES, Providers, releases_of_runtime};
 
@@ -39,12 +41,28 @@ pub(crate) struct Verdict {
     /// All names of a list that `behind` may shorten.
     names: Vec<String>,
     fix: Option<Fix>,
+    /// What has to be decided where there is no fix, if more is known than the code says.
+    decision: Option<String>,
+    /// The distributions that were not given and that decide.
+    depends_on: Vec<String>,
+    /// `false` for files that nothing is seen to load.
+    decides: bool,
 }
 
 impl Verdict {
     pub(crate) fn new(code: Code, behind: impl Into<String>) -> Verdict {
         let severity = code.explanation().severity;
-        Verdict { code, severity, before: String::new(), behind: behind.into(), names: Vec::new(), fix: None }
+        Verdict {
+            code,
+            severity,
+            before: String::new(),
+            behind: behind.into(),
+            names: Vec::new(),
+            fix: None,
+            decision: None,
+            depends_on: Vec::new(),
+            decides: true,
+        }
     }
 
     pub(crate) fn is_error(&self) -> bool {
@@ -62,7 +80,41 @@ impl Verdict {
     pub(crate) fn fixed_by(self, fix: Option<Fix>) -> Verdict {
         Verdict { fix, ..self }
     }
+
+    /// Sets the fix, or what has to be decided because there is none.
+    fn mended_by(self, fix: Result<Fix, Option<String>>) -> Verdict {
+        match fix {
+            Ok(fix) => Verdict { fix: Some(fix), ..self },
+            Err(decision) => Verdict { decision, ..self },
+        }
+    }
+
+    /// Makes the answer depend on distributions that were not given. Without a fix, the search for
+    /// them is proposed.
+    pub(crate) fn open(self, context: &Context<'_>, wheel: usize, distributions: Vec<String>) -> Verdict {
+        let verdict = Verdict { depends_on: distributions, ..self };
+        if verdict.fix.is_some() {
+            return verdict;
+        }
+        let installed = &context.site.distributions[wheel];
+        if context.has_asked() {
+            let list = in_backticks(&verdict.depends_on);
+            return Verdict { decision: Some(format!("name a place that has {list}, with `--with`")), ..verdict };
+        }
+        match fix::ask(installed) {
+            Some(fix) => Verdict { fix: Some(fix), decision: None, ..verdict },
+            None => verdict,
+        }
+    }
+
+    /// Gives a finding the fix of this verdict, and what it depends on.
+    pub(crate) fn settle(self, finding: Finding) -> Finding {
+        Finding { fix: self.fix, decision: self.decision, depends_on: self.depends_on, ..finding }
+    }
 }
+
+/// A library by which the tables know ROCm.
+const RUNTIME_OF_ROCM: &str = "libamdhip64.so.7";
 
 /// All libraries that the audited files lack, on Linux and on Windows.
 pub(crate) fn find(context: &Context<'_>) -> Vec<Finding> {
@@ -81,8 +133,8 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
             let owner = context.owner(needed_by).filter(|owner| context.is_audited(*owner));
             let (wheel, file) = owner.map_or((rooted.wheel, rooted.path.as_str()), |owner| (owner, needed_by.as_str()));
             let mut verdict = judge(context, wheel, (missing, rooted.kind == RootKind::Plugin));
-            if missing.needed_by == 0 && verdict.severity == Severity::Error && is_left_over(context, rooted) {
-                verdict.severity = Severity::Warning;
+            verdict.decides = !context.unreached.contains(rooted.path.as_str());
+            if !verdict.decides {
                 verdict.behind.push_str("; nothing of the set is seen to load the file");
             }
             if owner.is_none() {
@@ -96,26 +148,6 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     say(context, groups, findings);
 }
 
-/// `true` for a library with a version in its name, by which other files link to it, if none in the
-/// set does and nothing names it: a build collected it, and no process opens it. A plug-in has no
-/// version behind `.so`, and packages without extension modules, such as those of ROCm, have their
-/// libraries for others.
-fn is_left_over(context: &Context<'_>, rooted: &Rooted) -> bool {
-    let name = file_name(&rooted.path);
-    let is_versioned =
-        name.split_once(".so.").is_some_and(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit()));
-    let opens = |loads: &Option<BTreeSet<String>>| loads.as_ref().is_some_and(|loads| loads.contains(name));
-    rooted.kind == RootKind::Plugin
-        && is_versioned
-        && !is_rocm(&context.site.distributions[rooted.wheel].name)
-        && context.native(rooted.wheel).any(|(path, _)| has_module_tag(file_name(path)))
-        // Libraries of products open each other by name.
-        && Owners::embedded().of(name).is_none()
-        && !context.facts.native().any(|(_, object)| opens(&object.loads))
-        && !context.preloads.ctypes.iter().any(|load| load.name.as_deref().is_some_and(|load| file_name(load) == name))
-        && !(0..context.site.distributions.len()).any(|wheel| context.loader_file(wheel, &rooted.path).is_some())
-}
-
 /// Reports libraries that are missing for one reason as one finding, with all files that need one
 /// of them.
 pub(crate) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<Finding>) {
@@ -124,6 +156,9 @@ pub(crate) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<
         let subject = names.into_iter().collect::<Vec<_>>().join(", ");
         let mut finding = context.finding((verdict.code, wheel), subject, message, files).naming(verdict.names);
         finding.severity = verdict.severity;
+        finding.decision = verdict.decision;
+        finding.depends_on = verdict.depends_on;
+        finding.decides = verdict.decides;
         // A repair takes libraries from this machine, which has glibc.
         finding.fix = verdict.fix.filter(|fix| !fix.is_repair() || !context.is_for_musl(wheel));
         findings.push(finding);
@@ -163,7 +198,7 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
     let is_dll = windows::is_for(installed) || library.to_ascii_lowercase().ends_with(".dll");
     // Windows does not use search paths.
     let by_path = owner.is_rocm() && !is_dll && !needs_torch(context, wheel);
-    let mend = || if by_path { fix::rocm(installed) } else { require(context, wheel, owner) };
+    let mend = || if by_path { fix::rocm(installed).ok_or(None) } else { require(context, wheel, owner) };
     let is_packaged = Providers::embedded().of(library).is_some_and(|provider| provider.distribution.is_some());
     if by_path && !is_packaged {
         return Verdict::new(
@@ -173,17 +208,14 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
     }
     match requirements.brings(context, owner) {
         Brought::By(distribution) => {
-            if let Some(verdict) = other_release(context, wheel, (&distribution, library)) {
+            if let Some(verdict) = wrong_requirement(context, wheel, (owner, library)) {
                 return verdict;
             }
-            let is_there = requirements.named(context, &distribution).is_some();
-            let why = if is_there { "its files are elsewhere" } else { "it was not given" };
-            let message = format!(" of {}, which `{distribution}` should bring; {why}", owner.name);
-            Verdict::new(Code::NotGiven, message)
+            not_brought(context, wheel, (owner, &distribution))
         }
         Brought::ByExtra(extra) => {
             let message = format!(" of {}, which only the extra `{extra}` requires", owner.name);
-            Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+            Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).mended_by(mend())
         }
         Brought::No(given) => {
             let holder = holder(context, wheel, (owner, library));
@@ -201,13 +233,111 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
             let unknown = requirements.unknown(context);
             let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
             if unknown.is_empty() {
-                Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
+                Verdict::new(Code::MissingRequirement, message).mended_by(mend())
             } else {
                 let message = format!("{message}; {} and may bring it", not_given(&unknown));
-                Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+                let verdict = Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning);
+                verdict.mended_by(mend()).open(context, wheel, unknown)
             }
         }
     }
+}
+
+/// The verdict about a library that a declared requirement should bring, whose files are unknown.
+fn not_brought(context: &Context<'_>, wheel: usize, (owner, distribution): (&LibraryOwner, &str)) -> Verdict {
+    let installed = &context.site.distributions[wheel];
+    let message = format!(" of {}, which `{distribution}` should bring", owner.name);
+    if context.requirements[wheel].named(context, distribution).is_some() {
+        let message = format!("{message}; its files are elsewhere");
+        return Verdict::new(Code::NotGiven, message).open(context, wheel, vec![distribution.to_owned()]);
+    }
+    let is_sought = context.options.search.as_ref().filter(|search| search.has_index);
+    if is_sought.is_some_and(|search| search.unmet.iter().any(|unmet| unmet.name == distribution)) {
+        let message = format!("{message}; it was not found");
+        return Verdict::new(Code::NotGiven, message).open(context, wheel, vec![distribution.to_owned()]);
+    }
+    if let Some(found) = installed.installed() {
+        // All packages are known only if the environment does not see those of the system.
+        let message = format!("{message} and which is not installed");
+        let verdict = Verdict::new(Code::UnmetRequirement, message).fixed_by(fix::require(installed, distribution));
+        if found.environment().is_some_and(sees_no_other_packages) {
+            return verdict;
+        }
+        return verdict.weighing(Severity::Warning).open(context, wheel, vec![distribution.to_owned()]);
+    }
+    let message = format!("{message}; it was not given");
+    Verdict::new(Code::NotGiven, message).open(context, wheel, vec![distribution.to_owned()])
+}
+
+/// `true` if a virtual environment sees only its own packages (PEP 405).
+fn sees_no_other_packages(environment: &Path) -> bool {
+    let Ok(text) = fs_err::read_to_string(environment.join("pyvenv.cfg")) else { return false };
+    let mut settings = text.lines().filter_map(|line| line.split_once('='));
+    settings
+        .any(|(key, value)| key.trim() == "include-system-site-packages" && value.trim().eq_ignore_ascii_case("false"))
+}
+
+/// Why no requirement of a wheel that should bring a library does. `None` if one may bring it.
+fn wrong_requirement(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner, &str)) -> Option<Verdict> {
+    let bringers = context.requirements[wheel].bringers(context, owner);
+    let judged: Option<Vec<Verdict>> = bringers
+        .iter()
+        .map(|distribution| {
+            other_release(context, wheel, (distribution, library))
+                .or_else(|| other_cuda(context, wheel, (owner, distribution, library)))
+        })
+        .collect();
+    judged?.into_iter().next()
+}
+
+/// Compares a requirement on a part of CUDA with the releases that have a library of CUDA. `None`
+/// if the requirement may bring it, or if it is that of another distribution.
+fn other_cuda(
+    context: &Context<'_>,
+    wheel: usize,
+    (owner, distribution, library): (&LibraryOwner, &str, &str),
+) -> Option<Verdict> {
+    let part = owner.part_with(library).filter(|_| owner.is_cuda())?;
+    let releases = part.releases.as_ref();
+    let mut asked = context.declared.of(wheel, Extras::Asked).filter(|asked| asked.name == distribution).peekable();
+    asked.peek()?;
+    let is_toolkit = owner.requirement(0).is_some_and(|requirement| requirement == distribution);
+    let mut wrong = None;
+    for requirement in asked {
+        let lacks = |extra: &String| !requirement.extras.iter().any(|asked| asked == extra || asked == "all");
+        let is_wrong_release = releases.is_some_and(|releases| match distribution.rsplit_once("-cu") {
+            // The libraries of `nvidia-cublas-cu12` are those of CUDA 12.
+            Some((_, cuda)) if owner.has_extras() => cuda.parse().is_ok_and(|cuda| !releases.contains(&cuda)),
+            _ => (is_toolkit || !owner.has_extras()) && !allows_any(requirement, releases),
+        });
+        let why = if is_wrong_release {
+            let numbers = releases.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+            format!(" of {} {numbers}, and METADATA requires `{}`", owner.name, requirement.text)
+        } else if let Some(extra) = part.extra.as_ref().filter(|extra| is_toolkit && lacks(extra)) {
+            let text = &requirement.text;
+            format!(" of {}, and METADATA requires `{text}` without the extra `{extra}`, which brings it", owner.name)
+        } else {
+            return None;
+        };
+        wrong.get_or_insert(why);
+    }
+    let installed = &context.site.distributions[wheel];
+    let fix = requirement(context, wheel, owner).map_err(Some).and_then(|right| {
+        // Another distribution would be a second requirement beside the wrong one.
+        let name = right.split(['[', '=', '>', '<']).next().unwrap_or_default();
+        if name != distribution {
+            return Err(Some(format!("replace `{distribution}` by `{right}`")));
+        }
+        fix::replace_requirement(installed, &right).ok_or(None)
+    });
+    Some(Verdict::new(Code::WrongRequirement, wrong?).mended_by(fix))
+}
+
+/// `true` if a requirement allows one of these major versions.
+fn allows_any(requirement: &Requirement, releases: &BTreeSet<u32>) -> bool {
+    let of_release =
+        |release: &u32| Requirement::parse(&format!("{}>={release}.dev0,<{}.dev0", requirement.name, release + 1)).ok();
+    releases.iter().filter_map(of_release).any(|of_release| !Requirement::contradict(&[requirement, &of_release]))
 }
 
 /// Compares the releases of ROCm whose HIP runtime a wheel is linked to with its own requirement on
@@ -229,8 +359,12 @@ fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (
     let extras = if wrong.extras.is_empty() { String::new() } else { format!("[{}]", wrong.extras.join(",")) };
     let right = format!("{}{extras}=={release}.*", wrong.name);
     let message = format!(" of ROCm {release}, and METADATA requires `{}`", wrong.text);
-    let fix = (*release >= FIRST_ON_INDEXES).then(|| fix::replace_requirement(installed, &right)).flatten();
-    Some(Verdict::new(Code::WrongRequirement, message).fixed_by(fix))
+    let fix = if *release < FIRST_ON_INDEXES {
+        Err(Some(built_for_older(*release)))
+    } else {
+        fix::replace_requirement(installed, &right).ok_or(None)
+    };
+    Some(Verdict::new(Code::WrongRequirement, message).mended_by(fix))
 }
 
 /// The distribution that contains a library of an owner. Where that is not known, the distribution
@@ -249,7 +383,7 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner,
     let provider = Providers::embedded().of(on_linux.as_deref().unwrap_or(library));
     let known = provider.and_then(|provider| provider.distribution.clone());
     known.or_else(|| {
-        let requirement = owner.requirement(cuda(context, wheel))?;
+        let requirement = owner.requirement(cuda(context, wheel).unwrap_or_default())?;
         Some(rocwheel_wheel::canonical_name(requirement.split('[').next().unwrap_or_default()))
     })
 }
@@ -266,37 +400,128 @@ fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
     *context.linked_to_torch[wheel].get_or_init(|| needed(context, wheel).any(is_torchs))
 }
 
-/// Fixes METADATA with the requirement that brings the libraries of an owner.
-fn require(context: &Context<'_>, wheel: usize, owner: &LibraryOwner) -> Option<Fix> {
-    // PyTorch brings the ROCm or CUDA that it was built with.
-    let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
-    let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel))? };
+/// Fixes METADATA with the requirement that brings the libraries of an owner. Without one, returns
+/// what has to be decided.
+fn require(context: &Context<'_>, wheel: usize, owner: &LibraryOwner) -> Result<Fix, Option<String>> {
     let installed = &context.site.distributions[wheel];
-    if owner.has_part(&installed.name) { None } else { fix::require(installed, &requirement) }
+    // PyTorch brings the ROCm or CUDA that it was built with.
+    if (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel) {
+        return fix::require(installed, "torch").ok_or(None);
+    }
+    let requirement = requirement(context, wheel, owner).map_err(Some)?;
+    if owner.has_part(&installed.name) {
+        return Err(None);
+    }
+    fix::require(installed, &requirement).ok_or(None)
 }
 
-/// The major version of CUDA that a wheel is linked to, from those of NVIDIA's libraries that are
-/// numbered like CUDA itself.
-fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
-    const COUNTING: [&str; 8] = [
-        "libcudart.so.",
-        "libcublas.so.",
-        "libcublasLt.so.",
-        "libnvrtc.so.",
-        "libnvJitLink.so.",
-        "cudart64_",
-        "cublas64_",
-        "cublasLt64_",
-    ];
-    /// The version of most published wheels, for wheels that do not tell theirs.
-    const USUAL: u32 = 12;
-    let version = needed(context, wheel).find_map(|name| {
-        let version = COUNTING.iter().find_map(|start| name.strip_prefix(start))?;
-        let version: u32 = version.split('.').next()?.parse().ok()?;
-        // `cudart64_110.dll` belongs to CUDA 11.0.
-        Some(if version >= 100 { version / 10 } else { version })
-    });
-    version.unwrap_or(USUAL)
+/// The requirement that brings all libraries of an owner that the files of a wheel need, with the
+/// extras and versions that have them; otherwise what has to be decided.
+fn requirement(context: &Context<'_>, wheel: usize, owner: &LibraryOwner) -> Result<String, String> {
+    let template = owner.requirement(0).ok_or_else(|| format!("which distribution of {} to require", owner.name))?;
+    let of_owner = |library: &&String| Owners::embedded().of(library).is_some_and(|other| other.name == owner.name);
+    let libraries: BTreeSet<&String> = needed(context, wheel).filter(of_owner).collect();
+    let mut extras: BTreeSet<String> = BTreeSet::new();
+    let mut majors = MajorVersions::default();
+    for library in libraries {
+        if owner.is_rocm() {
+            majors.narrow(library, releases_of_rocm(library)?);
+        }
+        let part = owner.part_with(library);
+        let part = part.ok_or_else(|| format!("no version of `{template}` is known to have `{library}`"))?;
+        extras.extend(part.extra);
+        majors.narrow(library, part.releases);
+    }
+    majors.agree(&owner.name)?;
+    let name = match owner.requirement(0) == owner.requirement(1) {
+        true => template,
+        false => owner.requirement(cuda(context, wheel)?).unwrap_or(template),
+    };
+    let extras = extras.into_iter().collect::<Vec<_>>().join(",");
+    let extras = if extras.is_empty() { extras } else { format!("[{extras}]") };
+    Ok(format!("{name}{extras}{}", majors.specifier()))
+}
+
+/// The releases of ROCm that have a library of its runtime; `None` for other libraries. Fails if no
+/// index has packages of these.
+fn releases_of_rocm(library: &str) -> Result<Option<BTreeSet<u32>>, String> {
+    let releases = releases_of_runtime(library);
+    match releases.last() {
+        Some(newest) if *newest < FIRST_ON_INDEXES => Err(built_for_older(*newest)),
+        Some(_) => Ok(Some(releases.into_iter().filter_map(|release| release.try_into().ok()).collect())),
+        None => Ok(None),
+    }
+}
+
+/// What has to be decided about a file that is linked to a release of ROCm without packages.
+fn built_for_older(release: u64) -> String {
+    format!("build it for ROCm {FIRST_ON_INDEXES} or newer: no index has a release of ROCm {release}")
+}
+
+/// The major version of CUDA that a wheel is linked to, from those of NVIDIA's libraries whose
+/// releases are known; otherwise what has to be decided.
+fn cuda(context: &Context<'_>, wheel: usize) -> Result<u32, String> {
+    let mut majors = MajorVersions::default();
+    for library in needed(context, wheel) {
+        let owner = Owners::embedded().of(library).filter(|owner| owner.is_cuda() && owner.has_extras());
+        if let Some(part) = owner.and_then(|owner| owner.part_with(library)) {
+            majors.narrow(library, part.releases);
+        }
+    }
+    majors.agree("CUDA")?;
+    let known: Vec<u32> = majors.common.into_iter().flatten().collect();
+    match known[..] {
+        [one] => Ok(one),
+        _ => Err("which major version of CUDA the wheel is for".to_owned()),
+    }
+}
+
+/// The major versions of a distribution that have every library looked at so far.
+#[derive(Debug, Default)]
+struct MajorVersions<'a> {
+    /// `None` as long as no library tells.
+    common: Option<BTreeSet<u32>>,
+    /// The libraries that tell, each with its versions.
+    libraries: Vec<(&'a str, BTreeSet<u32>)>,
+}
+
+impl<'a> MajorVersions<'a> {
+    fn narrow(&mut self, library: &'a str, releases: Option<BTreeSet<u32>>) {
+        let Some(releases) = releases else { return };
+        self.common = Some(match self.common.take() {
+            Some(common) => common.intersection(&releases).copied().collect(),
+            None => releases.clone(),
+        });
+        self.libraries.push((library, releases));
+    }
+
+    /// Fails if no version has all the libraries: a process has one.
+    fn agree(&self, owner: &str) -> Result<(), String> {
+        if self.common.as_ref().is_none_or(|common| !common.is_empty()) {
+            return Ok(());
+        }
+        let differs = |(_, one): &&(&str, BTreeSet<u32>)| one.is_disjoint(&self.libraries[0].1);
+        let other = self.libraries.iter().find(differs).unwrap_or(&self.libraries[self.libraries.len() - 1]);
+        let first = &self.libraries[0];
+        let number = |releases: &BTreeSet<u32>| releases.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ");
+        Err(format!(
+            "its files need `{}` of {owner} {} and `{}` of {owner} {}, and no requirement brings both",
+            first.0,
+            number(&first.1),
+            other.0,
+            number(&other.1)
+        ))
+    }
+
+    /// The versions as PEP 440 writes them.
+    fn specifier(&self) -> String {
+        let common: Vec<u32> = self.common.iter().flatten().copied().collect();
+        match common[..] {
+            [] => String::new(),
+            [one] => format!("=={one}.*"),
+            [first, .., last] => format!(">={first},<{}", last + 1),
+        }
+    }
 }
 
 /// Explains why the loader does not find a library although a file of the set has its name; `None`
@@ -322,8 +547,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
         if let Some(library) = Owners::embedded().of(name)
             && let Brought::By(other) = context.requirements[wheel].brings(context, library)
         {
-            let message = format!(" of {}, which `{other}` should bring; it was not given", library.name);
-            return Some(Verdict::new(Code::NotGiven, message));
+            return Some(not_brought(context, wheel, (library, &other)));
         }
         let message = format!(", which exists as `{shown}`, where no search path leads");
         if let Some(file) = context.loader_file(wheel, path) {
@@ -388,6 +612,9 @@ fn is_loaded_elsewhere(context: &Context<'_>, wheel: usize, path: &str) -> bool 
 /// Describes a library that no known distribution brings.
 fn unknown_library(context: &Context<'_>, wheel: usize, missing: &FailedLookup) -> Verdict {
     let installed = &context.site.distributions[wheel];
+    if let Some(verdict) = of_rocms_packages(context, wheel, missing) {
+        return verdict;
+    }
     let unknown = context.requirements[wheel].unknown(context);
     let outside: Vec<&str> =
         missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
@@ -402,32 +629,55 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &FailedLookup) 
         return Verdict::new(code, message).naming(outside).fixed_by(fix::graft(installed));
     }
     // A search path leads into the folder of a package that is not in the set.
-    let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
-    if neighbour {
+    if missing.searched.iter().any(|entry| neighbour(context, wheel, entry).is_some()) {
         let them = if unknown.len() == 1 { "it was" } else { "they were" };
         let list = listed(unknown.iter().map(String::as_str));
         let message = format!(", which the search path expects in a package of {list}; {them} not given");
-        return Verdict::new(Code::NotGiven, message).naming(unknown);
+        return Verdict::new(Code::NotGiven, message).naming(unknown.clone()).open(context, wheel, unknown);
     }
     message.push_str(&format!("; {}", not_given(&unknown)));
     // A requirement may have it; a copy in this wheel would then be a second one in the process.
-    Verdict::new(code, message).weighing(Severity::Warning).naming(outside).fixed_by(fix::ask(installed))
+    Verdict::new(code, message).weighing(Severity::Warning).naming(outside).open(context, wheel, unknown)
 }
 
-/// `true` if an entry of a search path names a folder beside the packages of the wheel that is not
-/// in the set.
-fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> bool {
+/// A library that no table knows and that the search path expects in a package of ROCm, such as
+/// the `libomp.so` of its compiler. `None` for all others.
+fn of_rocms_packages(context: &Context<'_>, wheel: usize, missing: &FailedLookup) -> Option<Verdict> {
+    let mut folders = missing.searched.iter().filter_map(|entry| neighbour(context, wheel, entry));
+    let folder = folders.find(|folder| folder.starts_with("_rocm_sdk_"))?;
+    let rocm = Owners::embedded().of(RUNTIME_OF_ROCM)?;
+    let expected = format!(" of {}, which the search path expects in `{folder}`", rocm.name);
+    let installed = &context.site.distributions[wheel];
+    Some(match context.requirements[wheel].brings(context, rocm) {
+        Brought::By(distribution) => {
+            let message = format!("{expected}; `{distribution}` should bring it and was not given");
+            Verdict::new(Code::NotGiven, message).open(context, wheel, vec![distribution])
+        }
+        Brought::ByExtra(extra) => {
+            let message = format!("{expected}, and which only the extra `{extra}` requires");
+            let verdict = Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning);
+            verdict.fixed_by(fix::rocm(installed))
+        }
+        Brought::No(_) => {
+            let message = format!("{expected}, and METADATA requires nothing that brings it");
+            Verdict::new(Code::MissingRequirement, message).fixed_by(fix::rocm(installed))
+        }
+    })
+}
+
+/// The folder beside the packages of the wheel that an entry of a search path names, if it is not in
+/// the set.
+fn neighbour<'e>(context: &Context<'_>, wheel: usize, entry: &'e str) -> Option<&'e str> {
     let mut parts = entry.split('/').filter(|part| !part.is_empty() && *part != ".");
     if !parts.next().is_some_and(|first| ["$ORIGIN", "${ORIGIN}"].contains(&first)) {
-        return false;
+        return None;
     }
-    let mut climbed = parts.skip_while(|part| *part == "..");
-    let Some(folder) = climbed.next() else { return false };
+    let folder = parts.find(|part| *part != "..")?;
     let packages = context.site.packages();
     let is_there = context.site.has_folder(&format!("{packages}/{folder}"));
     let is_own = context.paths(wheel).iter().any(|path| context.site.shown(path).split('/').any(|part| part == folder));
     // Grafted libraries go into the wheel's own `.libs` folder, even if it does not exist yet.
-    entry.contains("..") && !is_there && !is_own && !folder.ends_with(".libs")
+    (entry.contains("..") && !is_there && !is_own && !folder.ends_with(".libs")).then_some(folder)
 }
 
 /// Libraries that are loaded by name. The tables list which of them a library cannot work without.
@@ -462,10 +712,12 @@ fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
             let owner = Owners::embedded().of(library);
             let brought = owner.map(|owner| context.requirements[wheel].brings(context, owner));
             findings.push(match brought {
-                Some(Brought::By(distribution)) => finding(
-                    Code::NotGiven,
-                    format!("loads `{library}` at run time, which `{distribution}` should bring; it was not given"),
-                ),
+                Some(Brought::By(distribution)) => {
+                    let message =
+                        format!("loads `{library}` at run time, which `{distribution}` should bring; it was not given");
+                    let open = Verdict::new(Code::NotGiven, "").open(context, wheel, vec![distribution]);
+                    open.settle(finding(Code::NotGiven, message))
+                }
                 _ => finding(
                     Code::DlopenMissing,
                     format!(

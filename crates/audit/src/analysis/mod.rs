@@ -8,13 +8,14 @@ pub(crate) mod floor;
 pub(crate) mod machine;
 pub(crate) mod missing;
 pub(crate) mod notes;
+pub(crate) mod reached;
 pub(crate) mod record;
 pub(crate) mod requirements;
 pub(crate) mod traces;
 pub(crate) mod unchecked;
 pub(crate) mod windows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 pub(crate) use rocwheel_content::archive_path::file_name;
@@ -52,6 +53,8 @@ pub(crate) struct Context<'a> {
     pub(crate) preloads: Preloads,
     /// The loader's answers, for every file of an audited wheel that a process could start from.
     pub(crate) rooted: Vec<Rooted>,
+    /// Programs and libraries of audited wheels that nothing is seen to load or start.
+    pub(crate) unreached: BTreeSet<&'a str>,
     /// The DLLs that the files of audited wheels for Windows import.
     pub(crate) imported: Vec<Imported<'a>>,
     /// The state of each audited wheel's RECORD, by the number of the wheel.
@@ -123,6 +126,7 @@ impl<'a> Context<'a> {
                 AuditScope::Names => Preloads::default(),
             },
             rooted: Vec::new(),
+            unreached: BTreeSet::new(),
             imported: Vec::new(),
             records: record::read(site, options, reporter)?,
             missing: OnceLock::new(),
@@ -134,6 +138,7 @@ impl<'a> Context<'a> {
         };
         if options.scope == AuditScope::Files {
             context.rooted = traces::trace(&context)?;
+            context.unreached = reached::unreached(&context);
             context.imported = windows::imported(&context);
         }
         Ok(context)
@@ -145,6 +150,11 @@ impl<'a> Context<'a> {
             let missing = self.missing.get_or_init(|| missing::find(self));
             findings.extend(missing.iter().filter(|finding| finding.code == code).cloned());
         }
+    }
+
+    /// `true` if an index was asked for the requirements.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.options.search.as_ref().is_some_and(|search| search.has_index)
     }
 
     /// The audited wheels with their numbers (indices into [`Site::distributions`]).
@@ -238,8 +248,11 @@ impl<'a> Context<'a> {
         message: impl Into<String>,
         paths: impl IntoIterator<Item = &'p str>,
     ) -> Finding {
+        let paths: Vec<&str> = paths.into_iter().collect();
+        let decides = paths.is_empty() || paths.iter().any(|path| !self.unreached.contains(path));
         let members = paths.into_iter().map(|path| self.member(path));
-        Finding::new(code, subject, message).of(self.site.distributions[wheel].file_name()).in_files(members)
+        let finding = Finding::new(code, subject, message).of(self.site.distributions[wheel].file_name());
+        Finding { decides, ..finding.in_files(members) }
     }
 }
 

@@ -113,6 +113,14 @@ impl Requirements {
         }
     }
 
+    /// The requirements that were not given and that may bring the libraries of an owner.
+    pub(crate) fn bringers(&self, context: &Context<'_>, owner: &LibraryOwner) -> Vec<String> {
+        let may_bring = |name: &&str| {
+            owner.is_brought_by(name) && !name.starts_with(&self.devices) && !self.is_known(context, name)
+        };
+        self.names(context).into_iter().filter(may_bring).map(str::to_owned).collect()
+    }
+
     /// Requirements that were not given and whose libraries no table lists.
     pub(crate) fn unknown(&self, context: &Context<'_>) -> Vec<String> {
         let names = self.names(context).into_iter();

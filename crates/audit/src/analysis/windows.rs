@@ -268,7 +268,7 @@ impl<'c, 'a> Search<'c, 'a> {
             return Verdict::new(Code::DllNotFound, message);
         }
         let message = format!("{message}; {}", not_given(&unknown));
-        Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning)
+        Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning).open(self.context, wheel, unknown)
     }
 
     /// `true` if the Python code of a wheel does this. The result is kept.

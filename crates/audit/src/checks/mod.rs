@@ -35,11 +35,16 @@ mod rw027_executable_stack;
 mod rw028_library_path;
 mod rw029_dll_not_found;
 mod rw030_wrong_requirement;
+mod rw031_unmet_requirement;
+mod rw032_refused;
+mod rw033_not_loadable;
+mod rw034_entry_point;
+mod rw035_metadata;
 
 use crate::check::Check;
 
 /// Every check, in the order of the codes.
-pub(crate) const CHECKS: [Check; 30] = [
+pub(crate) const CHECKS: [Check; 35] = [
     rw001_library_not_found::CHECK,
     rw002_library_outside::CHECK,
     rw003_search_path::CHECK,
@@ -70,4 +75,9 @@ pub(crate) const CHECKS: [Check; 30] = [
     rw028_library_path::CHECK,
     rw029_dll_not_found::CHECK,
     rw030_wrong_requirement::CHECK,
+    rw031_unmet_requirement::CHECK,
+    rw032_refused::CHECK,
+    rw033_not_loadable::CHECK,
+    rw034_entry_point::CHECK,
+    rw035_metadata::CHECK,
 ];

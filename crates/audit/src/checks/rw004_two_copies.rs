@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_loader::simulation::Where;
 
 use crate::Error;
-use crate::analysis::{Context, file_name};
+use crate::analysis::{Context, file_name, listed};
 use crate::check::Check;
-use crate::finding::{Code, Finding};
+use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
 
 pub const CHECK: Check = Check { code: Code::TwoCopies, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     copies(context, findings);
+    for (wheel, _) in context.audited() {
+        same_library(context, wheel, findings);
+    }
     Ok(())
 }
 
@@ -59,6 +62,39 @@ fn copies(context: &Context<'_>, findings: &mut Vec<Finding>) {
         finding.related.extend(related);
         findings.push(finding);
     }
+}
+
+/// Reports a library that a folder of a wheel has under several names: links that became files. A
+/// process that is linked to one and opens another has two libraries, each with its own state.
+fn same_library(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let mut names: BTreeMap<(&str, u64, u32), Vec<&str>> = BTreeMap::new();
+    for (path, object) in context.native(wheel).filter(|(_, object)| !object.is_program()) {
+        let (Some(soname), Some((size, crc32))) = (object.elf.soname.as_deref(), content(context, path)) else {
+            continue;
+        };
+        let folder = &path[..path.len() - file_name(path).len()];
+        // Modules may have one content under several names on purpose.
+        if is_versioned_name(file_name(path), soname) {
+            names.entry((folder, size, crc32)).or_default().push(path);
+        }
+    }
+    for paths in names.into_values().filter(|paths| paths.len() > 1) {
+        let soname = paths.iter().find_map(|path| context.facts.objects.get(*path)?.elf.soname.as_deref());
+        let list = listed(paths.iter().map(|path| file_name(path)));
+        let message = format!(
+            "{list} have the same bytes: a process that is linked to one and opens another by its name has the library \
+             twice"
+        );
+        let finding = context.finding((Code::TwoCopies, wheel), soname.unwrap_or_default(), message, paths);
+        findings.push(finding.weighing(Severity::Note));
+    }
+}
+
+/// `true` if both names are of one library in the chain of names that distributions make:
+/// `libx.so`, `libx.so.1`, `libx.so.1.2.3`.
+fn is_versioned_name(name: &str, soname: &str) -> bool {
+    let stem = |name: &str| name.split_once(".so").map(|(stem, _)| stem.to_owned());
+    stem(name).is_some_and(|own| stem(soname).is_some_and(|other| own == other))
 }
 
 /// Size and CRC-32 of a file, which stand for its bytes.

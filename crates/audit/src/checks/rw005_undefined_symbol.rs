@@ -14,6 +14,7 @@ use rocwheel_elf::{DynamicSymbols, Lookup, NameHash};
 use rocwheel_loader::simulation::Where;
 
 use crate::Error;
+use crate::analysis::missing::Verdict;
 use crate::analysis::traces::{RootKind, Rooted, has_module_tag};
 use crate::analysis::{Context, file_name, listed, not_given};
 use crate::check::Check;
@@ -70,7 +71,8 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         let subject = names.first().cloned().unwrap_or_default();
         let mut finding = context.finding((Code::UndefinedSymbol, wheel), subject, message, [file]);
         if !unknown.is_empty() {
-            finding = finding.weighing(Severity::Warning);
+            let open = Verdict::new(Code::UndefinedSymbol, "").open(context, wheel, unknown);
+            finding = open.settle(finding.weighing(Severity::Warning));
         }
         findings.push(finding.naming(names));
     }

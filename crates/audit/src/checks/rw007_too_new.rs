@@ -88,6 +88,8 @@ fn too_new(context: &Context<'_>, wheel: usize, needs: &[FileNeeds], findings: &
 struct PromisedLibrary {
     /// The one who promises: "the tag `x` promises".
     promise: String,
+    /// The tag, or the option.
+    subject: String,
     /// The name of the library: `glibc`.
     name: &'static str,
     library: CLibrary,
@@ -104,11 +106,12 @@ fn promised_libraries(context: &Context<'_>, wheel: usize) -> Vec<PromisedLibrar
                 PlatformTag::Musllinux { musl, .. } => ("musl", CLibrary::Musl, musl),
                 _ => return None,
             };
-            Some(PromisedLibrary { promise: format!("the tag `{tag}` promises"), name, library, version })
+            Some(PromisedLibrary { promise: format!("the tag `{tag}` promises"), subject: tag, name, library, version })
         })
         .collect();
     promised.extend(context.options.glibc.iter().map(|glibc| PromisedLibrary {
         promise: "it is to work with".to_owned(),
+        subject: "--glibc".to_owned(),
         name: "glibc",
         library: CLibrary::Glibc,
         version: glibc.clone(),
@@ -134,13 +137,13 @@ fn too_new_for_loader(context: &Context<'_>, wheel: usize, findings: &mut Vec<Fi
         };
         let Some(oldest) = promised.iter().find(lacks) else { continue };
         let LoaderSupport::Since(version) = feature.support(oldest.library) else { continue };
-        let PromisedLibrary { promise, name, version: asked, .. } = oldest;
+        let PromisedLibrary { promise, subject, name, version: asked, .. } = oldest;
         let message = format!(
             "{promise} {name} {asked}, and the file has {}, which {name} loads since {version}: {}",
             feature.name(),
             feature.fault()
         );
-        let finding = context.finding((Code::TooNew, wheel), feature.word(), message, paths);
+        let finding = context.finding((Code::TooNew, wheel), subject, message, paths).naming([feature.word()]);
         let lowest = manylinux::floor(&needs(context, wheel)).tag;
         let is_glibc = oldest.library == CLibrary::Glibc && lowest.starts_with("manylinux");
         findings.push(finding.fixed_by(is_glibc.then(|| fix::platform(installed, &lowest)).flatten()));

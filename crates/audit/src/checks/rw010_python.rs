@@ -3,6 +3,7 @@
 //! The name of the module tells its Python, and on Windows the Python library that it is linked to.
 
 mod stable_abi;
+mod suffix;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +11,13 @@ use rocwheel_elf::{Lookup, NameHash};
 use rocwheel_loader::facts::{Object, WindowsObject};
 use rocwheel_loader::site::Distribution;
 use rocwheel_rocm::windows;
-use rocwheel_wheel::PythonVersion;
+use rocwheel_wheel::{LoaderFeature, PythonVersion};
 
 use crate::Error;
 use crate::analysis::traces::has_module_tag;
 use crate::analysis::{Context, file_name};
 use crate::check::Check;
-use crate::finding::{Code, Finding};
+use crate::finding::{Code, Finding, Severity};
 use crate::options::{AuditScope, ExtraCheck};
 use crate::preload::at_import;
 
@@ -37,8 +38,10 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 /// The Pythons that a module is for (PEP 3149).
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Suits {
-    /// Any Python, or any CPython 3 (`.so`, `.abi3.so`).
+    /// Any Python (`.so`).
     Any,
+    /// Any CPython 3 with its global lock (`.abi3.so`): the others do not look for this suffix.
+    Stable,
     /// One Python: `cp312`, `cp313t`, `pypy310`.
     One(String),
     /// No Python, for this reason.
@@ -49,6 +52,7 @@ impl Suits {
     fn serves(&self, wanted: &str) -> bool {
         match self {
             Suits::Any => true,
+            Suits::Stable => !(wanted.starts_with("cp") && wanted.ends_with('t')),
             Suits::One(python) => python == wanted,
             Suits::Nobody(_) => false,
         }
@@ -63,6 +67,7 @@ impl Suits {
                 Suits::Nobody(format!("{one} by its name and for {other} by what it is linked to"))
             }
             (nobody @ Suits::Nobody(_), _) | (_, nobody @ Suits::Nobody(_)) => nobody,
+            (Suits::Stable, suits) | (suits, Suits::Stable) => suits,
         }
     }
 }
@@ -94,7 +99,7 @@ fn module(path: &str) -> Option<(String, Suits)> {
         return (!stem.starts_with("lib")).then(|| (format!("{folder}{stem}"), Suits::Any));
     };
     let suits = if tag == "abi3" {
-        Suits::Any
+        Suits::Stable
     } else if let Some(rest) = tag.strip_prefix("cpython-") {
         let mut parts = rest.split('-');
         let version = parts.next()?;
@@ -164,6 +169,10 @@ fn linked(own: &BTreeSet<String>, file: &WindowsObject) -> Suits {
 /// not tell. A file without it is a library with a module's name, for `torch.ops.load_library`.
 fn has_function(object: &Object, module: &str) -> Option<bool> {
     let symbols = object.symbols.as_ref().ok().filter(|_| object.is_native())?;
+    // The symbols of a file that cannot be mapped are not where its headers say (RW033).
+    if LoaderFeature::of(&object.elf).contains(&LoaderFeature::PageAlignment) {
+        return None;
+    }
     let name = file_name(module);
     // A package that is one compiled file has the function of the package, and names that are not
     // ASCII are encoded (PEP 489).
@@ -208,8 +217,13 @@ fn wrong_modules<'a>(modules: &Modules<'a>, promise: &Promise) -> BTreeMap<Strin
             // Code chooses between modules for several Pythons at run time.
             Promise::Many => matches!(&files[..], [(_, Suits::One(_) | Suits::Nobody(_))]),
         };
-        if let ([(path, Suits::One(python) | Suits::Nobody(python)), ..], true) = (&files[..], is_wrong) {
-            wrong.entry(python.clone()).or_default().push(path);
+        if let ([(path, suits), ..], true) = (&files[..], is_wrong) {
+            let python = match suits {
+                Suits::One(python) | Suits::Nobody(python) => python.clone(),
+                Suits::Stable => "Pythons with the global lock (`.abi3.so`)".to_owned(),
+                Suits::Any => continue,
+            };
+            wrong.entry(python).or_default().push(path);
         }
     }
     wrong
@@ -242,14 +256,31 @@ pub(crate) fn on_windows(context: &Context<'_>, wheel: usize) -> WindowsPython {
 
 fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let windows: Vec<_> = context.windows_files(wheel).collect();
-    let modules = modules_of(context, wheel, &windows);
+    let mut modules = modules_of(context, wheel, &windows);
+    suffix::of_other_systems(context, wheel, &mut modules, findings);
     let promise = promise(&context.site.distributions[wheel]);
+    findings.extend(could_serve_more(context, wheel, &modules, &promise));
     for (python, paths) in wrong_modules(&modules, &promise) {
         let tags = context.site.distributions[wheel].tags();
         let tag = tags.first().map(|tag| format!("{}-{}", tag.python, tag.abi)).unwrap_or_default();
         let message = format!("is for {python} only, and the tag of the wheel is `{tag}`");
         findings.push(context.finding((Code::Python, wheel), python, message, paths));
     }
+}
+
+/// Suggests the tag of the stable ABI for a wheel whose modules are all for it.
+fn could_serve_more(context: &Context<'_>, wheel: usize, modules: &Modules<'_>, promise: &Promise) -> Option<Finding> {
+    let Promise::Only(pythons) = promise else { return None };
+    let [python] = &pythons[..] else { return None };
+    let is_stable = |files: &Vec<(&str, Suits)>| files.iter().all(|(_, suits)| *suits == Suits::Stable);
+    let is_cpython = python.starts_with("cp3") && !python.ends_with('t');
+    if modules.is_empty() || !modules.values().all(is_stable) || !is_cpython {
+        return None;
+    }
+    let message =
+        format!("all its modules are of the stable ABI: with the tag `{python}-abi3` newer Pythons install it, too");
+    let paths = modules.values().flatten().map(|(path, _)| *path);
+    Some(context.finding((Code::Python, wheel), "abi3", message, paths).weighing(Severity::Note))
 }
 
 /// Reports files that Python code imports as modules although they lack the function of a module.
@@ -319,7 +350,7 @@ mod tests {
         for (path, name, suits) in [
             ("a/_x.cpython-312-x86_64-linux-gnu.so", "a/_x", one("cp312")),
             ("_x.cpython-313t-x86_64-linux-gnu.so", "_x", one("cp313t")),
-            ("a/_x.abi3.so", "a/_x", Suits::Any),
+            ("a/_x.abi3.so", "a/_x", Suits::Stable),
             ("a/_x.so", "a/_x", Suits::Any),
             ("_x.pypy310-pp73-x86_64-linux-gnu.so", "_x", one("pypy310")),
             ("a/_x.cp312-win_amd64.pyd", "a/_x", one("cp312")),
@@ -353,6 +384,7 @@ mod tests {
         assert!(!neither.serves("cp311") && !neither.serves("cp312"), "{neither:?}");
         let debug = Suits::Nobody("a debug build".to_owned());
         assert_eq!(one("cp312").and(debug.clone()), debug);
+        assert!(Suits::Stable.serves("cp314") && !Suits::Stable.serves("cp314t") && Suits::Any.serves("cp314t"));
     }
 
     #[test]

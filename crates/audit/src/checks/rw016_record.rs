@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_loader::site::Distribution;
-use rocwheel_wheel::read::WheelProblem;
+use rocwheel_wheel::read::{ForeignBytes, WheelProblem};
 
 use crate::Error;
 use crate::analysis::Context;
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check { code: Code::Record, scope: AuditScope::Names, r
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
         let whole = |message| Finding::new(Code::Record, "RECORD", message).of(installed.file_name());
+        findings.extend(foreign_bytes(installed));
         match context.records.get(&wheel) {
             // Installers may leave no RECORD; the notes then list the questions that stay open.
             Some(RecordState::Absent) if installed.wheel().is_some() => {
@@ -30,6 +31,19 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         }
     }
     Ok(())
+}
+
+/// Reports bytes that belong to no member of the wheel.
+fn foreign_bytes(installed: &Distribution) -> Option<Finding> {
+    let ForeignBytes { ahead, behind } = installed.wheel()?.foreign_bytes().ok()?;
+    let place = match (ahead, behind) {
+        (0, 0) => return None,
+        (0, behind) => format!("{behind} bytes behind the archive"),
+        (ahead, 0) => format!("{ahead} bytes in front of the archive"),
+        (ahead, behind) => format!("{ahead} bytes in front of the archive and {behind} behind it"),
+    };
+    let message = format!("the file has {place}, and uv and PyPI refuse it");
+    Some(Finding::new(Code::Record, "archive", message).of(installed.file_name()).fixed_by(fix::record(installed)))
 }
 
 fn mismatches(installed: &Distribution, problems: &[WheelProblem], findings: &mut Vec<Finding>) {

@@ -16,12 +16,8 @@ pub struct Remedies {
     pub wheels: Vec<WheelRemedy>,
     /// Commands that change the environment.
     pub installs: Vec<String>,
-    /// Commands that answer open questions.
-    pub questions: Vec<String>,
     /// Number of findings that `wheels` and `installs` fix.
     pub fixed: usize,
-    /// Number of findings that wait for the answers to `questions`.
-    pub undecided: usize,
 }
 
 /// The edits and the repair of one wheel.
@@ -40,11 +36,7 @@ impl Remedies {
         let mut remedies = Remedies::default();
         for fix in findings.into_iter().filter_map(|finding| finding.fix.as_ref()) {
             match &fix.step {
-                Step::Ask => {
-                    remedies.undecided += 1;
-                    add(&mut remedies.questions, fix.command.clone());
-                    continue;
-                }
+                Step::Ask => continue,
                 Step::Install => add(&mut remedies.installs, fix.command.clone()),
                 _ => remedies.wheel(fix),
             }

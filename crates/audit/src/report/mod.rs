@@ -28,6 +28,9 @@ pub struct AuditReport {
     pub scenarios: Vec<ScenarioSummary>,
     /// Libraries whose names are in the data of files that call `dlopen`; empty unless requested.
     pub loads: Vec<LoadedByName>,
+    /// Commands that look for the distributions on which findings depend.
+    #[serde(skip)]
+    pub to_decide: Vec<String>,
     /// Parts that the audit could not check, in sentences.
     pub notes: Vec<String>,
 }

@@ -51,6 +51,9 @@ fn result(finding: &Finding, report: &AuditReport) -> Value {
         let what = if fix.is_question() { "Decided" } else { "Fixed" };
         text.push_str(&format!(" {what} by `{}`.", fix.command()));
     }
+    if let Some(decision) = &finding.decision {
+        text.push_str(&format!(" Needs a decision: {decision}."));
+    }
     let mut result = json!({
         "ruleId": finding.code.text(),
         "ruleIndex": finding.code as usize,
@@ -127,6 +130,7 @@ mod tests {
             ignored: std::collections::BTreeMap::new(),
             scenarios: Vec::new(),
             loads: Vec::new(),
+            to_decide: Vec::new(),
             notes: Vec::new(),
         };
         let log = log(&report, "1.2.3");

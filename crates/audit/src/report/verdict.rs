@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_report::few_in_backticks;
 use rocwheel_wheel::PlatformTag;
 use serde::Serialize;
 
 use super::{AuditReport, WheelSummary};
 use crate::code::Code;
 use crate::finding::{Finding, Severity};
-use crate::fix::Fix;
 
 /// The answer of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -17,6 +17,8 @@ pub struct LoadVerdict {
     pub answer: LoadAnswer,
     /// The answer for people, without a full stop: `demo 1.0 does not load on glibc 2.28 to 2.33`.
     pub sentence: String,
+    /// Commands that decide where the answer is `unknown`; empty if none is known.
+    pub to_decide: Vec<String>,
 }
 
 /// The answer of an audit in a word.
@@ -27,8 +29,8 @@ pub enum LoadAnswer {
     Loads,
     /// There are errors.
     Fails,
-    /// No error was found, but packages that decide were not given, libraries may be missing, or
-    /// files for a system or machine were not checked.
+    /// No error was found, but packages that decide were not given or not found, libraries may be
+    /// missing, or files for a system or machine were not checked.
     Unknown,
 }
 
@@ -43,7 +45,8 @@ const NEEDS: [Code; 7] = [
     Code::DllNotFound,
 ];
 /// Codes of errors about installation.
-const INSTALLATION: [Code; 4] = [Code::Tags, Code::SharedFile, Code::Record, Code::WrongRequirement];
+const INSTALLATION: [Code; 6] =
+    [Code::Tags, Code::SharedFile, Code::Record, Code::WrongRequirement, Code::UnmetRequirement, Code::Refused];
 /// Codes of errors about contents that are not what their name or table says.
 const CONTENTS: [Code; 3] = [Code::NotRocm, Code::Unreadable, Code::GpuCode];
 /// Number of wheels that a verdict names.
@@ -55,17 +58,11 @@ impl AuditReport {
         let audited: Vec<&WheelSummary> = self.wheels.iter().filter(|wheel| wheel.role == "audited").collect();
         let errors: Vec<&Finding> =
             self.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
-        let is_question = |finding: &Finding| finding.fix.as_ref().is_some_and(Fix::is_question);
-        let is_doubt = |finding: &Finding| finding.severity == Severity::Warning && NEEDS.contains(&finding.code);
         let unchecked: BTreeSet<&str> = audited.iter().flat_map(|wheel| wheel.unchecked.iter().copied()).collect();
-        let doubt = if self.findings.iter().any(is_question) {
-            Some("it depends on packages that were not given".to_owned())
-        } else if self.findings.iter().any(is_doubt) {
-            Some("libraries may be missing".to_owned())
-        } else {
+        let doubt = self.doubt().or_else(|| {
             let systems = unchecked.into_iter().collect::<Vec<_>>().join(", ");
             (!systems.is_empty()).then(|| format!("files for {systems} were not checked"))
-        };
+        });
         let answer = match (errors.len(), &doubt) {
             (1.., _) => LoadAnswer::Fails,
             (0, Some(_)) => LoadAnswer::Unknown,
@@ -80,7 +77,26 @@ impl AuditReport {
             (all, LoadAnswer::Unknown) => format!("cannot tell whether all {} load: {reason}", things(all)),
             (all, LoadAnswer::Fails) => faulty(all, &errors),
         };
-        LoadVerdict { answer, sentence }
+        let is_open = answer == LoadAnswer::Unknown;
+        let to_decide = if is_open { self.to_decide.clone() } else { Vec::new() };
+        LoadVerdict { answer, sentence, to_decide }
+    }
+
+    /// Why nobody can tell from this audit whether the wheels load, although it found no error.
+    fn doubt(&self) -> Option<String> {
+        let deciding = || self.findings.iter().filter(|finding| finding.decides);
+        let depends_on: BTreeSet<&String> = deciding().flat_map(|finding| &finding.depends_on).collect();
+        if !depends_on.is_empty() {
+            let was = if depends_on.len() == 1 { "was" } else { "were" };
+            let names = few_in_backticks(depends_on.iter().map(|name| name.as_str()), NAMED);
+            return Some(format!("it depends on {names}, which {was} not looked at"));
+        }
+        let mut warnings = deciding().filter(|finding| finding.severity == Severity::Warning);
+        if warnings.clone().any(|finding| NEEDS.contains(&finding.code)) {
+            return Some("libraries may be missing".to_owned());
+        }
+        let unmet = warnings.find(|finding| finding.code == Code::UnmetRequirement)?;
+        Some(format!("nothing was found for `{}`", unmet.subject))
     }
 
     /// Where one wheel loads.
@@ -103,7 +119,8 @@ impl AuditReport {
 }
 
 fn name(wheel: &WheelSummary) -> String {
-    format!("{} {}", wheel.name, wheel.version)
+    // The name of a wheel that installers refuse may have no version.
+    format!("{} {}", wheel.name, wheel.version).trim_end().to_owned()
 }
 
 fn things(wheels: &[&WheelSummary]) -> String {
@@ -121,6 +138,13 @@ fn fault(wheel: &WheelSummary, errors: &[&Finding]) -> String {
     }
     if are_all(&[Code::CpuLevel]) {
         return "does not load on every x86-64 processor".to_owned();
+    }
+    if are_all(&[Code::Refused]) {
+        return "does not install: it is refused as no valid wheel".to_owned();
+    }
+    if are_all(&[Code::UnmetRequirement]) && wheel.form == "wheel" {
+        let requirements = few_in_backticks(errors.iter().map(|error| error.subject.as_str()), NAMED);
+        return format!("does not install from there: nothing meets {requirements}");
     }
     if are_all(&INSTALLATION) {
         return "does not install as it should".to_owned();

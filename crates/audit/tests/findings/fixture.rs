@@ -9,7 +9,7 @@ use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::why::Why;
 use rocwheel_audit::{Options, audit_facts};
 use rocwheel_loader::facts::SiteFacts;
-use rocwheel_loader::site::{PythonEnvironment, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, RefusedWheel, Role, Site};
 use rocwheel_report::Silent;
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
@@ -38,6 +38,10 @@ pub struct Pack {
     pub files: Vec<(String, Vec<u8>)>,
     /// The line of WHEEL with the version of the format.
     pub wheel_version: &'static str,
+    /// The bytes in front of the archive and behind it.
+    pub around: (&'static str, &'static str),
+    /// The mode of the members in the folder of scripts, and of programs.
+    pub mode: u32,
     /// Changes the text of RECORD.
     pub record: fn(String) -> String,
     pub role: Role,
@@ -59,6 +63,8 @@ pub fn pack(stem: &str, tag: &str) -> Pack {
         encoding: String::into_bytes,
         files: Vec::new(),
         wheel_version: "Wheel-Version: 1.0\n",
+        around: ("", ""),
+        mode: 0o755,
         record: |text| text,
         role: Role::Audited,
     }
@@ -89,7 +95,7 @@ impl Pack {
         self
     }
 
-    fn write(&self, folder: &Path) -> PathBuf {
+    pub fn write(&self, folder: &Path) -> PathBuf {
         let path = folder.join(format!("{}-{}.whl", self.stem, self.tag));
         let (name, version) = self.stem.split_once('-').unwrap();
         let (name, version) = self.said.clone().unwrap_or_else(|| (name.replace('_', "-"), version.to_owned()));
@@ -113,10 +119,16 @@ impl Pack {
         members.push((format!("{info}/RECORD"), (self.record)(record).into_bytes()));
         let mut archive = zip::ZipWriter::new(fs_err::File::create(&path).unwrap());
         for (name, bytes) in members {
-            archive.start_file(name, SimpleFileOptions::default()).unwrap();
+            let mode = if name.contains(".data/scripts/") || name.contains("/bin/") { self.mode } else { 0o644 };
+            archive.start_file(name, SimpleFileOptions::default().unix_permissions(mode)).unwrap();
             archive.write_all(&bytes).unwrap();
         }
         archive.finish().unwrap();
+        let (ahead, behind) = self.around;
+        if !(ahead.is_empty() && behind.is_empty()) {
+            let archive = fs_err::read(&path).unwrap();
+            fs_err::write(&path, [ahead.as_bytes(), &archive, behind.as_bytes()].concat()).unwrap();
+        }
         path
     }
 }
@@ -144,6 +156,20 @@ impl Bench {
             .unwrap_or_else(|error| panic!("gcc cannot be run ({error}): `make setup` installs it"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         fs_err::read(path).unwrap()
+    }
+
+    /// Compiles C with gcc into a program, with these arguments.
+    pub fn program(&self, source: &str, arguments: &[&str]) -> Vec<u8> {
+        self.write("program.c", source);
+        self.tool("gcc", &[&["-w", "-o", "program", "program.c"], arguments].concat());
+        fs_err::read(self.folder.path().join("program")).unwrap()
+    }
+
+    /// Writes a file for the loader of this machine, and returns its path.
+    pub fn place(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs_err::write(&path, bytes).unwrap();
+        path
     }
 
     /// Compiles an extension module `_m` with additional source.
@@ -185,6 +211,20 @@ impl Bench {
     /// Audits the wheels together.
     pub fn audit(&self, packs: &[Pack], options: &Options) -> AuditReport {
         self.open(packs, |site, facts| audit_facts(site, facts, options, &Silent).unwrap())
+    }
+
+    /// Audits wheels beside others that installers refuse.
+    pub fn audit_refused(&self, wheels: &[PathBuf], refused: Vec<RefusedWheel>) -> AuditReport {
+        let place = PythonEnvironment::new("3.12".parse().unwrap(), "/p");
+        let wheels: Vec<(PathBuf, Role)> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
+        let site = if wheels.is_empty() {
+            Site::of_refused(refused, &place)
+        } else {
+            let mut site = Site::open(&wheels, &place, self.folder.path(), &Silent).unwrap();
+            site.refused = refused;
+            site
+        };
+        audit_facts(&site, &SiteFacts::default(), &Options::default(), &Silent).unwrap()
     }
 
     /// The files that pull a library in.

@@ -1,8 +1,10 @@
 //! Libraries, symbols and requirements.
 
-use rocwheel_audit::Options;
+use rocwheel_audit::finding::Finding;
+use rocwheel_audit::report::LoadAnswer;
+use rocwheel_audit::{Fix, Options};
 
-use crate::fixture::{Bench, demo, pack};
+use crate::fixture::{Bench, demo, pack, said};
 
 const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";
 const NONE: [&str; 0] = [];
@@ -35,7 +37,7 @@ fn rw001_a_library_that_nobody_has() {
     let fix = report.findings[0].fix.as_ref().unwrap();
     assert!(fix.is_question() && fix.command().ends_with(".whl --with index"), "{fix:?}");
     let remedies = rocwheel_audit::Remedies::of(&report.findings);
-    assert_eq!((remedies.fixed, remedies.undecided, remedies.commands().len()), (0, 1, 0));
+    assert_eq!((remedies.fixed, report.to_decide.len(), remedies.commands().len()), (0, 1, 0));
 }
 
 /// As in PySide6: the program that loads a plug-in has loaded the library before.
@@ -94,8 +96,8 @@ fn rw012_only_a_requirement_that_is_right_is_proposed() {
     let bench = Bench::new();
     for (stem, library, proposed) in [
         ("demo-1.0", "libQt5Core.so.5", None),
-        ("demo-1.0", "libQt6Core.so.6", Some("--requires PySide6")),
-        ("demo-1.0", "libQt6Charts.so.6", Some("--requires PySide6")),
+        ("demo-1.0", "libQt6Core.so.6", Some("--requires 'PySide6==6.*'")),
+        ("demo-1.0", "libQt6Charts.so.6", Some("--requires 'PySide6==6.*'")),
         ("PySide6_Addons-6.8.0", "libQt6Core.so.6", None),
     ] {
         bench.library(library, "int q(void) { return 1; }", &[&format!("-Wl,-soname,{library}")]);
@@ -106,6 +108,104 @@ fn rw012_only_a_requirement_that_is_right_is_proposed() {
         let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
         assert_eq!(command.is_some(), proposed.is_some(), "{stem} {library}: {command:?}");
         assert!(proposed.is_none_or(|proposed| command.unwrap().ends_with(proposed)));
+    }
+}
+
+/// `cuda-toolkit` has its libraries behind extras, and each of its releases has others.
+#[test]
+fn rw012_a_requirement_on_cuda_has_the_extras_and_the_release_of_its_libraries() {
+    let bench = Bench::new();
+    let wheel = |libraries: &[&str]| {
+        for library in libraries {
+            bench.library(library, "int q(void) { return 1; }", &[&format!("-Wl,-soname,{library}")]);
+        }
+        let links: Vec<String> = libraries.iter().map(|library| format!("-l:{library}")).collect();
+        demo().with(MODULE, bench.module("", &links.iter().map(String::as_str).collect::<Vec<_>>()))
+    };
+    for (libraries, proposed) in [
+        (&["libcublas.so.12", "libcublasLt.so.12", "libcudart.so.12"][..], Ok("cuda-toolkit[cublas,cudart]==12.*")),
+        (&["libcudart.so.11.0"], Ok("cuda-toolkit[cudart]==11.*")),
+        (&["libcusparse.so.12"], Ok("cuda-toolkit[cusparse]>=12,<14")),
+        (&["libcusparse.so.12", "libcufft.so.12"], Ok("cuda-toolkit[cufft,cusparse]==13.*")),
+        (&["libcublas.so.12", "libcudnn.so.9"], Ok("nvidia-cudnn-cu12==9.*")),
+        (&["libcudnn.so.9"], Err("which major version of CUDA the wheel is for")),
+        (
+            &["libcublas.so.11", "libcublas.so.12"],
+            Err(
+                "its files need `libcublas.so.11` of CUDA 11 and `libcublas.so.12` of CUDA 12, and no requirement brings both",
+            ),
+        ),
+        (&["libcufft.so.9"], Err("no version of `cuda-toolkit` is known to have `libcufft.so.9`")),
+    ] {
+        let report = bench.audit(&[wheel(libraries)], &Options::default());
+        let finding = report.findings.last().unwrap();
+        assert_eq!(finding.code.text(), "RW012", "{report:?}");
+        let commands: Vec<&str> =
+            report.findings.iter().filter_map(|finding| Some(finding.fix.as_ref()?.command())).collect();
+        match proposed {
+            Ok(proposed) => {
+                let option = format!("--requires '{proposed}'");
+                assert!(commands.iter().any(|command| command.ends_with(&option)), "{commands:?}");
+                // What is proposed is then what brings the library.
+                let report = bench.audit(&[wheel(libraries).requiring(proposed)], &Options::default());
+                let of_it = |finding: &&Finding| proposed.starts_with(finding.depends_on.concat().as_str());
+                let left = report.findings.iter().find(|finding| finding.code.text() == "RW025" && of_it(finding));
+                assert!(left.is_some(), "{report:?}");
+            }
+            Err(decision) => assert_eq!((commands, finding.decision.as_deref()), (vec![], Some(decision))),
+        }
+    }
+}
+
+/// The files of a requirement that was not given are known by the major version in their names.
+#[test]
+fn rw030_a_requirement_that_brings_another_cuda() {
+    let bench = Bench::new();
+    for library in ["libcublas.so.12", "libcudnn.so.9"] {
+        bench.library(library, "int q(void) { return 1; }", &[&format!("-Wl,-soname,{library}")]);
+    }
+    let wheel = |library: &str| demo().with(MODULE, bench.module("", &[&format!("-l:{library}")]));
+    for (library, requirement, message, fixed) in [
+        ("libcublas.so.12", "cuda-toolkit[cublas]>=12", None, None),
+        ("libcublas.so.12", "cuda-toolkit[all]<13", None, None),
+        ("libcublas.so.12", "nvidia-cublas-cu12", None, None),
+        ("libcudnn.so.9", "nvidia-cudnn-cu12>=9.1", None, None),
+        ("libcublas.so.12", "torch", None, None),
+        (
+            "libcublas.so.12",
+            "cuda-toolkit",
+            Some(" of CUDA, and METADATA requires `cuda-toolkit` without the extra `cublas`, which brings it"),
+            Some("--replace-requires 'cuda-toolkit[cublas]==12.*'"),
+        ),
+        (
+            "libcublas.so.12",
+            "cuda-toolkit[cublas]==13.*",
+            Some(" of CUDA 12, and METADATA requires `cuda-toolkit[cublas]==13.*`"),
+            Some("--replace-requires 'cuda-toolkit[cublas]==12.*'"),
+        ),
+        (
+            "libcublas.so.12",
+            "nvidia-cublas-cu11",
+            Some(" of CUDA 12, and METADATA requires `nvidia-cublas-cu11`"),
+            None,
+        ),
+        (
+            "libcudnn.so.9",
+            "nvidia-cudnn-cu12<9",
+            Some(" of cuDNN 9, and METADATA requires `nvidia-cudnn-cu12<9`"),
+            None,
+        ),
+    ] {
+        let report = bench.audit(&[wheel(library).requiring(requirement)], &Options::default());
+        let [finding] = &report.findings[..] else { panic!("{requirement}: {report:?}") };
+        let expected = message.map_or_else(|| "RW025 note".to_owned(), |_| "RW030 error".to_owned());
+        assert_eq!(said(&report), [expected], "{requirement}: {report:?}");
+        if let Some(message) = message {
+            assert_eq!(finding.message, format!("needs `{library}`{message}"));
+            let command = finding.fix.as_ref().map(Fix::command);
+            assert_eq!(command.is_some(), fixed.is_some(), "{finding:?}");
+            assert!(fixed.is_none_or(|fixed| command.unwrap().ends_with(fixed)), "{finding:?}");
+        }
     }
 }
 
@@ -148,7 +248,8 @@ fn rw030_a_requirement_on_another_release_of_rocm() {
     assert_eq!((report.findings[0].code.text(), &report.findings[0].fix), ("RW030", &None));
     let report = bench.audit(&[older], &Options::default());
     assert_eq!((report.findings[0].code.text(), &report.findings[0].fix), ("RW012", &None));
-    assert!(report.notes.iter().any(|note| note.contains("was built for ROCm 6.*, of which no index")), "{report:?}");
+    let decision = report.findings[0].decision.as_deref().unwrap();
+    assert!(decision.contains("it is for ROCm 6.*, of which no index has a release"), "{decision}");
 }
 
 #[test]
@@ -227,8 +328,13 @@ fn rw001_a_library_that_no_file_opens() {
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "warning"));
     assert!(finding.message.ends_with("; nothing of the set is seen to load the file"), "{}", finding.message);
-    // A plug-in, one that a Python file names, and one that a file is linked to.
-    assert_eq!(bench.found(&[with("libplugin.so")]), ["RW001 error"]);
+    assert!(!finding.decides && report.verdict().answer == LoadAnswer::Loads, "{report:?}");
+    // A plug-in that a program opens by a name that it makes.
+    assert_eq!(bench.found(&[with("libplugin.so")]), ["RW001 warning"]);
+    // One of which Python code computes the name, one that it names, and one that a file is linked
+    // to.
+    let computed = "import ctypes\ndef load(name):\n    return ctypes.CDLL(f'{FOLDER}/{name}')\n";
+    assert_eq!(bench.found(&[with("libplugin.so").with("demo/__init__.py", computed)]), ["RW001 error"]);
     let named =
         "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), '..', 'demo.libs', 'libleft.so.5'))\n";
     assert_eq!(bench.found(&[with("libleft.so.5").with("demo/__init__.py", named)]), ["RW001 error"]);

@@ -5,6 +5,7 @@ mod at_import;
 mod files;
 mod fixture;
 mod loading;
+mod refusals;
 mod system;
 mod verdicts;
 mod windows;

@@ -71,7 +71,7 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
     assert_eq!(finding.subject, "amdhip64_7.dll, rocblas.dll");
-    assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]>=7,<11'"), "{finding:?}");
     assert_eq!(bench.found(&[wheel().requiring("rocm[libraries]==7.1")]), ["RW025 note"]);
     // Markers are evaluated for Windows.
     assert_eq!(bench.found(&[wheel().requiring("rocm; sys_platform == 'linux'")]), ["RW012 error"]);
@@ -94,7 +94,7 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     let cuda = windows().with("demo/_m.pyd", bench.dll(&["cudart64_110.dll", "cudnn64_8.dll"]));
     let report = audit(&bench, &[cuda]);
     assert!(report.findings.iter().any(|finding| {
-        finding.fix.as_ref().is_some_and(|fix| fix.command().ends_with("--requires nvidia-cudnn-cu11"))
+        finding.fix.as_ref().is_some_and(|fix| fix.command().ends_with("--requires 'nvidia-cudnn-cu11==8.*'"))
     }));
 }
 
@@ -110,7 +110,7 @@ fn dlls_of_other_wheels_of_the_set() {
     let report = audit(&bench, &[wheel(), core().beside()]);
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
-    assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]>=7,<11'"), "{finding:?}");
     let wheel = || wheel().requiring("rocm-sdk-core==7.1");
     assert_eq!(bench.found(&[wheel(), core().beside()]), ["RW029 warning"]);
     let hook = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(preload_shortnames=[])\n";
@@ -135,7 +135,10 @@ fn wheels_that_are_not_required_say_nothing_of_known_dlls() {
     // Nor is the CUDA that an unrelated package contains.
     let report = audit(&bench, &[asking("cudart64_12.dll"), other("cudart64_12.dll")]);
     assert_eq!(said(&report), ["RW012 error"]);
-    assert!(report.findings[0].fix.as_ref().unwrap().command().ends_with("--requires cuda-toolkit"), "{report:?}");
+    assert!(
+        report.findings[0].fix.as_ref().unwrap().command().ends_with("--requires 'cuda-toolkit[cudart]==12.*'"),
+        "{report:?}"
+    );
     // For a library that no other wheel has, it is a reason.
     let report = audit(&bench, &[asking("special.dll"), other("special.dll")]);
     assert_eq!(said(&report), ["RW012 error"]);

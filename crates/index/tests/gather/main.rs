@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use rocwheel_index::{Answer, Fetch, Gathered, Http, Request, Source, gather};
+use rocwheel_index::{Answer, Fetch, Gathered, Http, Request, Source, UnmetKind, gather};
 use rocwheel_report::{Exit, Hint as _, Silent};
 use rocwheel_testing::Warnings;
 use tempfile::TempDir;
@@ -70,6 +70,28 @@ fn a_folder_gives_the_newest_that_fits_everybody() {
     let unmet: Vec<_> = found.unmet.iter().map(|unmet| (unmet.requirer.as_str(), unmet.requirement.as_str())).collect();
     assert_eq!(unmet, [("top 1.0", "gone>1")]);
     assert_eq!(found.unmet[0].reason, "there is 1.0");
+}
+
+#[test]
+fn a_requirement_is_impossible_only_if_no_installer_could_meet_it() {
+    let folder = TempDir::new().unwrap();
+    let (at, more) = (folder.path(), folder.path().join("more"));
+    pure(&more, "one-1.0", &["gone"], &[]);
+    tagged(&more, "old-2.0", &[], &[], "cp39-cp39-manylinux_2_17_x86_64");
+    for (requirement, kind) in [
+        ("gone", UnmetKind::Impossible),
+        ("one>1", UnmetKind::Impossible),
+        ("old<2", UnmetKind::Impossible),
+        ("old", UnmetKind::OtherPython),
+        ("gone @ file:///gone-1.0-py3-none-any.whl", UnmetKind::Open),
+        // What `one` requires, another version of it might not.
+        ("one", UnmetKind::Open),
+    ] {
+        let audited = [pure(at, "top-1.0", &[requirement], &[])];
+        let found = from(&audited, &[Source::Folder(more.clone())], at).unwrap();
+        let kinds: Vec<UnmetKind> = found.unmet.iter().map(|unmet| unmet.kind).collect();
+        assert_eq!(kinds, [kind], "{requirement}");
+    }
 }
 
 /// As in a folder of ROCm's packages: `rocm` chooses its requirements at install time.

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rocwheel_audit::finding::{Code, Severity};
-use rocwheel_audit::report::{AuditReport, LoadVerdict, sarif};
-use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
+use rocwheel_audit::report::{AuditReport, LoadAnswer, LoadVerdict, sarif};
+use rocwheel_audit::{ExtraCheck, Options, RequirementSearch, SetLibraryPath};
 use rocwheel_index::requirement::InstallTarget;
-use rocwheel_index::{self as index, Fetch, Request, Source, settings};
+use rocwheel_index::{self as index, Fetch, Gathered, Request, Source, settings};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
-use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
+use rocwheel_loader::site::{PackageFolder, PythonEnvironment, RefusedWheel, Role, Site};
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::MemberPattern;
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
@@ -84,9 +84,9 @@ pub(crate) struct Arguments {
     /// Folder for the wheels of `--fix`
     #[arg(short, long, value_name = "DIR", requires = "fix")]
     output: Option<PathBuf>,
-    /// Findings for which the exit code is 1
-    #[arg(long, value_enum, default_value = "error", value_name = "SEVERITY")]
-    fail_on: FailOn,
+    /// What makes the exit code 1, separated by commas; errors always do
+    #[arg(long, value_enum, default_value = "error", value_name = "WHAT", value_delimiter = ',')]
+    fail_on: Vec<FailOn>,
     #[command(flatten)]
     depth: Depth,
     /// Also write the findings to FILE (`-` for stdout), as a SARIF 2.1.0 log
@@ -132,13 +132,15 @@ fn release(text: &str) -> Result<DottedVersion, String> {
         .map_err(|_| format!("`{text}` is not a version of glibc; write it as 2.28 or manylinux_2_28"))
 }
 
-/// Findings for which the exit code is 1.
+/// What makes the exit code 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FailOn {
     /// Errors only
     Error,
     /// Warnings and errors
     Warning,
+    /// Errors, and a verdict that cannot tell whether the wheels load
+    Unknown,
 }
 
 #[derive(Debug)]
@@ -159,7 +161,7 @@ pub(crate) struct Look {
     python: Option<PythonVersion>,
     options: Options,
     why: Option<String>,
-    fail_on: Severity,
+    fail_on: Vec<FailOn>,
     sarif: Option<OutputFile>,
     /// The folder for fixed wheels, if `--fix` is given.
     fixed: Option<PathBuf>,
@@ -200,10 +202,7 @@ impl TryFrom<Arguments> for Settings {
                 ..Options::default()
             },
             why: arguments.why,
-            fail_on: match arguments.fail_on {
-                FailOn::Error => Severity::Error,
-                FailOn::Warning => Severity::Warning,
-            },
+            fail_on: arguments.fail_on,
             sarif,
             fixed: arguments.output,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
@@ -304,15 +303,16 @@ fn look(look: &Look, printer: &Printer) -> Result<Exit> {
 
 /// Audits wheels without printing.
 fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<AuditReport> {
-    let site = open(look, wheels, scratch, printer)?;
-    Ok(rocwheel_audit::audit(&site, &look.options, printer.reporter())?)
+    let (site, search) = open(look, wheels, scratch, printer)?;
+    let options = Options { search, ..look.options.clone() };
+    Ok(rocwheel_audit::audit(&site, &options, printer.reporter())?)
 }
 
 /// Audits wheels and prints the report.
 fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&look.scratch)?;
     if let Some(library) = &look.why {
-        let site = open(look, wheels, scratch.path(), printer)?;
+        let (site, _) = open(look, wheels, scratch.path(), printer)?;
         let facts = rocwheel_audit::read_facts(&site, &look.options, printer.reporter())?;
         return why(&site, &facts, library, printer);
     }
@@ -324,7 +324,7 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit>
             serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION"))).map_err(Failure::other)?;
         if file.is_stdout() {
             printer.line(log)?;
-            return Ok(exit(&report, look.fail_on));
+            return Ok(exit(&report, &look.fail_on));
         }
         file.write(&(log + "\n"))?;
     }
@@ -335,7 +335,7 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit>
     for note in &report.notes {
         printer.note(format!("note: {note}"));
     }
-    Ok(exit(&report, look.fail_on))
+    Ok(exit(&report, &look.fail_on))
 }
 
 /// The report for machines.
@@ -346,12 +346,26 @@ struct Document<'a> {
     report: &'a AuditReport,
 }
 
-fn exit(report: &AuditReport, fail_on: Severity) -> Exit {
-    if report.has(fail_on) { Exit::Failed } else { Exit::Done }
+fn exit(report: &AuditReport, fail_on: &[FailOn]) -> Exit {
+    let fails = |what: &FailOn| match what {
+        FailOn::Error => report.has(Severity::Error),
+        FailOn::Warning => report.has(Severity::Warning),
+        FailOn::Unknown => report.verdict().answer != LoadAnswer::Loads,
+    };
+    if fail_on.iter().any(fails) { Exit::Failed } else { Exit::Done }
 }
 
-fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<Site> {
-    let given = given(audited, printer)?;
+/// Opens the wheels, and those that they require as far as `--with` has them. The second value is
+/// the search for these.
+fn open(
+    look: &Look,
+    audited: &[PathBuf],
+    scratch: &Path,
+    printer: &Printer,
+) -> Result<(Site, Option<RequirementSearch>)> {
+    let mut given = given(audited, printer)?;
+    let refused: Vec<RefusedWheel> = given.iter().filter_map(|path| RefusedWheel::find(path)).collect();
+    given.retain(|path| !refused.iter().any(|refused| refused.path == *path));
     let mut wheels: Vec<(PathBuf, Role)> = given.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let mut sources: Vec<String> = Vec::new();
     let mut offline = look.offline;
@@ -383,22 +397,29 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
         wheels.push((path, Role::Beside));
     }
     let python = python(look.python, &given, folder.as_ref())?;
-    if !sources.is_empty() {
+    let mut search = None;
+    if !sources.is_empty() && !given.is_empty() {
         let installed = folder.as_ref().map(PackageFolder::infos).unwrap_or_default();
         let files = given.iter().filter(|path| !path.is_dir()).cloned();
         let audited: Vec<PathBuf> = installed.into_iter().chain(files).collect();
         let known = Known { python, audited: &audited, offline };
-        let gathered = gather(look, &known, &sources, scratch, printer)?;
+        let Gathered { wheels: found, unmet } = gather(look, &known, &sources, scratch, printer)?;
+        let has_index = sources.iter().any(|text| index::scheme_of(text).is_some());
+        search = Some(RequirementSearch { has_index, unmet });
         let known: Vec<PathBuf> = wheels.iter().map(|(path, _)| path.clone()).collect();
-        let new = gathered.into_iter().filter(|path| !known.iter().any(|known| same_distribution(known, path)));
+        let new = found.into_iter().filter(|path| !known.iter().any(|known| same_distribution(known, path)));
         wheels.extend(new.map(|path| (path, Role::Beside)));
     }
     let place = folder.map_or_else(|| PythonEnvironment::new(python, "/environment"), |folder| folder.place(python));
-    let site = Site::open(&wheels, &place, scratch, printer.reporter())?;
+    if given.is_empty() && !refused.is_empty() {
+        return Ok((Site::of_refused(refused, &place), search));
+    }
+    let mut site = Site::open(&wheels, &place, scratch, printer.reporter())?;
+    site.refused = refused;
     if site.distributions.iter().any(|distribution| distribution.installed().is_some()) {
         printer.detail("of what is installed, neither the names of wheels nor their sizes are known");
     }
-    Ok(site)
+    Ok((site, search))
 }
 
 /// The paths to audit: a folder without installed packages stands for its wheels. Source
@@ -488,13 +509,7 @@ struct Known<'a> {
 }
 
 /// The wheels that the audited ones require, from folders and indexes.
-fn gather(
-    look: &Look,
-    known: &Known<'_>,
-    sources: &[String],
-    scratch: &Path,
-    printer: &Printer,
-) -> Result<Vec<PathBuf>> {
+fn gather(look: &Look, known: &Known<'_>, sources: &[String], scratch: &Path, printer: &Printer) -> Result<Gathered> {
     let sources: Vec<Source> = sources.iter().map(|text| Source::parse(text)).collect::<Result<_, _>>()?;
     let glibc = look.options.glibc.as_ref().and_then(|glibc| {
         let text = glibc.to_string();
@@ -510,10 +525,10 @@ fn gather(
     let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
     let gathered = index::gather(&request, printer.reporter())?;
     for unmet in &gathered.unmet {
-        let index::Unmet { requirer, requirement, reason } = unmet;
+        let index::Unmet { requirer, requirement, reason, .. } = unmet;
         printer.note(format!("note: `{requirer}` requires `{requirement}`, which was not found: {reason}"));
     }
-    Ok(gathered.wheels)
+    Ok(gathered)
 }
 
 /// Number of libraries that a hint names.

@@ -9,7 +9,7 @@ use rocwheel_audit::finding::Finding;
 use rocwheel_audit::written::{self, Verdict, WheelSet};
 pub(crate) use rocwheel_output::LastLook;
 use rocwheel_output::Staged;
-use rocwheel_report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint, few_in_backticks};
 
 use crate::commands::audit::text;
 use crate::failure::Result;
@@ -94,6 +94,7 @@ pub(crate) fn look_at(look: &Look<'_>, last_look: LastLook, printer: &Printer) -
     // The fixes name files that will not be written.
     for finding in verdict.new_errors.iter_mut().chain(&mut verdict.remarks) {
         finding.fix = None;
+        finding.decision = None;
     }
     if printer.format() == Format::Text {
         let shown: &[Finding] = if printer.has_details() { &verdict.remarks } else { &[] };
@@ -122,7 +123,8 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         .collect();
     let rest = if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) };
     let shown = counts.warnings + counts.notes + (verdict.old_errors.len() + verdict.accepted_errors.len()) as u64;
-    let see = format!("`rocwheel audit {}` shows {}", words(wheels), if shown == 1 { "it" } else { "them" });
+    let with = if verdict.depends_on.is_empty() { "" } else { " --with index" };
+    let see = format!("`rocwheel audit {}{with}` shows {}", words(wheels), if shown == 1 { "it" } else { "them" });
     let errors: Vec<String> = [(&verdict.old_errors, "there before"), (&verdict.accepted_errors, "accepted")]
         .into_iter()
         .filter(|(findings, _)| !findings.is_empty())
@@ -134,13 +136,27 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
             format!("{errors} that {were} {why} ({})", codes.join(", "))
         })
         .collect();
+    let open = open_question(verdict, wheels.len());
     if !errors.is_empty() {
-        printer.warn(format!("{what}: {}{rest}; {see}", errors.join(", ")));
+        printer.warn(format!("{what}: {}{rest}{open}; {see}", errors.join(", ")));
     } else if rest.is_empty() {
-        printer.note(format!("{what}: no errors in {}", written(wheels)));
+        printer.note(format!("{what}: no errors in {}{open}", written(wheels)));
     } else {
-        printer.note(format!("{what}: no errors in {}{rest}; {see}", written(wheels)));
+        printer.note(format!("{what}: no errors in {}{rest}{open}; {see}", written(wheels)));
     }
+}
+
+/// The end of a message about wheels of which nobody can tell whether they load; else nothing.
+fn open_question(verdict: &Verdict, wheels: usize) -> String {
+    if verdict.depends_on.is_empty() {
+        return String::new();
+    }
+    let names = few_in_backticks(&verdict.depends_on, 3);
+    let (load, was) = (
+        if wheels == 1 { "it loads" } else { "they load" },
+        if verdict.depends_on.len() == 1 { "was" } else { "were" },
+    );
+    format!("; whether {load} depends on {names}, which {was} not looked at")
 }
 
 /// The audited wheels, for a message.

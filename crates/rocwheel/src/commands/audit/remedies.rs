@@ -44,7 +44,7 @@ pub(super) fn find(
             match &mut finding.fix {
                 Some(fix) if fix.is_repair() && fix.path() == wheel.path => {
                     if is_lost(&finding.subject) {
-                        finding.fix = None;
+                        finding.drop_fix(obstacle.decision());
                     } else {
                         fix.exclude(excluded);
                     }
@@ -64,6 +64,17 @@ enum Obstacle {
     Missing(Vec<String>),
     /// Another reason, as a message.
     Other(String),
+}
+
+impl Obstacle {
+    /// What has to be decided where the repair does not work; a note of the report names the wheel
+    /// and the reason.
+    fn decision(&self) -> String {
+        match self {
+            Self::Missing(_) => "where the library is: `rocwheel repair --lib-path DIR` takes it from there".to_owned(),
+            Self::Other(reason) => format!("it cannot be repaired here: {reason}"),
+        }
+    }
 }
 
 impl std::fmt::Display for Obstacle {

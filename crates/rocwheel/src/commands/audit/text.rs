@@ -106,8 +106,11 @@ pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> Result
         }
     }
     printer.styled(format!("{style}{}{style:#} {head}", finding.severity.name()))?;
-    for line in printer::wrapped(&printer::one_line(&finding.message), WIDTH - 2) {
-        printer.line(format!("  {line}"))?;
+    let decision = finding.decision.as_ref().map(|decision| format!("needs a decision: {decision}"));
+    for text in std::iter::once(&finding.message).chain(&decision) {
+        for line in printer::wrapped(&printer::one_line(text), WIDTH - 2) {
+            printer.line(format!("  {line}"))?;
+        }
     }
     Ok(())
 }
@@ -120,23 +123,31 @@ fn block(report: &AuditReport, remedies: &Remedies, printer: &Printer) -> Result
         printer.styled(format!("\n{FIX}To fix {} of {all}:{FIX:#}", remedies.fixed))?;
         commands.iter().try_for_each(|command| printer.line(format!("  {}", printer::one_line(command))))?;
     }
-    if !remedies.questions.is_empty() {
-        printer.styled(format!("\n{FIX}To decide {} of {all}:{FIX:#}", remedies.undecided))?;
-        remedies.questions.iter().try_for_each(|command| printer.line(format!("  {}", printer::one_line(command))))?;
+    // A finding that a command fixes needs no answer, unless it is what the verdict depends on.
+    let is_unknown = report.verdict().answer == LoadAnswer::Unknown;
+    let is_open = |finding: &&Finding| {
+        let has_fix = finding.fix.as_ref().is_some_and(|fix| !fix.is_question());
+        finding.decides && !finding.depends_on.is_empty() && (is_unknown || !has_fix)
+    };
+    let open = report.findings.iter().filter(is_open).count();
+    if open > 0 && !report.to_decide.is_empty() {
+        printer.styled(format!("\n{FIX}To decide {open} of {all}:{FIX:#}"))?;
+        report.to_decide.iter().try_for_each(|command| printer.line(format!("  {}", printer::one_line(command))))?;
     }
     Ok(())
 }
 
 /// The text that explains a code.
 pub(super) fn explanation(explanation: &Explanation) -> String {
-    let Explanation { code, name, severity, title, explanation, cure } = explanation;
+    let Explanation { code, name, severity, title, explanation, cure, decision } = explanation;
     let paragraph = |text: &str| printer::wrapped(text, WIDTH).join("\n");
     format!(
-        "{code} {name} ({})\n\n{}\n\n{}\n\n{}",
+        "{code} {name} ({})\n\n{}\n\n{}\n\n{}\n\n{}",
         severity.name(),
         paragraph(&format!("{title}.")),
         paragraph(explanation),
-        paragraph(&format!("What to do: {cure}"))
+        paragraph(&format!("What to do: {cure}")),
+        paragraph(&format!("If no command fixes it, it needs a decision: {decision}."))
     )
 }
 

@@ -1,0 +1,95 @@
+//! RW033: the loader refuses a file for its type, its system, its flags or its layout, or nobody
+//! may start a program.
+
+use std::collections::BTreeMap;
+
+use rocwheel_loader::facts::{Object, Purpose};
+use rocwheel_loader::site::Distribution;
+use rocwheel_wheel::{CLibrary, LoaderFeature, LoaderSupport};
+
+use crate::Error;
+use crate::analysis::traces::{has_module_tag, may_be_module};
+use crate::analysis::{Context, file_name};
+use crate::check::Check;
+use crate::finding::{Code, Finding, Severity};
+use crate::options::AuditScope;
+use crate::preload::at_import;
+
+pub const CHECK: Check = Check { code: Code::NotLoadable, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for (wheel, installed) in context.audited() {
+        refused(context, wheel, findings);
+        without_execute_bit(context, (wheel, installed), findings);
+    }
+    Ok(())
+}
+
+/// Reports files that no version of the C library's loader takes.
+fn refused(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let (library, loader) =
+        if context.is_for_musl(wheel) { (CLibrary::Musl, "musl") } else { (CLibrary::Glibc, "glibc") };
+    let mut files: BTreeMap<(LoaderFeature, Severity), Vec<&str>> = BTreeMap::new();
+    for (path, object) in context.objects(wheel).filter(|(_, object)| is_for_linux(object)) {
+        let features = LoaderFeature::of(&object.elf);
+        for feature in features.into_iter().filter(|feature| feature.support(library) == LoaderSupport::Never) {
+            if let Some(severity) = weight(context, (wheel, path), feature) {
+                files.entry((feature, severity)).or_default().push(path);
+            }
+        }
+    }
+    for ((feature, severity), paths) in files {
+        let message = match library {
+            CLibrary::Glibc => format!("has {}, and {loader} refuses it: `{}`", feature.name(), feature.fault()),
+            CLibrary::Musl => format!("has {}, which {loader} does not load", feature.name()),
+        };
+        let finding = context.finding((Code::NotLoadable, wheel), feature.word(), message, paths);
+        findings.push(finding.weighing(severity));
+    }
+}
+
+fn is_for_linux(object: &Object) -> bool {
+    matches!(object.purpose, Purpose::Native | Purpose::Static)
+}
+
+/// The severity of a feature of a file; `None` if nothing loads the file into a process, as for
+/// most programs.
+fn weight(context: &Context<'_>, (wheel, path): (usize, &str), feature: LoaderFeature) -> Option<Severity> {
+    if feature != LoaderFeature::Program {
+        return Some(Severity::Error);
+    }
+    let module = path.rsplit_once('/').map_or(path, |(_, name)| name).split('.').next().unwrap_or_default();
+    let folder = &path[..path.len() - file_name(path).len()];
+    let is_imported =
+        may_be_module(path) && at_import::importer_of(context.site, wheel, &format!("{folder}{module}")).is_some();
+    if has_module_tag(file_name(path)) || is_imported {
+        return Some(Severity::Error);
+    }
+    // A program may be named like a library, as on Android.
+    file_name(path).ends_with(".so").then_some(Severity::Warning)
+}
+
+/// Reports programs that an installer writes without permission to start them: pip gives each file
+/// the mode of the archive, also in the folder for programs.
+fn without_execute_bit(context: &Context<'_>, (wheel, installed): (usize, &Distribution), findings: &mut Vec<Finding>) {
+    let Some(archive) = installed.wheel() else { return };
+    let is_script = |path: &str| path.starts_with("bin/");
+    let is_program = |path: &str| {
+        let object = context.facts.objects.get(path).filter(|object| is_for_linux(object));
+        object.is_some_and(|object| object.is_program() || object.purpose == Purpose::Static)
+    };
+    let can_start = |path: &str| {
+        let member = context.site.files.get(path).and_then(|placed| archive.member(&placed.member));
+        member.is_none_or(|member| member.executable)
+    };
+    let files =
+        context.paths(wheel).iter().copied().filter(|path| {
+            !file_name(path).contains(".so") && (is_script(path) || is_program(path)) && !can_start(path)
+        });
+    let files: Vec<&str> = files.collect();
+    if !files.is_empty() {
+        let message = "has no permission to be started in the archive, and pip installs it without one";
+        let finding = context.finding((Code::NotLoadable, wheel), "mode", message, files);
+        findings.push(finding.weighing(Severity::Warning));
+    }
+}
