@@ -77,17 +77,6 @@ impl Segment {
         self.address.wrapping_sub(self.offset).is_multiple_of(PAGE)
     }
 
-    /// The number of bytes of the file in memory. Whole pages are mapped, so a segment without
-    /// zeroed memory also shows the bytes behind its end, up to the end of the page. Older versions
-    /// of patchelf wrote tables that end there.
-    fn mapped_size(&self) -> u64 {
-        if self.memory_size != self.file_size {
-            return self.file_size;
-        }
-        let end = self.address.saturating_add(self.file_size);
-        end.checked_next_multiple_of(PAGE).map_or(self.file_size, |end| end - self.address)
-    }
-
     /// `true` if the file bytes `offset..offset + length` lie in this segment.
     pub(crate) fn holds_offset(&self, offset: u64, length: u64) -> bool {
         offset >= self.offset && offset.checked_add(length).is_some_and(|end| end <= self.file_end())
@@ -509,10 +498,11 @@ impl Image {
         tail.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// Returns the segment that has file bytes for `address`.
+    /// Returns the segment that has file bytes for `address`, in its size or else in its last page.
     fn segment_at(&self, address: u64) -> Option<&Segment> {
-        let mut loads = self.segments.iter().filter(|segment| segment.is_load());
-        loads.find(|segment| address >= segment.address && address - segment.address < segment.file_size)
+        let loads = || self.segments.iter().filter(|segment| segment.is_load() && address >= segment.address);
+        let inside = loads().find(|segment| address - segment.address < segment.file_size);
+        inside.or_else(|| loads().find(|segment| address - segment.address < self.mapped_size(segment)))
     }
 
     /// Returns the file offset that is mapped at `address`.
@@ -522,13 +512,49 @@ impl Image {
 
     /// Returns the number of file bytes that are mapped from `address` to the end of its segment.
     pub(crate) fn mapped_after(&self, address: u64) -> u64 {
-        self.segment_at(address).map_or(0, |segment| segment.file_size - (address - segment.address))
+        self.segment_at(address).map_or(0, |segment| segment.file_size.saturating_sub(address - segment.address))
+    }
+
+    /// Returns the size of a loaded segment with the bytes of the file that are mapped behind its
+    /// end. Whole pages are mapped, so a segment without zeroed memory also shows the bytes up to
+    /// the end of its last page, unless another segment begins there. Older versions of patchelf
+    /// wrote tables that end there.
+    fn mapped_size(&self, segment: &Segment) -> u64 {
+        let end = segment.memory_end();
+        let Some(page_end) = end.checked_next_multiple_of(PAGE) else { return segment.file_size };
+        let is_shared =
+            self.segments.iter().any(|other| other.is_load() && other.address >= end && other.address < page_end);
+        if segment.memory_size != segment.file_size || is_shared {
+            return segment.file_size;
+        }
+        page_end - segment.address
     }
 
     /// Returns the number of file bytes that are mapped from `address` to the end of the last page
     /// of its segment.
     fn mapped_in_pages(&self, address: u64) -> u64 {
-        self.segment_at(address).map_or(0, |segment| segment.mapped_size() - (address - segment.address))
+        self.segment_at(address).map_or(0, |segment| self.mapped_size(segment) - (address - segment.address))
+    }
+
+    /// Extends segments to the dynamic section and its strings, where these are mapped behind the
+    /// end: an edit moves what segments hold.
+    pub(crate) fn cover_tables(&mut self) {
+        let dynamic = self.segment(elf::PT_DYNAMIC).map(|segment| (segment.address, segment.file_size));
+        let value = |tag| self.dynamic.as_ref().and_then(|dynamic| dynamic.value(tag));
+        let strings = value(elf::DT_STRTAB).zip(value(elf::DT_STRSZ));
+        let mut sizes = Vec::new();
+        for (index, segment) in self.segments.iter().enumerate().filter(|(_, segment)| segment.is_load()) {
+            let mapped = segment.address.saturating_add(self.mapped_size(segment));
+            let ends = [dynamic, strings].into_iter().flatten().filter_map(|(address, size)| {
+                let end = address.checked_add(size)?;
+                (address >= segment.address && end <= mapped).then(|| end - segment.address)
+            });
+            sizes.extend(ends.max().filter(|size| *size > segment.file_size).map(|size| (index, size)));
+        }
+        for (index, size) in sizes {
+            self.segments[index].file_size = size;
+            self.segments[index].memory_size = size;
+        }
     }
 
     pub(crate) fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {

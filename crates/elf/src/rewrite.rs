@@ -25,12 +25,13 @@ const ADDRESS_LIMIT: u64 = 1 << 47;
 
 /// Plans the changed bytes. `size` is the size of the file.
 pub(crate) fn rewrite(
-    image: Image,
+    mut image: Image,
     source: Source<'_>,
     size: u64,
     current: &Current,
     wanted: &Wanted,
 ) -> Result<Patch, Error> {
+    image.cover_tables();
     check(&image, size)?;
     let names = Names::new(source, current, wanted)?;
     let entries = names.resolve(wanted)?;

@@ -47,8 +47,14 @@ fn kinds_are_told_apart() {
 /// Older versions of patchelf wrote string tables that end behind the last byte of their segment.
 /// The kernel maps whole pages, so the loader finds the names.
 #[test]
-fn a_string_table_may_end_in_the_last_page_of_its_segment() {
-    const SHORTER: u64 = 18;
+fn tables_may_end_in_the_last_page_of_their_segment() {
+    // The end of the strings, and the strings with the dynamic section in front of them.
+    for shorter in [18, 0x200] {
+        tables_behind_the_segment(shorter);
+    }
+}
+
+fn tables_behind_the_segment(shorter: u64) {
     let workshop = Workshop::new();
     let file = workshop.build("table.so", &["-shared", "-fPIC", "-Wl,-rpath,/old"]);
     rocwheel_elf::edit_file(&file, &rpath("$ORIGIN/original:/a/path/that/needs/room/of/its/own")).unwrap();
@@ -56,15 +62,15 @@ fn a_string_table_may_end_in_the_last_page_of_its_segment() {
     let mut bytes = fs_err::read(&file).unwrap();
     let table = u64::from_le_bytes(bytes[32..40].try_into().unwrap()) as usize;
     let last = whole.segments.iter().rposition(|segment| segment.kind == 1).unwrap();
-    let size = whole.segments[last].file_size - SHORTER;
+    let size = whole.segments[last].file_size - shorter;
     for field in [32, 40] {
         let at = table + last * 56 + field;
         bytes[at..at + 8].copy_from_slice(&size.to_le_bytes());
     }
     fs_err::write(&file, &bytes).unwrap();
-    let shorter = read(&file);
-    assert_eq!((&shorter.rpath, &shorter.needed), (&whole.rpath, &whole.needed));
-    assert_eq!(shorter.segments[last].file_size, size);
+    let cut = read(&file);
+    assert_eq!((&cut.rpath, &cut.needed), (&whole.rpath, &whole.needed));
+    assert_eq!(cut.segments[last].file_size, size);
     workshop.answer(&file, Try::Library, None).unwrap();
     // An edit that changes nothing leaves the file alone, and another one does not lose the names.
     let same = rpath("$ORIGIN/original:/a/path/that/needs/room/of/its/own");
