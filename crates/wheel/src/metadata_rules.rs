@@ -171,19 +171,16 @@ impl Rules {
             return;
         }
         let has_operator = |part: &str| part.trim_start().starts_with(['<', '>', '=', '!', '~']);
-        let (refused_by, whom) = if value.split(',').all(has_operator) {
-            (RefusedBy::Index, "pip ignores it, and PyPI refuses it")
-        } else {
-            (RefusedBy::Installer, "uv and PyPI refuse it, and pip ignores it")
-        };
-        let message = format!("`{FIELD}: {}` is no list of version specifiers: {whom}", shortened(&value));
+        let refused_by = if value.split(',').all(has_operator) { RefusedBy::Index } else { RefusedBy::Installer };
+        let message = format!("`{FIELD}: {}` is no list of version specifiers, and pip ignores it", shortened(&value));
         self.faults.push(MetadataFault { field: FIELD.to_owned(), message, refused_by });
     }
 }
 
 /// `true` if a field is newer than the Metadata-Version.
 fn is_newer(headers: &Headers, field: &str) -> bool {
-    let version = format_version(headers);
+    let is_known = |text: &String| VERSIONS.contains(&text.as_str());
+    let version = headers.get(METADATA_VERSION).filter(is_known).and_then(|_| format_version(headers));
     first_version(field).zip(version).is_some_and(|(first, version)| version < first)
 }
 
