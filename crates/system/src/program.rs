@@ -42,6 +42,11 @@ impl RunningGroup {
         Ok(Self { child, group })
     }
 
+    /// Sends Ctrl-C to the whole group; on Windows Ctrl-Break, which alone reaches a group.
+    pub fn interrupt(&mut self) {
+        self.group.interrupt();
+    }
+
     /// Asks the whole group to end, and kills the processes that are left after `patience`.
     pub fn end(&mut self, patience: Duration) {
         self.group.ask_to_end();

@@ -397,6 +397,10 @@ impl Group {
         Ok((child, Group(leader)))
     }
 
+    pub(crate) fn interrupt(&self) {
+        let _ = self.0.map(|leader| rustix::process::kill_process_group(leader, Signal::INT));
+    }
+
     pub(crate) fn ask_to_end(&self) {
         let _ = self.0.map(|leader| rustix::process::kill_process_group(leader, Signal::TERM));
     }

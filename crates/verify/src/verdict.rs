@@ -43,6 +43,8 @@ pub struct VerdictRequest {
     pub targets: BTreeSet<String>,
     /// Present time in RFC 3339, for reports that do not say when they ended.
     pub now: String,
+    /// The ids of all tests are in the verdict, and not only their number and digest.
+    pub ids: bool,
     /// Version of rocwheel.
     pub rocwheel: String,
 }
@@ -158,6 +160,8 @@ pub fn verdict(
         "flaky": ids(report.tests.iter().filter(|test| test.flaky)),
         "not_run_allowed": options.allow_not_run,
         "gaps": report.gaps(options),
+        "runner": report.runner,
+        "census": report.census(request.ids),
         "shards": shards,
         "started": started,
         "finished": finished,

@@ -53,6 +53,10 @@ impl Group {
         Ok((child, Group { job, leader }))
     }
 
+    pub(crate) fn interrupt(&self) {
+        self.ask_to_end();
+    }
+
     /// Sends Ctrl-Break to the processes that share our console. Those without one do not hear it.
     pub(crate) fn ask_to_end(&self) {
         // SAFETY: the function takes numbers only.

@@ -38,6 +38,14 @@ pub enum ReportError {
         /// Tests that were collected.
         wanted: usize,
     },
+    /// A file says nothing about the tests that there should be.
+    #[error("`{}` does not say which tests are expected: {reason}", path.display())]
+    Expectation {
+        /// The path.
+        path: PathBuf,
+        /// The fault.
+        reason: String,
+    },
     /// A verdict cannot be made of these reports.
     #[error("no verdict can be made: {reason}")]
     Verdict {
@@ -55,6 +63,11 @@ impl Hint for ReportError {
             Self::Missing { .. } => "name a run folder, a folder with reports, or a report".to_owned(),
             Self::Durations { .. } => {
                 "give a run folder, pytest-split's `.test_durations` or PyTorch's `test-times.json`".to_owned()
+            }
+            Self::Expectation { .. } => {
+                "give a verdict of `test report --ids`, the output of `test report --json`, or a text file with the \
+                 id of a test in each line"
+                    .to_owned()
             }
             Self::Verdict { .. } => {
                 "a verdict is about wheels: name them with `--wheel`, or give run folders of `rocwheel test`".to_owned()

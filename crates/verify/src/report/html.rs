@@ -64,7 +64,18 @@ fn summary(report: &TestReport, options: &ReportOptions) -> String {
     let gaps = report.gaps(options).into_iter().map(|gap| format!("<li>{}</li>\n", escape(gap)));
     let gaps: String = gaps.collect();
     let total = counted(report.counts().total, "test");
-    format!("<p class=\"verdict {result}\">{result}: {total}</p>\n<ul>\n{gaps}</ul>\n{}", table(report))
+    let runner = escape(&sentence(report)).into_owned();
+    let head = format!("<p class=\"verdict {result}\">{result}: {total}</p>\n<p>{runner}</p>");
+    format!("{head}\n<ul>\n{gaps}</ul>\n{}", table(report))
+}
+
+/// How the runner ended: `The runner exited with code 1.`
+fn sentence(report: &TestReport) -> String {
+    let words = report.runner.words();
+    match words.split_at_checked(1) {
+        Some((first, rest)) => format!("{}{rest}.", first.to_uppercase()),
+        None => words,
+    }
 }
 
 fn table(report: &TestReport) -> String {
@@ -93,6 +104,7 @@ fn write_data(report: &TestReport, options: &ReportOptions, mut output: impl Wri
         "gaps": report.gaps(options),
         "counts": report.counts(),
         "groups": report.failure_groups(),
+        "runner": sentence(report),
         "suites": suites,
         "runs": runs,
         "problems": report.problems.iter().map(|problem| problem.message.clone()).chain(report.selection_note()).collect::<Vec<_>>(),

@@ -23,6 +23,7 @@ use super::junit;
 use super::junit_case::{CaseAttempt, JunitCase};
 use super::junit_dialect::dotted_folder;
 use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, TestReport, shorten};
+use super::runner::RunnerEnd;
 use super::shards::ShardTable;
 use super::time::moment;
 use super::{ReportError, ReportOptions, events, gtest};
@@ -563,7 +564,8 @@ impl Merger {
         }
         self.tests.sort_by(|one, other| (&one.suite, &one.id).cmp(&(&other.suite, &other.id)));
         let shards = self.shards.into_coverage();
-        TestReport { runs: self.runs, tests: self.tests, problems: self.problems, shards }
+        let runner = RunnerEnd::of_runs(&self.runs);
+        TestReport { runs: self.runs, tests: self.tests, problems: self.problems, shards, runner }
     }
 
     /// A report without a test shows nothing. PyTorch's runner writes one for each process of a

@@ -5,9 +5,11 @@
 //! whole incomplete, and what is incomplete has not passed. Files are read as streams, and what is
 //! kept of each test is bounded.
 
+mod census;
 mod discover;
 mod error;
 mod events;
+mod fresh;
 mod gtest;
 mod html;
 mod job;
@@ -18,6 +20,7 @@ mod junit_dialect;
 mod junit_file;
 mod merge;
 mod model;
+mod runner;
 mod shards;
 mod time;
 mod xml_input;
@@ -27,14 +30,19 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Reporter, Unit};
 
+pub(crate) use census::sha256_of_ids;
+pub use census::{ExpectedTests, SuiteCensus};
 pub use error::ReportError;
+pub use fresh::{EarlierReports, read_fresh_reports};
 pub use html::write_html;
 pub use junit_file::write_junit;
 pub use model::{
     FailureGroup, OutcomeCounts, ReportForm, ReportProblem, ReportResult, ReportedAttempt, ReportedRun, ReportedTest,
     ShardCoverage, TestReport,
 };
+pub use runner::RunnerEnd;
 
+use discover::ReportSource;
 use merge::Merger;
 pub(crate) use time::moment;
 
@@ -85,8 +93,16 @@ pub fn read_reports(
         sources.extend(discover::find(path, &mut merger)?);
     }
     discover::name_programs(&mut sources);
+    read_sources(merger, &sources, reporter)
+}
+
+fn read_sources(
+    mut merger: Merger,
+    sources: &[ReportSource],
+    reporter: &dyn Reporter,
+) -> Result<TestReport, ReportError> {
     let stage = reporter.stage("Reading reports", Some(sources.len() as u64), Unit::Items);
-    for source in &sources {
+    for source in sources {
         reporter.check()?;
         merger.read(source)?;
         reporter.advance(1);

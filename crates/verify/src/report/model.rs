@@ -8,6 +8,7 @@ use rocwheel_report::counted;
 use serde::Serialize;
 
 use super::ReportOptions;
+use super::runner::RunnerEnd;
 use crate::outcome::{OutsideCause, TestOutcome, TestRunFacts};
 
 /// Groups of failures that [`TestReport::failure_groups`] returns.
@@ -170,7 +171,7 @@ impl OutcomeCounts {
 pub enum ReportResult {
     /// Every test that was collected did what it should.
     Passed,
-    /// At least one test did not.
+    /// At least one test did not, or the runner says so.
     Failed,
     /// No test failed, and results are missing.
     Incomplete,
@@ -209,6 +210,8 @@ pub struct TestReport {
     pub problems: Vec<ReportProblem>,
     /// Suites that were divided.
     pub shards: Vec<ShardCoverage>,
+    /// How the program ended that wrote the reports.
+    pub runner: RunnerEnd,
 }
 
 impl TestReport {
@@ -297,7 +300,7 @@ impl TestReport {
 
     /// The result as a whole.
     pub fn result(&self, options: &ReportOptions) -> ReportResult {
-        if self.failures(options).next().is_some() {
+        if self.runner.is_bad() || self.failures(options).next().is_some() {
             ReportResult::Failed
         } else if self.gaps(options).is_empty() {
             ReportResult::Passed

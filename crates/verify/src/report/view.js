@@ -29,6 +29,7 @@ const parts = data.outcomes.filter((word) => data.counts[word]).map((word) => `$
 if (data.counts.flaky) parts.push(`${data.counts.flaky} of them flaky`);
 at("verdict").textContent = `${data.result}: ${allTests}, ${parts.join(", ") || "nothing ran"}`;
 at("verdict").classList.add(data.result);
+at("runner").textContent = data.runner;
 for (const gap of data.gaps) at("gaps").append(make("li", gap));
 
 // The filter.

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_content::{hexadecimal, sha256};
-
 use crate::outcome::WholeCollection;
+use crate::report::sha256_of_ids;
 use crate::shard::assign;
 
 /// What the shards together have to have. Shards that were made of other tests or with other
@@ -13,8 +12,8 @@ use crate::shard::assign;
 pub(super) fn whole(ids: &[String], folder: Option<String>) -> WholeCollection {
     let mut sorted: Vec<&String> = ids.iter().collect();
     sorted.sort_unstable();
-    let text: String = sorted.into_iter().flat_map(|id| [id.as_str(), "\n"]).collect();
-    WholeCollection { tests: ids.len() as u64, sha256: hexadecimal(&sha256(text.as_bytes())), folder }
+    let sha256 = sha256_of_ids(sorted.into_iter().map(String::as_str));
+    WholeCollection { tests: ids.len() as u64, sha256, folder }
 }
 
 /// The tests of shard `index` (from 1) of `count`, in the order in which they were collected. Every
@@ -31,6 +30,8 @@ pub(super) fn part(ids: &[String], durations: &BTreeMap<String, f64>, index: u32
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_content::{hexadecimal, sha256};
+
     use super::*;
 
     #[test]

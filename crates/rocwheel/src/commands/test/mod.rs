@@ -5,6 +5,7 @@ mod container;
 pub(crate) mod lists;
 pub(crate) mod report;
 mod result;
+mod runner;
 pub(crate) mod shards;
 pub(crate) mod smoke;
 pub(crate) mod suite;

@@ -1,7 +1,9 @@
 //! `rocwheel test report`: what the tests of a suite said, from all runs, shards and tools.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::{Left, Right};
@@ -9,9 +11,12 @@ use rocwheel_release::SigningKey;
 use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
 use rocwheel_verify::outcome::TestOutcome;
-use rocwheel_verify::report::{self, ReportOptions, ReportResult, TestReport};
+use rocwheel_verify::report::{
+    self, EarlierReports, ExpectedTests, ReportOptions, ReportResult, RunnerEnd, TestReport,
+};
 use rocwheel_verify::verdict::{self, VerdictRequest};
 
+use super::runner::{RunnerCommand, runner_exit};
 use super::suite::wheels::{digests_of, wheel_files};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -35,6 +40,9 @@ const FAILURES: [Column; 3] = [("Outcome", Left), ("Test", Left), ("Reason", Lef
 const SHOWN: usize = 50;
 /// Annotations that GitHub shows of one step.
 const ANNOTATIONS: usize = 10;
+/// A warning about verdicts that gates do not take.
+const UNKNOWN_RUNNER: &str = "the verdict says that the exit code of the runner is unknown, and gates refuse that: put \
+                              the command behind `--`, or name its code with `--runner-exit`";
 /// Characters of a reason in the table.
 const REASON: usize = 160;
 
@@ -45,6 +53,9 @@ const REASON: usize = 160;
 /// wheels, machine and GPU target, or the same folder. A folder named
 /// `test-reports-CONFIG-SHARD-SHARDS` is that shard. The report is incomplete, and has not passed,
 /// if a report cannot be read or is missing, if a test was not run, and if no test passed.
+///
+/// A COMMAND behind `--` runs first: reports that are older are not read, and if its exit code is
+/// not 0, the tests have not passed. Frameworks say some failures only with that code.
 ///
 /// The exit code is 0 if all tests passed, 1 if one failed or the report is incomplete, and 3 if
 /// tests were not run and `--allow-not-run` is given.
@@ -62,6 +73,9 @@ pub(crate) struct Arguments {
     /// Write the verdict about the wheels that were tested: an in-toto statement in a DSSE envelope
     #[arg(long, value_name = "FILE")]
     verdict: Option<OutputOption>,
+    /// Put the ids of all tests into the verdict, so that tests that are absent later have names
+    #[arg(long, requires = "verdict")]
+    ids: bool,
     /// Write the same as in-toto's test-result v0.1, for other tools
     #[arg(long, value_name = "FILE")]
     test_result: Option<OutputOption>,
@@ -84,12 +98,25 @@ pub(crate) struct Arguments {
     /// Title of the page [default: the name of the suite]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+    /// Exit code of the program that wrote the reports, if it has run already, or `unknown`
+    #[arg(long, value_name = "CODE", value_parser = runner_exit, allow_hyphen_values = true, conflicts_with = "runner")]
+    runner_exit: Option<RunnerEnd>,
+    /// Seconds that COMMAND may take [default: no limit]
+    #[arg(long, value_name = "SECONDS", requires = "runner", value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: Option<u32>,
+    /// Tests that there have to be: an earlier verdict or `--json` output, or a text file with an
+    /// id in each line; may be repeated
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    expect: Vec<PathBuf>,
     /// Accept tests that were not run
     #[arg(long)]
     allow_not_run: bool,
     /// A test that failed and then passed counts as failed
     #[arg(long)]
     fail_on_flaky: bool,
+    /// The command that runs the tests and writes the reports, after `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    runner: Vec<OsString>,
 }
 
 /// The reports that are read, and the files that are written.
@@ -105,6 +132,11 @@ pub(crate) struct Settings {
     wheels: Vec<PathBuf>,
     targets: BTreeSet<String>,
     title: Option<String>,
+    runner: Option<RunnerCommand>,
+    /// How the runner ended, if the user says it.
+    runner_exit: Option<RunnerEnd>,
+    expected: Vec<ExpectedTests>,
+    ids: bool,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -152,6 +184,13 @@ impl TryFrom<Arguments> for Settings {
             wheels: arguments.wheel,
             targets,
             title: arguments.title,
+            runner: (!arguments.runner.is_empty()).then_some(RunnerCommand {
+                words: arguments.runner,
+                timeout: arguments.timeout.map(|seconds| Duration::from_secs(seconds.into())),
+            }),
+            runner_exit: arguments.runner_exit,
+            expected: arguments.expect.iter().map(|path| ExpectedTests::read(path)).collect::<Result<_, _>>()?,
+            ids: arguments.ids,
         };
         check_outputs(&settings.outputs(), &settings.paths)?;
         Ok(settings)
@@ -182,7 +221,32 @@ impl Settings {
             wheels: Vec::new(),
             targets: BTreeSet::new(),
             title: Some(title),
+            runner: None,
+            runner_exit: None,
+            expected: Vec::new(),
+            ids: false,
         }
+    }
+
+    /// Runs the runner, if there is one, and reads the reports.
+    fn read(&self, printer: &Printer) -> Result<TestReport> {
+        let options = &self.options;
+        let (mut report, end) = match &self.runner {
+            Some(runner) => {
+                let earlier = EarlierReports::find(&self.paths);
+                let end = runner.run(printer)?;
+                (report::read_fresh_reports(&self.paths, &earlier, options, printer.reporter())?, end)
+            }
+            None => {
+                let end = self.runner_exit.unwrap_or_default();
+                (report::read_reports(&self.paths, options, printer.reporter())?, end)
+            }
+        };
+        report.set_runner(end, options);
+        for expected in &self.expected {
+            report.expect(expected, options);
+        }
+        Ok(report)
     }
 }
 
@@ -234,7 +298,7 @@ fn check_targets(targets: &BTreeSet<String>) -> Result<(), Usage> {
 /// Reads the reports, writes what was asked for, and judges.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let options = &settings.options;
-    let report = report::read_reports(&settings.paths, options, printer.reporter())?;
+    let report = settings.read(printer)?;
     let read: Vec<PathBuf> = report.runs.iter().map(|run| run.path.clone()).collect();
     check_outputs(&settings.outputs(), &read)?;
     let title = settings.title.clone().unwrap_or_else(|| {
@@ -258,7 +322,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Format::Text => print(&report, &title, options, printer)?,
     }
     annotate(&report, options, printer);
-    write_statements(settings, &report)?;
+    write_statements(settings, &report, printer)?;
     let has_not_run = report.counts().of(TestOutcome::NotRun) > 0;
     Ok(match report.result(options) {
         ReportResult::Passed if has_not_run => Exit::Partial,
@@ -267,15 +331,19 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     })
 }
 
-fn write_statements(settings: &Settings, report: &TestReport) -> Result<()> {
+fn write_statements(settings: &Settings, report: &TestReport, printer: &Printer) -> Result<()> {
     if settings.verdict.is_none() && settings.test_result.is_none() {
         return Ok(());
+    }
+    if report.runner == RunnerEnd::Unknown && settings.runner_exit.is_none() {
+        printer.warn(UNKNOWN_RUNNER);
     }
     let request = VerdictRequest {
         suite: settings.options.suite.clone(),
         wheels: digests_of(&wheel_files(&settings.wheels)?)?,
         targets: settings.targets.clone(),
         now: environment::clock().to_string(),
+        ids: settings.ids,
         rocwheel: env!("CARGO_PKG_VERSION").to_owned(),
     };
     if let Some(file) = &settings.verdict {
@@ -347,7 +415,11 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
     }
     printer.line("")?;
     let total = printer::count(report.counts().total, "test", "tests");
-    printer.line(format!("{title}: {}, {total}", report.result(options).word()))
+    let runner = match report.runner {
+        RunnerEnd::Unknown | RunnerEnd::Supervised => String::new(),
+        end => format!("; {}", end.words()),
+    };
+    printer.line(format!("{title}: {}, {total}{runner}", report.result(options).word()))
 }
 
 /// The first line of a reason, cut.
@@ -363,6 +435,9 @@ fn reason(test: &report::ReportedTest) -> String {
 
 /// The first failures as annotations of the workflow.
 fn annotate(report: &TestReport, options: &ReportOptions, printer: &Printer) {
+    if report.runner.is_bad() {
+        printer.point_out(Level::Error, &report.runner.words());
+    }
     for test in report.failures(options).take(ANNOTATIONS) {
         printer.point_out(
             Level::Error,
