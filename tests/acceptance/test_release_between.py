@@ -80,6 +80,7 @@ class Signer:
                 "result": result,
                 "targets": [target],
                 "counts": {"passed": 12, "failed": int(result == "failed")},
+                "runner": {"end": "supervised"},
                 "finished": finished,
                 **more,
             },
@@ -262,7 +263,7 @@ def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
     statement = json.loads(signed_bytes(json.loads(decision.read_text()))[0])
     assert statement["predicateType"] == "https://slsa.dev/verification_summary/v1"
     predicate = statement["predicate"]
-    assert predicate["verificationResult"] == "PASSED"
+    assert (predicate["verificationResult"], predicate["verifiedLevels"]) == ("PASSED", ["ROCWHEEL_GATE_BYPASSED"])
     assert predicate["rocwheel_decision"]["bypasses"][0]["reason"] == "the lab moves"
     inputs = {one["uri"]: one["digest"]["sha256"] for one in predicate["inputAttestations"]}
     assert inputs["gfx1100.json"] == digest(verdicts / "gfx1100.json")
@@ -271,6 +272,89 @@ def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
     document = json.loads((store / "release/.release/sets/rocm-7.12.0.json").read_text())
     assert {digest(decision), digest(verdicts / "gfx1100.json")} < set(document["statements"])
     rocwheel.run("release", "verify", store, "--stream", "release")
+
+
+def test_a_bypass_of_a_failure_says_so_and_is_spelled_right(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, verdicts, bypass = staged(rocwheel, tmp_path), tmp_path / "verdicts", tmp_path / "bypass.toml"
+    lab = Signer(tmp_path / "lab")
+    gate(store, 'suites = ["smoke", "torch"]\nmax-age-days = 30\n', lab.public)
+    for target in TARGETS:
+        lab.verdict(verdicts / f"{target}.json", wheels_for(store, target), target)
+        torch = verdicts / f"torch-{target}.json"
+        lab.verdict(
+            torch, wheels_for(store, target), target, "failed" if target == "gfx942" else "passed", suite="torch"
+        )
+    decision = tmp_path / "decision.json"
+    words = ("--verdicts", verdicts, "--now", "2026-11-21T00:00:00Z", "--bypass", bypass, "--decision", decision)
+    row = '[[bypass_tests_for_releases]]\nname = "lab"\nreason = "no machine"\nexpires = 2027-01-31\n'
+    for more, code, said in (
+        ("", 1, "the bypass `lab` is for missing verdicts, and not for a failure (`over-failure = true`)"),
+        ('suites = ["torhc"]\n', 2, "names the suite `torhc`, which no rule of the stream requires"),
+        ('suites = ["torhc"]\nover-failure = true\n', 2, "hint: did you mean `torch`?"),
+        ('targets = ["gfx924"]\nover-failure = true\n', 2, "hint: did you mean `gfx942`?"),
+        ("over-failures = true\n", 1, "unknown field `over-failures`"),
+        ('suites = ["smoke"]\nover-failure = true\n', 1, "suite `torch` on gfx942: it failed (1 failed, 12 passed"),
+    ):
+        bypass.write_text(row + more)
+        assert said in promote(rocwheel, store, *words, expect=code).stderr, more
+        assert not (store / "release/torch").exists()
+    bypass.write_text(f'{row}suites = ["torch"]\nover-failure = true\n')
+    explained = promote(rocwheel, store, *words, "--explain")
+    assert "bypass over a failure" in explained.stdout
+    said = promote(rocwheel, store, *words, "--signing-key", lab.key).stderr
+    assert "bypass `lab` until 2027-01-31: no machine" in said
+    assert "suite `torch` on gfx942: failed: it failed (1 failed, 12 passed, finished " in said
+    assert "and bypass `lab` lets it out" in said
+    predicate = json.loads(signed_bytes(json.loads(decision.read_text()))[0])["predicate"]
+    assert (predicate["verificationResult"], predicate["verifiedLevels"]) == ("FAILED", ["FAILED"])
+    assert predicate["rocwheel_may_go_out"] is True
+    rocwheel.run("release", "verify", store, "--stream", "release")
+
+
+def test_verdicts_say_how_the_runner_ended_how_old_they_are_and_what_they_replace(
+    rocwheel: Rocwheel, tmp_path: Path
+) -> None:
+    store, verdicts = staged(rocwheel, tmp_path), tmp_path / "verdicts"
+    lab = Signer(tmp_path / "lab")
+    rules = 'suites = ["smoke"]\n'
+    words = ("--verdicts", verdicts, "--now", "2026-11-21T00:00:00Z")
+    both = [(target, wheels_for(store, target)) for target in TARGETS]
+    for runner, more, code in (
+        ({"end": "exited", "code": 0}, "", 0),
+        ({"end": "exited", "code": 0}, "max-age-days = 1\n", 0),
+        ({"end": "unknown"}, "", 1),
+        ("unknown", "", 1),
+        (None, "", 1),
+        (None, 'unknown-runner-exit = "recorded"\n', 0),
+        ({"end": "exited", "code": 1}, 'unknown-runner-exit = "recorded"\n', 1),
+    ):
+        gate(store, rules + more, lab.public)
+        for target, wheels in both:
+            lab.verdict(verdicts / f"{target}.json", wheels, target, runner=runner)
+        said = promote(rocwheel, store, *words, "--explain", expect=code)
+        unknown = "it does not say how the runner of the tests ended (`unknown-runner-exit"
+        assert (unknown in said.stderr) == (code == 1 and not more), said.stderr
+        assert ("says passed, but the runner of the tests says otherwise" in said.stdout) == (code == 1 and bool(more))
+    gate(store, f"{rules}max-age-days = 1\n", lab.public)
+    for target, wheels in both:
+        lab.verdict(verdicts / f"{target}.json", wheels, target, finished="2026-11-19T23:59:59Z")
+    said = promote(rocwheel, store, *words, "--explain", expect=1)
+    assert "more than 1 days ago (`max-age-days`)" in said.stderr
+    for wrong in ("max-age-days = 0", "max-age = 1", 'unknown-runner-exit = "yes"', 'absent-tests = "no"'):
+        gate(store, f"{rules}{wrong}\n", lab.public)
+        assert "stream.toml" in promote(rocwheel, store, *words, "--explain", expect=1).stderr
+    # A suite that was run until it passed has a failure in its decision.
+    gate(store, rules, lab.public)
+    for target, wheels in both:
+        lab.verdict(verdicts / f"{target}.json", wheels, target)
+        lab.verdict(verdicts / f"first-{target}.json", wheels, target, "failed", "2026-11-20T00:12:00Z")
+    decision = tmp_path / "decision.json"
+    replaced = "suite `smoke` on gfx942: a newer verdict about the same files replaces a failure, `first-gfx942.json`"
+    assert replaced in promote(rocwheel, store, *words, "--explain").stderr
+    assert replaced in promote(rocwheel, store, *words, "--decision", decision).stderr
+    predicate = json.loads(signed_bytes(json.loads(decision.read_text()))[0])["predicate"]
+    rows = {row["target"]: row for row in predicate["rocwheel_decision"]["rows"]}
+    assert rows["gfx942"]["replaced"][0]["sha256"] == digest(verdicts / "first-gfx942.json")
 
 
 def test_verdicts_of_one_name_are_not_confused(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -362,29 +446,48 @@ def test_a_stream_with_a_gate_takes_nothing_untested(rocwheel: Rocwheel, tmp_pat
 
 
 def test_what_test_report_signs_opens_the_gate(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """From pytest's own report to the verdict of `test report` and through the gate."""
-    store, dist = tmp_path / "store", rocm(tmp_path / "dist", NEW)
+    """From pytest to the verdict of `test report` and through the gate, for two releases."""
+    store = tmp_path / "store"
     rocwheel.run("release", "key", "new", tmp_path / "key.pem")
-    gate(store, 'suites = ["smoke"]\nrunners = ["gfx942"]\nno-runner = "recorded"\n', tmp_path / "key.pem.pub")
-    publish = ("release", "publish", dist, "--to", store, "--stream", "release")
-    wheels = [path for path in sorted(dist.iterdir()) if "gfx1100" not in path.name and path.suffix == ".whl"]
-    (tmp_path / "tested").mkdir()
-    for wheel in wheels[1:]:
-        shutil.copy(wheel, tmp_path / "tested")
-    words = ("--wheel", wheels[0], "--wheel", tmp_path / "tested")
-    (tmp_path / "verdicts").mkdir()
-    for test, code in (("assert 1 == 2", 1), ("assert True", 0)):
-        (tmp_path / "test_it.py").write_text(f"def test_it():\n    {test}\n")
-        junit = tmp_path / f"junit-{code}.xml"
-        run(sys.executable, "-m", "pytest", "-q", "--junit-xml", junit, tmp_path / "test_it.py", expect=code)
-        verdict = ("--verdict", tmp_path / f"verdicts/{code}.json", "--signing-key", tmp_path / "key.pem")
-        about = ("--suite", "smoke", "--targets", "gfx942", *words)
-        rocwheel.run("test", "report", junit, *about, *verdict, expect=code)
-        said = rocwheel.run(*publish, "--verdicts", tmp_path / "verdicts", expect=code)
-        assert ("suite `smoke` on gfx942" in said.stderr) == (code == 1), said.stderr
+    rules = 'suites = ["smoke"]\nrunners = ["gfx942"]\nno-runner = "recorded"\n'
+    gate(store, rules, tmp_path / "key.pem.pub")
+    test, verdicts, junit = tmp_path / "test_it.py", tmp_path / "verdicts", tmp_path / "junit.xml"
+    verdicts.mkdir()
+
+    def publish(dist: Path, body: str, code: int, *more: object) -> str:
+        """Tests the distributions of a folder with pytest, and publishes them."""
+        wheels = [path for path in sorted(dist.iterdir()) if "gfx1100" not in path.name and path.suffix == ".whl"]
+        tested = tmp_path / f"tested-{dist.name}"
+        tested.mkdir(exist_ok=True)
+        for wheel in wheels[1:]:
+            shutil.copy(wheel, tested)
+        test.write_text(body)
+        about = ("--suite", "smoke", "--targets", "gfx942", "--wheel", wheels[0], "--wheel", tested)
+        verdict = ("--verdict", verdicts / f"{time.monotonic_ns()}.json", "--signing-key", tmp_path / "key.pem")
+        command = ("--", sys.executable, "-m", "pytest", "-q", "--rootdir", tmp_path, "--junit-xml", junit, test)
+        rocwheel.run("test", "report", junit, *about, *verdict, "--ids", *command, expect=code)
+        words = ("release", "publish", dist, "--to", store, "--stream", "release", "--verdicts", verdicts, *more)
+        said = rocwheel.run(*words, expect=code).stderr
+        assert ("suite `smoke` on gfx942: it failed" in said) == (code == 1), said
         # Verdicts have seconds: of two in the same one, the failure counts.
         time.sleep(1.1)
+        return said
+
+    first = rocm(tmp_path / "dist", NEW)
+    two = "def test_it():\n    assert {}\n\ndef test_other(): ...\n"
+    publish(first, two.format("1 == 2"), 1)
+    said = publish(first, two.format("True"), 0)
+    assert "a newer verdict about the same files replaces a failure" in said
     rocwheel.run("release", "verify", store, "--stream", "release")
+    # A test of that release is absent from the next one.
+    later = rocm(tmp_path / "later", "7.13.0")
+    said = publish(later, "def test_it(): ...\n", 0, "--dry-run")
+    absent = "1 test of `rocm-7.12.0` is absent, such as `test_it.py::test_other`"
+    assert f"suite `smoke` on gfx942: passed: {absent}" in said, said
+    gate(store, f'{rules}absent-tests = "blocked"\n', tmp_path / "key.pem.pub")
+    words = ("release", "publish", later, "--to", store, "--stream", "release", "--verdicts", verdicts)
+    assert f"suite `smoke` on gfx942: {absent}" in rocwheel.run(*words, expect=1).stderr
+    publish(later, two.format("True"), 0)
 
 
 def test_pruning_deletes_the_statements_of_sets_that_are_gone(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -7,8 +7,12 @@
 //! hide a failure of Python 3.12. Only a pass is ignored for its date, because a machine whose
 //! clock is ahead still finds failures.
 
+mod census;
 mod policy;
+mod rows;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,10 +22,12 @@ use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
+pub use census::{AbsentTests, LastRelease};
 use policy::FoundBypass;
 pub use policy::{GateBypass, GatePolicy, UntestedRule};
+use rows::RowMaker;
 pub use summary::decision_statement;
-pub use verdict::{SetVerdicts, SuiteResult, SuiteVerdict, VERDICT_TYPE};
+pub use verdict::{RunnerWord, SetVerdicts, SuiteResult, SuiteVerdict, VERDICT_TYPE, VerdictCensus};
 
 use crate::stream::sets::ReleaseSet;
 use crate::views::target;
@@ -71,10 +77,40 @@ pub struct GateRow {
     digests: Vec<String>,
     /// A sentence about it.
     pub reason: String,
+    /// Failures that a newer verdict about the same files replaces.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<ReplacedVerdict>,
+    /// Tests of the last set of the stream that have no result on this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent: Option<AbsentTests>,
     /// The bypass that lets it through.
     pub bypass: Option<String>,
     /// `true` if the set may not go out because of it.
     pub blocks: bool,
+}
+
+impl GateRow {
+    /// ``suite `smoke` on gfx942``.
+    pub fn name(&self) -> String {
+        let target = self.target.as_ref().map(|target| format!(" on {target}")).unwrap_or_default();
+        format!("suite `{}`{target}", self.suite)
+    }
+
+    /// `true` if a bypass lets a failure through.
+    pub fn is_over_failure(&self) -> bool {
+        self.bypass.is_some() && self.state == GateState::Failed
+    }
+}
+
+/// A failure that does not count any more, because the suite was run again on the same files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReplacedVerdict {
+    /// The name of its file.
+    pub verdict: String,
+    /// SHA-256 of its file in hexadecimal.
+    pub sha256: String,
+    /// Its numbers, and when it was finished.
+    pub reason: String,
 }
 
 /// A verdict that does not count, and the reason.
@@ -116,17 +152,29 @@ impl GateDecision {
         self.rows.iter().any(|row| row.digests.contains(&verdict.sha256))
     }
 
+    /// `true` if a bypass lets a failure out.
+    pub fn is_over_failure(&self) -> bool {
+        self.rows.iter().any(GateRow::is_over_failure)
+    }
+
+    /// Failures that were run again until they passed, a clause each.
+    pub fn replaced_failures(&self) -> Vec<String> {
+        let all = self.rows.iter().flat_map(|row| row.replaced.iter().map(move |one| (row, one)));
+        let words = |(row, one): (&GateRow, &ReplacedVerdict)| {
+            format!(
+                "{}: a newer verdict about the same files replaces a failure, `{}` ({})",
+                row.name(),
+                one.verdict,
+                one.reason
+            )
+        };
+        all.map(words).collect()
+    }
+
     /// Why it may not, a line each.
     pub fn objections(&self) -> Vec<String> {
-        let mut found: Vec<String> = self
-            .rows
-            .iter()
-            .filter(|row| row.blocks)
-            .map(|row| {
-                let target = row.target.as_ref().map(|target| format!(" on {target}")).unwrap_or_default();
-                format!("suite `{}`{target}: {}", row.suite, row.reason)
-            })
-            .collect();
+        let mut found: Vec<String> =
+            self.rows.iter().filter(|row| row.blocks).map(|row| format!("{}: {}", row.name(), row.reason)).collect();
         if self.untested_blocks {
             found.extend(self.untested.iter().map(|name| format!("`{name}`: no passed suite installed it")));
         }
@@ -178,27 +226,26 @@ struct Counted<'v, 's> {
     files: BTreeSet<&'s str>,
 }
 
-/// Decides if a set may go into the stream `stream`.
-pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now: Timestamp) -> GateDecision {
+/// What a decision is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct GateEvidence<'a> {
+    /// The verdicts about the set.
+    pub verdicts: &'a SetVerdicts,
+    /// The last set that the stream took, with its verdicts.
+    pub last: Option<&'a LastRelease>,
+    /// The time of the decision.
+    pub now: Timestamp,
+}
+
+/// Decides if a set may go into a stream.
+pub fn decide(policy: &GatePolicy, set: &ReleaseSet, evidence: GateEvidence<'_>) -> GateDecision {
+    let GateEvidence { verdicts, now, .. } = evidence;
     let subject = Subject::of(set);
     let (mut counted, mut ignored) = (Vec::new(), verdicts.unreadable.clone());
     for verdict in &verdicts.verdicts {
-        let reason = match subject.tested(verdict) {
-            _ if verdict.signers.is_empty() => "no key of the gate has signed it".to_owned(),
-            _ if verdict.judged() == SuiteResult::Passed && verdict.finished > now => {
-                format!("it was finished on {}, in the future", verdict.finished)
-            }
-            _ if verdict.is_empty() => "it says passed, and no test passed".to_owned(),
-            // A failure of a selection is still a failure.
-            _ if policy.selections == UntestedRule::Blocked
-                && verdict.judged() == SuiteResult::Passed
-                && !verdict.selection.is_empty() =>
-            {
-                let selected = verdict.selected();
-                format!("it is not about the whole suite: {selected} (`selections = \"recorded\"` lets it count)")
-            }
-            Err(reason) => reason,
-            Ok(files) => {
+        let reason = match (policy.objection(verdict, now), subject.tested(verdict)) {
+            (Some(reason), _) | (None, Err(reason)) => reason,
+            (None, Ok(files)) => {
                 counted.push(Counted { verdict, files });
                 continue;
             }
@@ -210,24 +257,18 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
         [] => vec![None],
         targets => targets.iter().map(|target| Some(target.as_str())).collect(),
     };
-    let (mut rows, mut used) = (Vec::new(), BTreeSet::new());
+    let maker = RowMaker { policy, subject: &subject, counted: &counted, evidence };
+    let mut rows = Vec::new();
     for target in &targets {
         for suite in policy.suites_of(*target) {
-            let mut row = row(policy, &subject, &counted, (suite, *target));
-            match policy.bypass(suite, *target, &set.name, now).filter(|_| row.state != GateState::Passed) {
-                Some(FoundBypass::Valid(bypass)) => {
-                    row.bypass = Some(bypass.name.clone());
-                    row.blocks = false;
-                    used.insert(bypass.name.clone());
-                }
-                Some(FoundBypass::Expired(bypass)) => {
-                    row.reason.push_str(&format!("; the bypass `{}` expired after {}", bypass.name, bypass.expires));
-                }
-                None => {}
+            let mut row = maker.row(suite, *target);
+            if row.blocks || row.state != GateState::Passed {
+                row.pass_by(policy.bypass(&row, &set.name, now));
             }
             rows.push(row);
         }
     }
+    let used: BTreeSet<&String> = rows.iter().filter_map(|row| row.bypass.as_ref()).collect();
     let suites: BTreeSet<&str> = rows.iter().map(|row| row.suite.as_str()).collect();
     let passed = |one: &&Counted<'_, '_>| {
         one.verdict.judged() == SuiteResult::Passed && suites.contains(one.verdict.suite.as_str())
@@ -238,234 +279,30 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
     GateDecision {
         set: set.name.clone(),
         time: now,
+        bypasses: policy.bypasses.iter().filter(|bypass| used.contains(&bypass.name)).cloned().collect(),
         rows,
         ignored,
         untested_blocks: policy.untested == UntestedRule::Blocked && !untested.is_empty(),
         untested,
-        bypasses: policy.bypasses.iter().filter(|bypass| used.contains(&bypass.name)).cloned().collect(),
     }
 }
 
-fn row(
-    policy: &GatePolicy,
-    subject: &Subject<'_>,
-    counted: &[Counted<'_, '_>],
-    (suite, target): (&str, Option<&str>),
-) -> GateRow {
-    let is_here = |one: &&Counted<'_, '_>| {
-        one.verdict.suite == suite && target.is_none_or(|target| one.verdict.targets.contains(target))
-    };
-    let here: Vec<&Counted<'_, '_>> = counted.iter().filter(is_here).collect();
-    let is_complete = |one: &&&Counted<'_, '_>| one.verdict.judged() != SuiteResult::Incomplete;
-    let complete: Vec<&Counted<'_, '_>> = here.iter().filter(is_complete).copied().collect();
-    // A newer verdict about the same files, or more, replaces this one.
-    let is_replaced = |one: &Counted<'_, '_>| {
-        complete.iter().any(|other| {
-            other.verdict.finished > one.verdict.finished && one.files.iter().all(|file| other.files.contains(file))
-        })
-    };
-    let valid: Vec<&Counted<'_, '_>> = complete.iter().copied().filter(|one| !is_replaced(one)).collect();
-    let open: Vec<&Counted<'_, '_>> = here
-        .iter()
-        .copied()
-        .filter(|one| one.verdict.judged() == SuiteResult::Incomplete && !is_replaced(one))
-        .collect();
-    let failed: Vec<&Counted<'_, '_>> =
-        valid.iter().copied().filter(|one| one.verdict.judged() == SuiteResult::Failed).collect();
-    let has_device_wheel = || {
-        let Some(wheels) = target.and_then(|target| subject.device_wheels.get(target)) else { return true };
-        valid.iter().any(|one| wheels.iter().any(|wheel| one.files.contains(wheel)))
-    };
-    let (state, deciding, reason) = if let Some(first) = failed.first() {
-        let (name, counted) = (&first.verdict.name, first.verdict.counted());
-        let reason = if first.verdict.contradicts_itself() {
-            format!("`{name}` says passed, but counts failures ({counted})")
-        } else {
-            format!("it failed ({counted})")
-        };
-        (GateState::Failed, failed, reason)
-    } else if let Some(first) = open.first() {
-        let reason = format!("it did not run to its end ({})", first.verdict.counted());
-        (GateState::Incomplete, open, reason)
-    } else if let (Some(first), true) = (valid.first(), has_device_wheel()) {
-        let reason = first.verdict.counted();
-        (GateState::Passed, valid, reason)
-    } else if !valid.is_empty() {
-        let reason = "it passed, but without the wheels for this target".to_owned();
-        (GateState::Missing, valid, reason)
-    } else if policy.has_runner(target) {
-        (GateState::Missing, Vec::new(), "there is no verdict about these bytes".to_owned())
-    } else {
-        (GateState::NoRunner, Vec::new(), "there is no verdict about these bytes, and no runner".to_owned())
-    };
-    let blocks = match state {
-        GateState::Passed => false,
-        GateState::NoRunner => policy.no_runner == UntestedRule::Blocked,
-        GateState::Failed | GateState::Incomplete | GateState::Missing => true,
-    };
-    GateRow {
-        suite: suite.to_owned(),
-        target: target.map(str::to_owned),
-        state,
-        verdicts: deciding.iter().map(|one| one.verdict.name.clone()).collect(),
-        digests: deciding.iter().map(|one| one.verdict.sha256.clone()).collect(),
-        reason,
-        bypass: None,
-        blocks,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stream::sets::SetFile;
-
-    fn set() -> ReleaseSet {
-        let mut set = ReleaseSet::new("rocm-7.12.0rc1", Timestamp::UNIX_EPOCH);
-        for (key, sha256) in [
-            ("rocm-sdk-core/core.whl", "c"),
-            ("rocm-sdk-device-gfx942/gfx942.whl", "9"),
-            ("rocm-sdk-device-gfx1100/gfx1100.whl", "1"),
-        ] {
-            set.files.insert(key.to_owned(), SetFile { sha256: sha256.to_owned(), ..SetFile::default() });
+impl GateRow {
+    /// Lets it through, or says why the bypass does not.
+    fn pass_by(&mut self, found: Option<FoundBypass<'_>>) {
+        match found {
+            Some(FoundBypass::Valid(bypass)) => {
+                self.bypass = Some(bypass.name.clone());
+                self.blocks = false;
+            }
+            Some(FoundBypass::ForMissing(bypass)) => self.reason.push_str(&format!(
+                "; the bypass `{}` is for missing verdicts, and not for a failure (`over-failure = true`)",
+                bypass.name
+            )),
+            Some(FoundBypass::Expired(bypass)) => {
+                self.reason.push_str(&format!("; the bypass `{}` expired after {}", bypass.name, bypass.expires));
+            }
+            None => {}
         }
-        set.targets_promised = vec!["gfx1100".to_owned(), "gfx942".to_owned()];
-        set
-    }
-
-    fn verdict(name: &str, result: SuiteResult, target: &str, finished: i64, files: &[(&str, &str)]) -> SuiteVerdict {
-        SuiteVerdict {
-            name: name.to_owned(),
-            sha256: name.to_owned(),
-            envelope: Vec::new(),
-            suite: "smoke".to_owned(),
-            result,
-            targets: BTreeSet::from([target.to_owned()]),
-            counts: BTreeMap::new(),
-            selection: Vec::new(),
-            finished: Timestamp::from_second(finished).unwrap(),
-            subjects: files.iter().map(|(name, sha256)| ((*name).to_owned(), (*sha256).to_owned())).collect(),
-            signers: vec!["key".to_owned()],
-        }
-    }
-
-    fn states(policy: &str, verdicts: Vec<SuiteVerdict>) -> (Vec<GateState>, GateDecision) {
-        let policy: GatePolicy = toml::from_str(policy).unwrap();
-        let verdicts = SetVerdicts { verdicts, unreadable: Vec::new() };
-        let decision = decide(&policy, &set(), &verdicts, Timestamp::from_second(1000).unwrap());
-        (decision.rows.iter().map(|row| row.state).collect(), decision)
-    }
-
-    const CORE: (&str, &str) = ("core.whl", "c");
-    const OLD: (&str, &str) = ("gfx1100.whl", "1");
-    const NEW: (&str, &str) = ("gfx942.whl", "9");
-
-    #[test]
-    fn every_suite_has_to_pass_on_every_target() {
-        use SuiteResult::{Failed, Incomplete, Passed};
-        let passed = || verdict("a", Passed, "gfx942", 1, &[CORE, NEW]);
-        let (found, decision) = states("suites = ['smoke']", vec![passed()]);
-        assert_eq!(found, [GateState::Missing, GateState::Passed]);
-        assert_eq!(decision.objections(), ["suite `smoke` on gfx1100: there is no verdict about these bytes"]);
-        let both = vec![passed(), verdict("b", Passed, "gfx1100", 1, &[CORE, OLD])];
-        assert!(states("suites = ['smoke']", both).1.is_open());
-        let other = vec![verdict("b", Passed, "gfx1100", 1, &[CORE, ("gfx1100.whl", "other")])];
-        let (found, decision) = states("suites = ['smoke']", other);
-        assert_eq!(found[0], GateState::Missing);
-        assert!(decision.ignored[0].reason.contains("other bytes"), "{decision:?}");
-        let bare = vec![verdict("b", Passed, "gfx1100", 1, &[CORE])];
-        assert_eq!(states("suites = ['smoke']", bare).0[0], GateState::Missing, "the device wheel was not installed");
-        let late = vec![verdict("b", Passed, "gfx1100", 2000, &[CORE, OLD])];
-        assert_eq!(states("suites = ['smoke']", late).0[0], GateState::Missing, "of the future");
-        // A later failure counts, and so does an older one about other files.
-        let then = vec![passed(), verdict("b", Failed, "gfx942", 2, &[CORE, NEW])];
-        assert_eq!(states("suites = ['smoke']", then).0[1], GateState::Failed);
-        let repaired = vec![verdict("b", Failed, "gfx942", 0, &[CORE, NEW]), passed()];
-        assert_eq!(states("suites = ['smoke']", repaired).0[1], GateState::Passed);
-        let elsewhere = vec![verdict("b", Failed, "gfx942", 0, &[CORE, NEW, OLD]), passed()];
-        assert_eq!(states("suites = ['smoke']", elsewhere).0[1], GateState::Failed);
-        let counts = BTreeMap::from([("passed".to_owned(), 0), ("skipped".to_owned(), 9)]);
-        let nothing = SuiteVerdict { counts, ..verdict("b", Passed, "gfx1100", 1, &[CORE, OLD]) };
-        assert_eq!(nothing.counted(), "9 skipped, finished 1970-01-01T00:00:01Z");
-        let (found, decision) = states("suites = ['smoke']", vec![nothing]);
-        assert_eq!(
-            (found[0], &*decision.ignored[0].reason),
-            (GateState::Missing, "it says passed, and no test passed")
-        );
-        let open = vec![verdict("b", Incomplete, "gfx942", 2, &[CORE, NEW])];
-        assert_eq!(states("suites = ['smoke']", open).0[1], GateState::Incomplete);
-    }
-
-    #[test]
-    fn a_failure_counts_whatever_the_clock_of_its_machine_says() {
-        use SuiteResult::{Failed, Incomplete, Passed};
-        for (result, state) in [(Failed, GateState::Failed), (Incomplete, GateState::Incomplete)] {
-            let files = [CORE, NEW];
-            let both = vec![verdict("a", Passed, "gfx942", 1, &files), verdict("b", result, "gfx942", 2000, &files)];
-            let (found, decision) = states("suites = ['smoke']", both.clone());
-            assert_eq!(found[1], state);
-            assert!(decision.ignored.is_empty(), "{decision:?}");
-            assert_eq!(both.iter().map(|one| decision.is_made_of(one)).collect::<Vec<_>>(), [false, true]);
-        }
-    }
-
-    #[test]
-    fn a_pass_that_counts_failures_is_a_failure() {
-        let counts = [("passed", 12), ("failed", 9), ("crashed", 2)].map(|(name, count)| (name.to_owned(), count));
-        let counts = BTreeMap::from(counts);
-        let files = [CORE, NEW];
-        let contradiction = SuiteVerdict { counts, ..verdict("b.json", SuiteResult::Passed, "gfx942", 2, &files) };
-        let older = verdict("a.json", SuiteResult::Passed, "gfx942", 1, &files);
-        let (found, decision) = states("suites = ['smoke']", vec![older, contradiction]);
-        assert_eq!(found[1], GateState::Failed);
-        let reason = &decision.rows[1].reason;
-        let expected = "`b.json` says passed, but counts failures (2 crashed, 9 failed, 12 passed, ";
-        assert!(reason.starts_with(expected), "{reason}");
-    }
-
-    #[test]
-    fn a_selection_of_a_suite_is_no_pass_of_it() {
-        let selected = |result: SuiteResult| {
-            let selection = vec!["-k nn".to_owned()];
-            vec![SuiteVerdict { selection, ..verdict("a", result, "gfx942", 1, &[CORE, NEW]) }]
-        };
-        let (found, decision) = states("suites = ['smoke']", selected(SuiteResult::Passed));
-        assert_eq!(found[1], GateState::Missing);
-        let reason = &decision.ignored[0].reason;
-        assert!(reason.starts_with("it is not about the whole suite: selected by `-k nn`"), "{reason}");
-        assert_eq!(states("suites = ['smoke']", selected(SuiteResult::Failed)).0[1], GateState::Failed);
-        let recorded = "suites = ['smoke']\nselections = 'recorded'\n";
-        let (found, decision) = states(recorded, selected(SuiteResult::Passed));
-        assert_eq!(found[1], GateState::Passed);
-        assert!(decision.rows[1].reason.contains("selected by `-k nn`"), "{decision:?}");
-    }
-
-    #[test]
-    fn the_policy_says_what_may_be_untested() {
-        let passed = || vec![verdict("a", SuiteResult::Passed, "gfx942", 1, &[CORE, NEW])];
-        let runners = "suites = ['smoke']\nrunners = ['gfx942']\n";
-        let (found, decision) = states(runners, passed());
-        assert!(found[0] == GateState::NoRunner && !decision.is_open());
-        let recorded = format!("{runners}no-runner = 'recorded'\n");
-        assert!(states(&recorded, passed()).1.is_open());
-        assert!(!states(&recorded, Vec::new()).1.is_open(), "gfx942 has a runner");
-        let strict = format!("{recorded}untested = 'blocked'\n");
-        let (_, decision) = states(&strict, passed());
-        assert_eq!(decision.objections(), ["`gfx1100.whl`: no passed suite installed it"]);
-        let fewer = "suites = ['smoke']\nsuites-for = { gfx1100 = [] }\n";
-        assert_eq!(states(fewer, passed()).0, [GateState::Passed]);
-        let bypass = |expires: &str| {
-            let row = "suites = ['smoke']\n[[bypass_tests_for_releases]]\nname = 'x'\nreason = 'y'\n";
-            format!("{row}targets = ['gfx1100']\nexpires = {expires}\n")
-        };
-        let (found, decision) = states(&bypass("'1970-01-02'"), passed());
-        assert!(found[0] == GateState::Missing && decision.is_open() && decision.bypasses.len() == 1);
-        assert!(states(&bypass("1970-01-02"), passed()).1.is_open(), "a date of TOML");
-        let (_, decision) = states(&bypass("'1969-12-31'"), passed());
-        assert!(decision.objections()[0].ends_with("; the bypass `x` expired after 1969-12-31"), "{decision:?}");
-        let policy: GatePolicy = toml::from_str(&format!("runners = ['gfx94l']\n{}", bypass("'1970-01-02'"))).unwrap();
-        assert_eq!(policy.targets().collect::<Vec<_>>(), ["gfx94l", "gfx1100"]);
-        let failed = vec![verdict("a", SuiteResult::Failed, "gfx942", 1, &[CORE, NEW])];
-        assert!(!states(&bypass("'1970-01-02'"), failed).1.is_open(), "it is for another target");
     }
 }

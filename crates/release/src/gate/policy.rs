@@ -1,14 +1,17 @@
 //! Input: the table `[gate]` of `stream.toml`, and rows of `bypass_tests_for_releases`. Output: the
 //! suites that a set has to pass, and who may let it through without.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use globset::Glob;
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::verdict::{RunnerWord, SuiteResult, SuiteVerdict};
+use super::{GateRow, GateState};
 use crate::stream::{PublicKey, StreamFault};
 
 /// The tests that a set has to pass before it goes into a stream.
@@ -27,6 +30,14 @@ pub struct GatePolicy {
     pub untested: UntestedRule,
     /// The rule for verdicts of which a selection left tests out; blocked: they are no pass.
     pub selections: UntestedRule,
+    /// The rule for verdicts that do not say how the program ended that ran the tests; blocked:
+    /// they are no pass.
+    pub unknown_runner_exit: UntestedRule,
+    /// The rule for a suite of which tests of the last set of the stream are absent.
+    pub absent_tests: UntestedRule,
+    /// Days after which a pass does not count any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age_days: Option<NonZeroU32>,
     /// Public keys in PEM of which one has to have signed a verdict.
     pub keys: Vec<String>,
     /// Those who may let a set through without a passed suite.
@@ -53,6 +64,9 @@ impl Default for GatePolicy {
             no_runner: UntestedRule::Blocked,
             untested: UntestedRule::Recorded,
             selections: UntestedRule::Blocked,
+            unknown_runner_exit: UntestedRule::Blocked,
+            absent_tests: UntestedRule::Recorded,
+            max_age_days: None,
             keys: Vec::new(),
             bypasses: Vec::new(),
         }
@@ -70,6 +84,10 @@ pub struct GateBypass {
     /// The last day on which it holds, in UTC: a date of TOML, or the same as text.
     #[serde(deserialize_with = "date")]
     pub expires: Date,
+    /// It lets a suite through that failed, and not only one whose verdict is missing or
+    /// incomplete.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_failure: bool,
     /// The targets that it is for; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
@@ -154,24 +172,72 @@ impl GatePolicy {
         self.suites_for.keys().chain(self.runners.iter().flatten()).chain(bypassed).map(String::as_str)
     }
 
-    /// The first bypass that holds, or else the first one that has expired.
-    pub(super) fn bypass(
-        &self,
-        suite: &str,
-        target: Option<&str>,
-        set: &str,
-        now: Timestamp,
-    ) -> Option<FoundBypass<'_>> {
+    /// Names of suites that some set has to pass.
+    pub fn required_suites(&self) -> BTreeSet<&str> {
+        self.suites.iter().chain(self.suites_for.values().flatten()).map(String::as_str).collect()
+    }
+
+    /// The first suite of a bypass that no rule requires: the bypass would have no effect.
+    pub fn unknown_suite(&self) -> Option<&str> {
+        let known = self.required_suites();
+        let mut named = self.bypasses.iter().flat_map(|bypass| &bypass.suites).map(String::as_str);
+        named.find(|suite| !known.contains(suite))
+    }
+
+    /// The reason for which a verdict does not count, whatever it is about. A failure always counts
+    /// if it is signed: also one of a selection, and whatever its clock says.
+    pub(super) fn objection(&self, verdict: &SuiteVerdict, now: Timestamp) -> Option<String> {
+        if verdict.signers.is_empty() {
+            return Some("no key of the gate has signed it".to_owned());
+        }
+        if verdict.judged() != SuiteResult::Passed {
+            return None;
+        }
+        let finished = verdict.finished;
+        if finished > now {
+            return Some(format!("it was finished on {finished}, in the future"));
+        }
+        if let Some(days) = self.max_age_days
+            && now.duration_since(finished) > SignedDuration::from_hours(24 * i64::from(days.get()))
+        {
+            return Some(format!("it was finished on {finished}, more than {days} days ago (`max-age-days`)"));
+        }
+        if verdict.is_empty() {
+            return Some("it says passed, and no test passed".to_owned());
+        }
+        if self.selections == UntestedRule::Blocked && !verdict.selection.is_empty() {
+            let selected = verdict.selected();
+            let words =
+                format!("it is not about the whole suite: {selected} (`selections = \"recorded\"` lets it count)");
+            return Some(words);
+        }
+        let is_unknown = verdict.runner == RunnerWord::Unknown;
+        (is_unknown && self.unknown_runner_exit == UntestedRule::Blocked).then(|| {
+            "it does not say how the runner of the tests ended (`unknown-runner-exit = \"recorded\"` lets it count)"
+                .to_owned()
+        })
+    }
+
+    /// The first bypass that lets a row through, or else the first one that is for missing
+    /// verdicts, or else the first one that has expired.
+    pub(super) fn bypass(&self, row: &GateRow, set: &str, now: Timestamp) -> Option<FoundBypass<'_>> {
         let today = now.to_zoned(TimeZone::UTC).date();
-        let fitting = self.bypasses.iter().filter(|bypass| {
-            let is_for = |all: &[String], one: &str| all.is_empty() || all.iter().any(|text| text == one);
-            is_for(&bypass.suites, suite)
-                && target.map_or(bypass.targets.is_empty(), |target| is_for(&bypass.targets, target))
-                && (bypass.sets.is_empty() || bypass.sets.iter().any(|pattern| fits(pattern, set)))
+        let fitting = self.bypasses.iter().filter(|bypass| bypass.is_for(row, set));
+        let found = fitting.map(|bypass| match row.state {
+            _ if bypass.expires < today => FoundBypass::Expired(bypass),
+            GateState::Failed if !bypass.over_failure => FoundBypass::ForMissing(bypass),
+            _ => FoundBypass::Valid(bypass),
         });
-        let (valid, expired): (Vec<_>, Vec<_>) = fitting.partition(|bypass| bypass.expires >= today);
-        let valid = valid.into_iter().next().map(FoundBypass::Valid);
-        valid.or_else(|| expired.into_iter().next().map(FoundBypass::Expired))
+        found.min_by_key(FoundBypass::rank)
+    }
+}
+
+impl GateBypass {
+    fn is_for(&self, row: &GateRow, set: &str) -> bool {
+        let has = |all: &[String], one: &str| all.is_empty() || all.iter().any(|text| text == one);
+        has(&self.suites, &row.suite)
+            && row.target.as_deref().map_or(self.targets.is_empty(), |target| has(&self.targets, target))
+            && (self.sets.is_empty() || self.sets.iter().any(|pattern| fits(pattern, set)))
     }
 }
 
@@ -180,8 +246,20 @@ impl GatePolicy {
 pub(super) enum FoundBypass<'a> {
     /// It holds.
     Valid(&'a GateBypass),
+    /// It holds, but the suite failed, and it does not say that it is for failures.
+    ForMissing(&'a GateBypass),
     /// It held until its last day.
     Expired(&'a GateBypass),
+}
+
+impl FoundBypass<'_> {
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Valid(_) => 0,
+            Self::ForMissing(_) => 1,
+            Self::Expired(_) => 2,
+        }
+    }
 }
 
 fn fits(pattern: &str, set: &str) -> bool {

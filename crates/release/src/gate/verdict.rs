@@ -19,7 +19,7 @@ pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
 /// The largest verdict that is read, in bytes: a statement about a thousand wheels has 200 KB.
 const LARGEST: u64 = 64 << 20;
 /// Outcomes that no test of a passed suite has.
-const BAD: [&str; 5] = ["crashed", "error", "failed", "out_of_memory", "timed_out"];
+const BAD: [&str; 6] = ["crashed", "error", "failed", "out_of_memory", "timed_out", "unknown"];
 
 /// How a suite ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,29 @@ pub enum SuiteResult {
     Failed,
     /// It was stopped, or shards are missing.
     Incomplete,
+}
+
+/// What a verdict says of the program that ran the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunnerWord {
+    /// Its exit code was 0, or rocwheel ran the tests.
+    Good,
+    /// Another exit code, a signal or a time limit.
+    Bad,
+    /// Nothing, as verdicts of rocwheel 0.1, or a word that is not known here.
+    Unknown,
+}
+
+/// The tests of a suite that a verdict is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct VerdictCensus {
+    /// Number of tests that have an outcome.
+    pub tests: u64,
+    /// SHA-256 in hexadecimal of their sorted ids, each with a line feed behind it.
+    pub sha256: String,
+    /// The ids, if they were asked for.
+    #[serde(default)]
+    pub ids: Option<BTreeSet<String>>,
 }
 
 /// The verdict of one run of a suite.
@@ -52,6 +75,10 @@ pub struct SuiteVerdict {
     pub counts: BTreeMap<String, u64>,
     /// Options and names that left tests of the suite out, such as `-k nn`.
     pub selection: Vec<String>,
+    /// How the program ended that ran the tests.
+    pub runner: RunnerWord,
+    /// The tests, by the suites of their reports; empty in verdicts of older versions.
+    pub census: BTreeMap<String, VerdictCensus>,
     /// When it ended.
     pub finished: Timestamp,
     /// SHA-256 of the wheels that were installed, by their names.
@@ -76,13 +103,17 @@ impl SuiteVerdict {
 
     /// The result that counts: one that contradicts itself is a failure.
     pub(super) fn judged(&self) -> SuiteResult {
-        if self.contradicts_itself() { SuiteResult::Failed } else { self.result }
+        if self.contradiction().is_some() { SuiteResult::Failed } else { self.result }
     }
 
-    /// `true` for one that says passed while its own numbers say that tests failed.
-    pub(super) fn contradicts_itself(&self) -> bool {
+    /// Of one that says passed, what else it says that contradicts it.
+    pub(super) fn contradiction(&self) -> Option<&'static str> {
         let has = |outcome: &&str| self.counts.get(*outcome).is_some_and(|count| *count > 0);
-        self.result == SuiteResult::Passed && BAD.iter().any(has)
+        match self.result {
+            SuiteResult::Passed if BAD.iter().any(has) => Some("counts failures"),
+            SuiteResult::Passed if self.runner == RunnerWord::Bad => Some("the runner of the tests says otherwise"),
+            _ => None,
+        }
     }
 
     /// `true` for one that says passed while its own numbers say that nothing did.
@@ -110,7 +141,29 @@ struct Predicate {
     counts: BTreeMap<String, u64>,
     #[serde(default)]
     selection: Vec<String>,
+    runner: Option<RunnerRecord>,
+    #[serde(default)]
+    census: BTreeMap<String, VerdictCensus>,
     finished: Timestamp,
+}
+
+/// `{"end": "exited", "code": 0}`, or a word.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RunnerRecord {
+    End { end: String, code: Option<u64> },
+    Other(serde::de::IgnoredAny),
+}
+
+impl RunnerRecord {
+    fn word(&self) -> RunnerWord {
+        let Self::End { end, code } = self else { return RunnerWord::Unknown };
+        match (end.as_str(), code) {
+            ("supervised", _) | ("exited", Some(0)) => RunnerWord::Good,
+            ("exited", Some(_)) | ("killed" | "timed_out", _) => RunnerWord::Bad,
+            _ => RunnerWord::Unknown,
+        }
+    }
 }
 
 impl SetVerdicts {
@@ -166,48 +219,51 @@ fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<Sui
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => return Ok(Err(error.to_string())),
         Err(source) => return Err(failed(source)),
     };
-    let (envelope, payload) = match SignedEnvelope::parse(&bytes, name, STATEMENT_PAYLOAD) {
-        Ok(found) => found,
-        Err(fault) => return Ok(Err(fault.to_string())),
-    };
-    let signers = envelope.signers(&payload, keys);
-    let statement: InTotoStatement = match serde_json::from_slice(&payload) {
-        Ok(statement) => statement,
-        Err(error) => return Ok(Err(error.to_string())),
-    };
-    if statement.kind != STATEMENT_TYPE {
-        return Ok(Err(format!("`{}` is no statement of in-toto, version 1", statement.kind)));
-    }
-    if statement.predicate_type != VERDICT_TYPE {
-        return Ok(Ok(None));
-    }
-    let predicate: Predicate = match serde_json::from_value(statement.predicate) {
-        Ok(predicate) => predicate,
-        Err(error) => return Ok(Err(error.to_string())),
-    };
-    let mut subjects = BTreeMap::new();
-    for subject in statement.subject {
-        let Some(digest) = subject.digest.get("sha256") else {
-            return Ok(Err(format!("`{}` has no SHA-256 in it", subject.name)));
-        };
-        let digest = digest.to_ascii_lowercase();
-        if subjects.insert(subject.name.clone(), digest.clone()).is_some_and(|other| other != digest) {
-            return Ok(Err(format!("`{}` has two SHA-256 in it", subject.name)));
+    Ok(SuiteVerdict::parse(bytes, name, keys))
+}
+
+impl SuiteVerdict {
+    /// Reads the bytes of an envelope; `None` for a statement of another type.
+    ///
+    /// # Errors
+    /// The reason for which it cannot be read.
+    pub(super) fn parse(bytes: Vec<u8>, name: &str, keys: &[PublicKey]) -> Result<Option<SuiteVerdict>, String> {
+        let (envelope, payload) =
+            SignedEnvelope::parse(&bytes, name, STATEMENT_PAYLOAD).map_err(|fault| fault.to_string())?;
+        let signers = envelope.signers(&payload, keys);
+        let statement: InTotoStatement = serde_json::from_slice(&payload).map_err(|error| error.to_string())?;
+        if statement.kind != STATEMENT_TYPE {
+            return Err(format!("`{}` is no statement of in-toto, version 1", statement.kind));
         }
+        if statement.predicate_type != VERDICT_TYPE {
+            return Ok(None);
+        }
+        let predicate: Predicate = serde_json::from_value(statement.predicate).map_err(|error| error.to_string())?;
+        let mut subjects = BTreeMap::new();
+        for subject in statement.subject {
+            let Some(digest) = subject.digest.get("sha256") else {
+                return Err(format!("`{}` has no SHA-256 in it", subject.name));
+            };
+            let digest = digest.to_ascii_lowercase();
+            if subjects.insert(subject.name.clone(), digest.clone()).is_some_and(|other| other != digest) {
+                return Err(format!("`{}` has two SHA-256 in it", subject.name));
+            }
+        }
+        let Predicate { suite, result, targets, counts, selection, runner, census, finished } = predicate;
+        Ok(Some(SuiteVerdict {
+            name: name.to_owned(),
+            sha256: hexadecimal(&sha256(&bytes)),
+            envelope: bytes,
+            suite,
+            result,
+            targets,
+            counts,
+            selection,
+            runner: runner.map_or(RunnerWord::Unknown, |runner| runner.word()),
+            census,
+            finished,
+            subjects,
+            signers,
+        }))
     }
-    let Predicate { suite, result, targets, counts, selection, finished } = predicate;
-    let (name, sha256) = (name.to_owned(), hexadecimal(&sha256(&bytes)));
-    Ok(Ok(Some(SuiteVerdict {
-        name,
-        sha256,
-        envelope: bytes,
-        suite,
-        result,
-        targets,
-        counts,
-        selection,
-        finished,
-        subjects,
-        signers,
-    })))
 }

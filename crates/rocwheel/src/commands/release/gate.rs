@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::Left;
-use rocwheel_release::gate::{GateDecision, GatePolicy, GateRow, GateState, SetVerdicts, decide, decision_statement};
+use rocwheel_release::gate::{
+    GateDecision, GateEvidence, GatePolicy, GateRow, GateState, LastRelease, SetVerdicts, decide, decision_statement,
+};
 use rocwheel_release::{PublicKey, ReleaseSet, STATEMENT_PAYLOAD, SignedEnvelope, Stream};
-use rocwheel_report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint, nearest};
 use rocwheel_rocm::TargetTable;
 
 use super::stream::{ChangeSettings, public_key};
@@ -109,6 +111,7 @@ impl GateSettings {
             return Ok(None);
         }
         check_targets(&policy, set)?;
+        check_suites(&policy)?;
         let mut keys = policy.public_keys()?;
         keys.extend(self.keys.iter().cloned());
         if keys.is_empty() && !self.verdicts.is_empty() {
@@ -118,7 +121,9 @@ impl GateSettings {
                 .into());
         }
         let verdicts = SetVerdicts::read(&self.verdicts, &keys)?;
-        let decision = decide(&policy, set, &verdicts, change.time_of_decision());
+        let last = LastRelease::read(stream, set)?;
+        let evidence = GateEvidence { verdicts: &verdicts, last: last.as_ref(), now: change.time_of_decision() };
+        let decision = decide(&policy, set, evidence);
         let text = decision_statement(&decision, &policy, set, &verdicts, &stream.manifest.stream);
         let sealed = SignedEnvelope::seal(STATEMENT_PAYLOAD, text.as_bytes(), change.keys()).bytes();
         if let Some(file) = &self.decision {
@@ -141,7 +146,11 @@ fn check_targets(policy: &GatePolicy, set: &ReleaseSet) -> Result<()> {
     let is_known = |name: &str| table.is_known(name) || set.targets_promised.iter().any(|one| one == name);
     let Some(name) = policy.targets().find(|name| !is_known(name)) else { return Ok(()) };
     let members = table.members(name);
-    let hint = if members.is_empty() {
+    let promised = set.targets_promised.iter().map(String::as_str);
+    let known = table.targets().iter().map(|target| target.name.as_str());
+    let hint = if let Some(meant) = nearest(name, promised.chain(known)).filter(|_| members.is_empty()) {
+        format!("did you mean `{meant}`?")
+    } else if members.is_empty() {
         "correct it in `[gate]` of stream.toml or in the file of `--bypass`; `--data-file` adds targets".to_owned()
     } else {
         format!("it is a family; name its targets: {}", members.join(", "))
@@ -149,13 +158,39 @@ fn check_targets(policy: &GatePolicy, set: &ReleaseSet) -> Result<()> {
     Err(Usage::new(format!("the gate of the stream names `{name}`, which is not a GPU target")).hint(hint).into())
 }
 
+/// A bypass for a suite that no rule requires would have no effect, and nobody would notice.
+fn check_suites(policy: &GatePolicy) -> Result<()> {
+    let Some(name) = policy.unknown_suite() else { return Ok(()) };
+    let known = policy.required_suites();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!(
+            "the rules require {}",
+            known.iter().map(|suite| format!("`{suite}`")).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    Err(Usage::new(format!("a bypass names the suite `{name}`, which no rule of the stream requires"))
+        .hint(hint)
+        .into())
+}
+
 impl Gate {
-    /// Errors for a set that may not go out. Bypasses are printed.
+    /// Errors for a set that may not go out. Bypasses, and failures that were run again, are
+    /// printed.
     pub(super) fn refuse(&self, printer: &Printer) -> Result<()> {
         let problems = self.decision.objections();
         if problems.is_empty() {
             for bypass in &self.decision.bypasses {
                 printer.warn(format!("bypass `{}` until {}: {}", bypass.name, bypass.expires, bypass.reason));
+            }
+            for row in self.decision.rows.iter().filter(|row| row.bypass.is_some() || row.absent.is_some()) {
+                let name =
+                    row.bypass.as_ref().map(|name| format!(", and bypass `{name}` lets it out")).unwrap_or_default();
+                let reason = printer::harmless(&row.reason);
+                printer.warn(format!("{}: {}: {reason}{name}", row.name(), row.state.word()));
+            }
+            for text in self.decision.replaced_failures() {
+                printer.warn(printer::harmless(&text));
             }
             return Ok(());
         }
@@ -163,7 +198,8 @@ impl Gate {
             printer.warn(format!("`{}` does not count: {}", ignored.verdict, ignored.reason));
         }
         let hint = if self.decision.rows.iter().any(|row| row.blocks && row.state == GateState::Failed) {
-            "a failed suite has to pass on these bytes; a bypass in stream.toml needs a name, a reason and an expiry"
+            "a failed suite has to pass on these bytes; a bypass in stream.toml needs a name, a reason, \
+             an expiry and `over-failure = true`"
         } else {
             "run the suites on these wheels and name the folder of their verdicts with `--verdicts`"
         };
@@ -182,6 +218,7 @@ impl Gate {
             let target = row.target.clone().unwrap_or_else(|| "–".to_owned());
             let effect = match (&row.bypass, row.blocks) {
                 (_, true) => "blocks",
+                (Some(_), false) if row.is_over_failure() => "bypass over a failure",
                 (Some(_), false) => "bypass",
                 (None, false) if row.state == GateState::Passed => "",
                 (None, false) => "recorded",
@@ -193,6 +230,9 @@ impl Gate {
         printer.table(&COLUMNS, decision.rows.iter().map(row))?;
         for ignored in &decision.ignored {
             printer.note(format!("`{}` does not count: {}", ignored.verdict, ignored.reason));
+        }
+        for text in decision.replaced_failures() {
+            printer.note(printer::harmless(&text));
         }
         for bypass in &decision.bypasses {
             printer.note(format!("bypass `{}` until {}: {}", bypass.name, bypass.expires, bypass.reason));
