@@ -546,9 +546,43 @@ def test_measurements_of_other_conditions_have_no_verdict(rocwheel: Rocwheel, tm
     comparison, words = measure(5, expect=3)
     assert comparison["movement"] == "other_conditions"
     assert "there is no verdict: machine was on fire and is " in words
-    # It is a baseline of its own, in its own unit.
+    # It is a baseline of its own, also for other units of time.
     assert measure(10, expect=1)[0]["movement"] == "slower"
-    assert measure(10, "ms")[0]["movement"] == "no_baseline"
+    comparison = measure(0.02, "ms", expect=1)[0]
+    assert (comparison["movement"], round(comparison["ratio"], 6)) == ("slower", 4)
+    assert measure(0.005, "ms")[0]["movement"] == "same"
+    # A rate is no time, and from then on a baseline.
+    comparison, words = measure(5, "GB/s", expect=1)
+    assert comparison["movement"] == "other_unit"
+    assert "`loop` was measured in `us`, and now in `GB/s`: they cannot be compared" in words.replace("ms", "us")
+    assert measure(5, "GB/s")[0]["movement"] == "same"
+    # 0 is neither faster nor a baseline.
+    comparison, words = measure(0, "GB/s", expect=1)
+    assert comparison["movement"] == "zero"
+    assert "`loop` has a value of 0 before or now, which is neither faster nor slower" in words
+    assert measure(5, "GB/s")[0]["movement"] == "same"
+    time_of_0 = ("--cpu", "--samples", 8, "--", sys.executable, script, 0, "us")
+    assert "`loop` took 0 us, and a time is more than 0" in rocwheel.run("test", "bench", *time_of_0, expect=1).stderr
+
+
+def test_two_states_in_other_units_are_converted_or_an_error(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    script = tmp_path / "bench.py"
+    script.write_text("import sys\nprint('name,value,unit')\nprint('loop', *sys.argv[1:], sep=',')\n")
+    for old, new, code, movement in (
+        (("1000", "us"), ("20", "ms"), 1, "slower"),
+        (("1000", "us"), ("1", "ms"), 0, "same"),
+        (("20", "ms"), ("1000", "us"), 0, "faster"),
+        (("1000", "us"), ("20", "MB"), 1, "other_unit"),
+        (("1000", "us"), ("20", "''"), 1, "other_unit"),
+        (("1000", "MB"), ("0", "MB"), 1, "zero"),
+        (("0", "MB"), ("1000", "MB"), 1, "zero"),
+        (("0", "leaks"), ("0", "leaks"), 0, "same"),
+    ):
+        base = ("--base", f"'{sys.executable}' '{script}' {' '.join(old)}")
+        command = (sys.executable, script, new[0], new[1].strip("'"))
+        ran = rocwheel.run("--json", "test", "bench", "--cpu", "--samples", 8, *base, "--", *command, expect=code)
+        found = json.loads(ran.stdout)["benchmarks"]["loop"]["comparison"]["movement"]
+        assert found == movement, (old, new, ran.stderr)
 
 
 def test_a_process_that_a_benchmark_leaves_behind_holds_nothing_up(rocwheel: Rocwheel, tmp_path: Path) -> None:

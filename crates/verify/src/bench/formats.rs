@@ -54,8 +54,16 @@ pub fn parse_measurements(text: &str, name: &str) -> Result<BTreeMap<String, Mea
     }
     let wrong =
         found.iter().find(|(_, one)| one.samples.is_empty() || one.samples.iter().any(|sample| !sample.is_finite()));
-    match wrong {
-        Some((benchmark, _)) => Err(refuse(format!("`{benchmark}` has a sample that is no number"))),
+    if let Some((benchmark, _)) = wrong {
+        return Err(refuse(format!("`{benchmark}` has a sample that is no number")));
+    }
+    let no_time = found.iter().filter(|(_, one)| one.is_time());
+    let no_time =
+        no_time.filter_map(|(name, one)| Some((name, one, one.samples.iter().find(|sample| **sample <= 0.0)?)));
+    match no_time.into_iter().next() {
+        Some((name, one, sample)) => {
+            Err(refuse(format!("`{name}` took {sample} {}, and a time is more than 0", one.unit)))
+        }
         None => Ok(found),
     }
 }
@@ -253,6 +261,8 @@ mod tests {
             "name,value\na,x\n",
             "name,value,unit\na,1,ms\na,1000,us\n",
             "{\"a\": []}",
+            "name,value,unit\na,0,us\n",
+            "name,value,unit\na,3,ns/iter\na,-1,ns/iter\n",
         ] {
             assert!(parse_measurements(wrong, "x").is_err(), "{wrong}");
         }

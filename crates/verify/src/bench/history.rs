@@ -1,6 +1,7 @@
 //! Input: measurements with what they were made on. Output: a history in JSON lines, one file for
 //! each kind of hardware, which is only appended to.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -93,13 +94,15 @@ pub struct BenchRecord {
 /// What a benchmark is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Baseline<'a> {
-    /// Nothing was measured before, or only in another unit.
+    /// Nothing was measured before.
     None,
+    /// Everything that was measured before was so in units that cannot be compared; the newest one.
+    OtherUnit(String),
     /// Everything that was measured before was so under other conditions. The differences from the
     /// newest one.
     OtherConditions(Vec<String>),
     /// These samples.
-    Found(&'a Measurement),
+    Found(Cow<'a, Measurement>),
 }
 
 /// A folder with a file for each key.
@@ -140,8 +143,9 @@ impl History {
         Ok(History { path, records, others })
     }
 
-    /// The newest measurement of a benchmark, under the same conditions and in the same unit, that
-    /// was not slower than its own baseline; with a label, the newest one with that label.
+    /// The newest measurement of a benchmark under the same conditions, in a unit that can be
+    /// converted to that of the new one, that was not slower than its own baseline; with a label,
+    /// the newest one with that label.
     pub fn baseline(
         &self,
         benchmark: &str,
@@ -153,19 +157,24 @@ impl History {
             Some(label) => record.label.as_deref() == Some(label),
             None => !record.slower.iter().any(|name| name == benchmark),
         };
-        let mut differences = None;
+        let (mut differences, mut other_unit) = (None, None);
         for record in self.records.iter().rev().filter(is_right) {
             let Some(one) = record.benchmarks.get(benchmark) else { continue };
-            if (&one.unit, one.better) != (&new.unit, new.better) {
+            let Some(converted) = one.in_unit_of(new) else {
+                other_unit.get_or_insert(&one.unit);
                 continue;
-            }
+            };
             let found = conditions.differences(&record.conditions);
             if found.is_empty() {
-                return Baseline::Found(one);
+                return Baseline::Found(converted);
             }
             differences.get_or_insert(found);
         }
-        differences.map_or(Baseline::None, Baseline::OtherConditions)
+        match (differences, other_unit) {
+            (Some(differences), _) => Baseline::OtherConditions(differences),
+            (None, Some(unit)) => Baseline::OtherUnit(unit.clone()),
+            (None, None) => Baseline::None,
+        }
     }
 
     /// The labels of the records.
@@ -273,9 +282,11 @@ mod tests {
         };
         assert_eq!((samples(None), samples(Some("two"))), (vec![1.0], vec![2.0]));
         assert_eq!(history.baseline("mul", &new, &conditions, None), Baseline::None);
-        // Milliseconds are not compared with microseconds.
-        let other_unit = Measurement { unit: "ms".into(), ..new.clone() };
-        assert_eq!(history.baseline("add", &other_unit, &conditions, None), Baseline::None);
+        let with = |unit: &str| Measurement { unit: unit.to_owned(), ..new.clone() };
+        let Baseline::Found(converted) = history.baseline("add", &with("ms"), &conditions, None) else { panic!() };
+        assert_eq!((&*converted.unit, converted.samples[0]), ("ms", 0.001));
+        let other = Baseline::OtherUnit("us".to_owned());
+        assert_eq!(history.baseline("add", &with("GB/s"), &conditions, None), other);
         fs_err::write(folder.path().join("README.md"), "ours").unwrap();
         let other = History::open(folder.path(), &key("gfx1100")).unwrap();
         assert_eq!((other.is_empty(), other.others()), (true, 1));

@@ -12,6 +12,7 @@ mod formats;
 mod history;
 mod runner;
 mod statistics;
+mod units;
 
 pub use conditions::BenchConditions;
 pub use error::BenchError;

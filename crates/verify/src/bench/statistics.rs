@@ -61,6 +61,10 @@ pub enum BenchMovement {
     TooFew,
     /// The two states were measured under different conditions.
     OtherConditions,
+    /// The two states were measured in units that cannot be compared.
+    OtherUnit,
+    /// One of the two states has the value 0, or less: something was not measured.
+    Zero,
 }
 
 impl BenchMovement {
@@ -73,6 +77,8 @@ impl BenchMovement {
             Self::Faster => "faster",
             Self::TooFew => "too few samples",
             Self::OtherConditions => "other conditions",
+            Self::OtherUnit => "other unit",
+            Self::Zero => "zero",
         }
     }
 }
@@ -105,6 +111,9 @@ pub fn compare(before: &[f64], after: &[f64], better: Better) -> BenchComparison
     };
     if old.samples < FEWEST || new.samples < FEWEST {
         return none(BenchMovement::TooFew);
+    }
+    if (old.median > 0.0) != (new.median > 0.0) {
+        return none(BenchMovement::Zero);
     }
     let method = MannWhitneyUMethod::AsymptoticInclContinuityCorrection;
     let probability =
@@ -144,6 +153,9 @@ mod tests {
         assert_eq!(movement(&[], &base), BenchMovement::NoBaseline);
         assert_eq!(movement(&[5.0; 20], &[5.0; 20]), BenchMovement::Same);
         assert_eq!(movement(&[5.0; 20], &[6.0; 20]), BenchMovement::Slower);
+        assert_eq!(movement(&[5.0; 20], &[0.0; 20]), BenchMovement::Zero, "not faster");
+        assert_eq!(movement(&[0.0; 20], &[5.0; 20]), BenchMovement::Zero, "and nothing to compare with");
+        assert_eq!(movement(&[0.0; 20], &[0.0; 20]), BenchMovement::Same, "a number of leaks");
         assert_eq!(compare(&base, &series(112.0, 2.0), Better::Bigger).movement, BenchMovement::Faster);
     }
 

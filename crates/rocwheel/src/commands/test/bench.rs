@@ -1,5 +1,6 @@
 //! `rocwheel test bench`: measures, and compares with earlier measurements on the same hardware.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -297,19 +298,47 @@ struct Standard<'a> {
 impl Standard<'_> {
     fn compare(&self, states: &MeasuredStates, name: &str) -> BenchComparison {
         let Some(new) = states.new.get(name) else { return BenchComparison::none(BenchMovement::NoBaseline) };
-        let found = match (&states.base, self.history) {
+        match self.baseline(states, name, new) {
+            Baseline::Found(old) => compare(&old.samples, &new.samples, new.better),
+            Baseline::OtherConditions(_) => BenchComparison::none(BenchMovement::OtherConditions),
+            Baseline::OtherUnit(_) => BenchComparison::none(BenchMovement::OtherUnit),
+            Baseline::None => BenchComparison::none(BenchMovement::NoBaseline),
+        }
+    }
+
+    fn baseline<'a>(&'a self, states: &'a MeasuredStates, name: &str, new: &Measurement) -> Baseline<'a> {
+        match (&states.base, self.history) {
             (Some(base), _) => match base.get(name) {
-                Some(old) if (&old.unit, old.better) == (&new.unit, new.better) => Baseline::Found(old),
-                _ => Baseline::None,
+                Some(old) => old.in_unit_of(new).map_or_else(|| Baseline::OtherUnit(old.unit.clone()), Baseline::Found),
+                None => Baseline::None,
             },
             (None, Some(history)) => history.baseline(name, new, self.conditions, self.settings.baseline.as_deref()),
             (None, None) => Baseline::None,
-        };
-        match found {
-            Baseline::Found(old) => compare(&old.samples, &new.samples, new.better),
-            Baseline::OtherConditions(_) => BenchComparison::none(BenchMovement::OtherConditions),
-            Baseline::None => BenchComparison::none(BenchMovement::NoBaseline),
         }
+    }
+
+    /// Benchmarks whose numbers are no result: a sentence about each, by its name.
+    fn faults(
+        &self,
+        states: &MeasuredStates,
+        comparisons: &BTreeMap<String, BenchComparison>,
+    ) -> BTreeMap<String, String> {
+        let mut faults = BTreeMap::new();
+        for (name, new) in &states.new {
+            let fault = match comparisons.get(name).map(|one| one.movement) {
+                Some(BenchMovement::Zero) => {
+                    format!("`{name}` has a value of 0 before or now, which is neither faster nor slower")
+                }
+                Some(BenchMovement::OtherUnit) => {
+                    let Baseline::OtherUnit(old) = self.baseline(states, name, new) else { continue };
+                    let (old, new) = (unit_words(&old), unit_words(&new.unit));
+                    format!("`{name}` was measured {old}, and now {new}: they cannot be compared")
+                }
+                _ => continue,
+            };
+            faults.insert(name.clone(), fault);
+        }
+        faults
     }
 
     /// Compares all benchmarks; a second series confirms what moved, and its samples are added.
@@ -365,6 +394,20 @@ impl Standard<'_> {
     }
 }
 
+fn unit_words(unit: &str) -> String {
+    if unit.is_empty() { "without a unit".to_owned() } else { format!("in `{unit}`") }
+}
+
+/// Benchmarks whose new value is 0 and the old one is not; they are no baseline.
+fn zeros<'a>(
+    new: &'a BTreeMap<String, Measurement>,
+    comparisons: &'a BTreeMap<String, BenchComparison>,
+) -> impl Iterator<Item = &'a String> {
+    let is_zero = |one: &Measurement| Summary::of(&one.samples).is_some_and(|summary| summary.median <= 0.0);
+    let compared = comparisons.iter().filter(|(_, one)| one.movement == BenchMovement::Zero);
+    compared.map(|(name, _)| name).filter(move |name| new.get(*name).is_some_and(is_zero))
+}
+
 /// A baseline that was named has to exist: without it nothing is compared, and nothing is slower.
 fn require_label(label: &str, history: &History) -> Result<()> {
     let labels = history.labels();
@@ -395,6 +438,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let standard = Standard { settings, history: history.as_ref(), conditions: &conditions };
     let mut comparisons = standard.compare_all(&mut states, printer)?;
     let vanished = standard.vanished(&states);
+    let faults = standard.faults(&states, &comparisons);
     let mut reasons = standard.reasons(&states);
     // What changed meanwhile changed the measurements, so that they say nothing at any time.
     let mut changes = Vec::new();
@@ -418,7 +462,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             label: settings.label.clone(),
             conditions: conditions.clone(),
             benchmarks: states.new.clone(),
-            slower: slower.clone(),
+            slower: slower.iter().chain(zeros(&states.new, &comparisons)).cloned().collect(),
         };
         history.append(&record)?;
         if history.is_empty() && history.others() > 0 {
@@ -436,10 +480,15 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.point_out(Level::Error, &text);
         printer.warn(text);
     }
+    for text in faults.values() {
+        printer.point_out(Level::Error, text);
+        printer.warn(text);
+    }
     for reason in &reasons {
         printer.warn(format!("there is no verdict: {reason}"));
     }
-    Ok(match (slower.is_empty() && vanished.is_empty(), of(BenchMovement::OtherConditions).next()) {
+    let is_good = slower.is_empty() && vanished.is_empty() && faults.is_empty();
+    Ok(match (is_good, of(BenchMovement::OtherConditions).next()) {
         (false, _) => Exit::Failed,
         (true, Some(_)) => Exit::Partial,
         (true, None) => Exit::Done,
@@ -466,11 +515,12 @@ fn print(
 ) -> Result<()> {
     let summaries = states.new.iter().filter_map(|(name, one)| Some((name, one, Summary::of(&one.samples)?)));
     if printer.format() == Format::Json {
-        let base = |name: &String| Summary::of(&states.base.as_ref()?.get(name)?.samples);
         let rows: BTreeMap<&String, serde_json::Value> = summaries
             .map(|(name, one, summary)| {
+                let base = states.base.as_ref().and_then(|base| base.get(name)?.in_unit_of(one));
+                let base = base.and_then(|base: Cow<'_, Measurement>| Summary::of(&base.samples));
                 let row = serde_json::json!({
-                    "unit": one.unit, "better": one.better, "summary": summary, "base": base(name),
+                    "unit": one.unit, "better": one.better, "summary": summary, "base": base,
                     "comparison": comparisons.get(name),
                 });
                 (name, row)
