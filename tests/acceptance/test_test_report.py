@@ -234,6 +234,11 @@ def test_a_summary_and_annotations_on_github(rocwheel: Rocwheel, tmp_path: Path)
     assert lines and all(line.startswith(("::error title=", "::warning title=")) for line in lines), lines
     page = summary.read_text()
     assert "</details>" not in page and "test&#95;evil" in page
+    assert "| pytest | failed |" in page
+    (tmp_path / "odd.xml").write_text('<testsuite name="s"><testcase classname="c" name="x" status="KO"/></testsuite>')
+    rocwheel.run("test", "report", tmp_path / "odd.xml", expect=1, environment=github)
+    page = summary.read_text()
+    assert "| incomplete |" in page and "is no word for an outcome that is known" in page
 
 
 def test_other_programs_read_our_junit(rocwheel: Rocwheel, tmp_path: Path) -> None:

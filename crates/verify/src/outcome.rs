@@ -36,6 +36,8 @@ pub enum TestOutcome {
     OutOfMemory,
     /// Nobody started it: no GPU, a shard is missing, the run was cut off.
     NotRun,
+    /// A report says of its end what we do not understand, so it is neither a pass nor a failure.
+    Unknown,
 }
 
 impl TestOutcome {
@@ -53,6 +55,7 @@ impl TestOutcome {
             TestOutcome::TimedOut => "timed_out",
             TestOutcome::OutOfMemory => "out_of_memory",
             TestOutcome::NotRun => "not_run",
+            TestOutcome::Unknown => "unknown",
         }
     }
 

@@ -18,7 +18,7 @@ pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
 /// The form of in-toto's own predicate.
 pub const TEST_RESULT_TYPE: &str = "https://in-toto.io/attestation/test-result/v0.1";
 /// Outcomes that a verdict always counts, also if there are none.
-const COUNTED: [TestOutcome; 11] = [
+const COUNTED: [TestOutcome; 12] = [
     TestOutcome::Passed,
     TestOutcome::Failed,
     TestOutcome::Error,
@@ -30,6 +30,7 @@ const COUNTED: [TestOutcome; 11] = [
     TestOutcome::ExpectedFailure,
     TestOutcome::UnexpectedPass,
     TestOutcome::NotRun,
+    TestOutcome::Unknown,
 ];
 
 /// What a verdict needs beside the reports.

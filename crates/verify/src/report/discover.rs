@@ -1,11 +1,12 @@
 //! Input: a path. Output: the reports in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::ReportError;
 use super::merge::Merger;
 use super::model::ReportForm;
+use super::{ReportError, tap};
 
 /// The file of a run of ours.
 pub(super) const EVENTS: &str = "events.jsonl";
@@ -82,8 +83,10 @@ pub(super) fn find(path: &Path, merger: &mut Merger) -> Result<Vec<ReportSource>
         return Err(ReportError::Missing { path: path.to_owned() });
     };
     if metadata.is_file() {
-        let form = form_of(path).unwrap_or(ReportForm::Junit);
-        return Ok(vec![ReportSource::new(path.to_owned(), form, true, None)]);
+        let form = form_of(path).unwrap_or_else(|| form_of_content(path));
+        let named = ReportSource::new(path.to_owned(), form, true, None);
+        let log = log_of_meson(path).map(|log| ReportSource::new(log, ReportForm::Json, true, None));
+        return Ok(std::iter::once(named).chain(log).collect());
     }
     let mut search = FolderSearch { merger, sources: Vec::new(), links: Vec::new(), seen: BTreeSet::new() };
     search.walk(path, None, 0);
@@ -151,11 +154,33 @@ impl FolderSearch<'_> {
 fn form_of(path: &Path) -> Option<ReportForm> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     match extension.as_str() {
-        "jsonl" => Some(ReportForm::Events),
-        "xml" => Some(ReportForm::Junit),
-        "json" => Some(ReportForm::Gtest),
+        "jsonl" if path.file_name()? == EVENTS => Some(ReportForm::Events),
+        "xml" | "trx" => Some(ReportForm::Junit),
+        "json" | "jsonl" | "ndjson" => Some(ReportForm::Json),
+        "tap" => Some(ReportForm::Tap),
         _ => None,
     }
+}
+
+/// The form of a file whose name does not say it.
+fn form_of_content(path: &Path) -> ReportForm {
+    let mut bytes = Vec::new();
+    if let Ok(file) = fs_err::File::open(path) {
+        // A file that cannot be read is an error when it is read as a whole.
+        let _ = file.take(4096).read_to_end(&mut bytes);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    match text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).chars().next() {
+        Some('{' | '[') => ReportForm::Json,
+        _ if text.starts_with("TAP version") || tap::is_tap(&text) => ReportForm::Tap,
+        _ => ReportForm::Junit,
+    }
+}
+
+/// Meson's `testlog.json` beside its `testlog.junit.xml`, which does not say everything.
+fn log_of_meson(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".junit.xml").filter(|name| name.starts_with("testlog"))?;
+    Some(path.with_file_name(format!("{name}.json"))).filter(|log| log.is_file())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::outcome::TestOutcome;
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("view.js");
-/// Failures that the page lists without its script.
+/// Tests that the page lists without its script.
 const LISTED: usize = 500;
 
 /// Writes the page. `title` is what it is about, such as the suite and the version.
@@ -64,7 +64,7 @@ fn summary(report: &TestReport, options: &ReportOptions) -> String {
     let gaps = report.gaps(options).into_iter().map(|gap| format!("<li>{}</li>\n", escape(gap)));
     let gaps: String = gaps.collect();
     let total = counted(report.counts().total, "test");
-    let runner = escape(&sentence(report)).into_owned();
+    let runner = escape(sentence(report)).into_owned();
     let head = format!("<p class=\"verdict {result}\">{result}: {total}</p>\n<p>{runner}</p>");
     format!("{head}\n<ul>\n{gaps}</ul>\n{}", table(report))
 }
@@ -78,16 +78,24 @@ fn sentence(report: &TestReport) -> String {
     }
 }
 
+/// The tests that did not do what they should, or of which nobody knows it.
+fn open_tests(report: &TestReport) -> impl Iterator<Item = &ReportedTest> {
+    report.tests.iter().filter(|test| test.outcome.is_bad() || OPEN.contains(&test.outcome))
+}
+
+/// Outcomes that are no failures and make a report incomplete.
+const OPEN: [TestOutcome; 2] = [TestOutcome::Unknown, TestOutcome::NotRun];
+
 fn table(report: &TestReport) -> String {
-    let failures = report.tests.iter().filter(|test| test.outcome.is_bad()).count();
-    if failures == 0 {
+    let count = open_tests(report).count();
+    if count == 0 {
         return String::new();
     }
-    let more = match failures.saturating_sub(LISTED) {
+    let more = match count.saturating_sub(LISTED) {
         0 => String::new(),
-        more => format!("<p>{more} more failed.</p>\n"),
+        more => format!("<p>{more} more did not pass.</p>\n"),
     };
-    let rows = report.tests.iter().filter(|test| test.outcome.is_bad()).take(LISTED).map(|test| {
+    let rows = open_tests(report).take(LISTED).map(|test| {
         let message = test.last_message().unwrap_or_default();
         format!("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", test.outcome.word(), escape(&test.id), escape(message))
     });
@@ -124,12 +132,13 @@ fn write_data(report: &TestReport, options: &ReportOptions, mut output: impl Wri
 }
 
 /// The outcomes, in the order in which the page offers them.
-const OUTCOMES: [TestOutcome; 11] = [
+const OUTCOMES: [TestOutcome; 12] = [
     TestOutcome::Failed,
     TestOutcome::Error,
     TestOutcome::Crashed,
     TestOutcome::TimedOut,
     TestOutcome::OutOfMemory,
+    TestOutcome::Unknown,
     TestOutcome::NotRun,
     TestOutcome::UnexpectedPass,
     TestOutcome::ExpectedFailure,

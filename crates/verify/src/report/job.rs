@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::discover::ReportSource;
+use super::junit_dialect::dotted_folder;
 use crate::outcome::{TestRunFacts, WholeCollection};
 
 /// The facts that tries of one job have in common.
@@ -20,14 +22,62 @@ pub(super) enum TestJob {
         /// The project below the origin, if its tests are named from there.
         folder: Option<String>,
     },
-    /// A report of another tool. PyTorch's runner and others write the reports of all tries into
-    /// one folder.
+    /// A report of another tool.
     Report {
-        folder: PathBuf,
+        tries: TriesOf,
         host: Option<String>,
         /// The suite that the report itself names.
         suite: String,
     },
+}
+
+/// Which reports of another tool may be tries at the same tests. A retry has to be stated: two files
+/// in a folder are those of two configurations as often as those of two tries.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum TriesOf {
+    /// This report alone.
+    Report(PathBuf),
+    /// The folder in which PyTorch's runner writes a report for each process of a file of tests.
+    TestFile(PathBuf),
+    /// A folder of which the user says that it has tries.
+    Folder {
+        folder: PathBuf,
+        /// The name of the report without the number of a try.
+        name: String,
+        /// What the report says of its origin: files and properties.
+        origin: BTreeSet<String>,
+    },
+}
+
+impl TriesOf {
+    /// Which reports are tries with this one.
+    pub(super) fn of(source: &ReportSource, origin: BTreeSet<String>, retries_in_folder: bool) -> TriesOf {
+        let folder = source.folder();
+        if dotted_folder(&source.path).is_some() {
+            TriesOf::TestFile(folder)
+        } else if retries_in_folder {
+            let stem = source.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+            TriesOf::Folder { folder, name: without_counter(&stem).to_owned(), origin }
+        } else {
+            TriesOf::Report(source.path.clone())
+        }
+    }
+}
+
+/// A name without the number of a try: `report-2`, `report.attempt2`, `report-rerun`. The number of
+/// a version or of a GPU target is none.
+fn without_counter(name: &str) -> &str {
+    let Some((rest, last)) = name.rsplit_once(['-', '_', '.', ' ']) else { return name };
+    let word = last.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let digits = last.len() - word.len();
+    let is_word = ["attempt", "try", "retry", "rerun", "run"].contains(&word.to_ascii_lowercase().as_str());
+    let is_number = word.is_empty() && digits <= 2 && !rest.ends_with(|letter: char| letter.is_ascii_digit());
+    match is_word || is_number {
+        // `report-attempt-2`
+        true if is_number && rest != without_counter(rest) => without_counter(rest),
+        true => rest,
+        false => name,
+    }
 }
 
 /// Where tests come from. Two projects may have tests of the same names.
@@ -61,5 +111,27 @@ impl TestJob {
             machine.clear();
         }
         job
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_number_of_a_try_is_left_out() {
+        for (name, expected) in [
+            ("report-2", "report"),
+            ("report.attempt3", "report"),
+            ("report-attempt-2", "report"),
+            ("report-rerun", "report"),
+            ("report", "report"),
+            ("gfx942", "gfx942"),
+            ("gfx-942", "gfx-942"),
+            ("junit-3.12", "junit-3.12"),
+            ("unit-x", "unit-x"),
+        ] {
+            assert_eq!(without_counter(name), expected);
+        }
     }
 }

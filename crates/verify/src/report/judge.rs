@@ -68,18 +68,20 @@ pub(super) fn rank(outcome: TestOutcome) -> u8 {
         TestOutcome::Passed => 3,
         TestOutcome::ExpectedFailure => 4,
         TestOutcome::UnexpectedPass => 5,
-        TestOutcome::Failed => 6,
-        TestOutcome::Error => 7,
-        TestOutcome::TimedOut => 8,
-        TestOutcome::OutOfMemory => 9,
-        TestOutcome::Crashed => 10,
+        TestOutcome::Unknown => 6,
+        TestOutcome::Failed => 7,
+        TestOutcome::Error => 8,
+        TestOutcome::TimedOut => 9,
+        TestOutcome::OutOfMemory => 10,
+        TestOutcome::Crashed => 11,
     }
 }
 
 /// How bad an outcome is beside those of other jobs: a pass there is none of a test that did not
 /// run here.
-fn rank_of_job(outcome: TestOutcome) -> (bool, bool, u8) {
-    (outcome.is_bad(), outcome == TestOutcome::NotRun, rank(outcome))
+fn rank_of_job(outcome: TestOutcome) -> (bool, bool, bool, u8) {
+    let (is_unknown, is_not_run) = (outcome == TestOutcome::Unknown, outcome == TestOutcome::NotRun);
+    (outcome.is_bad(), is_unknown, is_not_run, rank(outcome))
 }
 
 /// Decides the outcome of a test.
@@ -111,13 +113,18 @@ pub(super) fn judge(test: &mut ReportedTest, runs: &[JudgedRun<'_>]) -> JudgedTe
     judged
 }
 
+fn says_something(outcome: TestOutcome) -> bool {
+    !outcome.tried_nothing() && outcome != TestOutcome::Unknown
+}
+
 /// The outcome of the tries of one job, which are sorted by time; `true` if they contradict each
 /// other and have no order.
 fn outcome_of_job(tries: &[&ReportedAttempt], runs: &[JudgedRun<'_>]) -> (TestOutcome, bool) {
     // A try that skipped itself after a failure says nothing against that failure.
     let was_bad = tries.iter().any(|attempt| attempt.outcome.is_bad());
-    let decides = |attempt: &&&ReportedAttempt| !was_bad || !attempt.outcome.tried_nothing();
-    let Some(last) = tries.iter().rfind(decides) else { return (TestOutcome::NotRun, false) };
+    let Some(last) = tries.iter().rfind(|attempt| !was_bad || says_something(attempt.outcome)) else {
+        return (TestOutcome::NotRun, false);
+    };
     let mut order: Vec<(u32, Option<Timestamp>)> =
         tries.iter().map(|one| (one.run, runs[one.run as usize].time)).collect();
     order.dedup_by_key(|(run, _)| *run);

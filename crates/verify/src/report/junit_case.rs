@@ -5,7 +5,10 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as WordError, StrDeserializer};
 
+use super::gtest::NEVER_BEGAN;
 use super::junit_dialect::{CaseNames, JunitDialect};
+use super::time::is_epoch;
+use super::vocabulary::{case_word_outcome, unknown_word};
 use super::xml_input::LONGEST;
 use crate::outcome::TestOutcome;
 
@@ -27,6 +30,7 @@ pub(super) struct JunitCase {
     pub(super) attempts: Vec<CaseAttempt>,
     /// pytest writes a failed clean-up as a second case of the same name.
     pub(super) may_be_clean_up: bool,
+    pub(super) dialect: JunitDialect,
 }
 
 /// Elements that tell how a try ended.
@@ -38,19 +42,22 @@ pub(super) enum CaseChild {
     /// An earlier or later try that failed (`true`: an error).
     Retry(bool),
     Output,
+    /// An element that is not known: nobody knows whether the test passed.
+    Unknown,
 }
 
 impl CaseChild {
-    pub(super) fn named(name: &[u8]) -> Option<CaseChild> {
-        Some(match name {
+    pub(super) fn named(name: &[u8]) -> CaseChild {
+        match name {
             b"failure" => CaseChild::Failure,
             b"error" => CaseChild::Error,
-            b"skipped" => CaseChild::Skipped,
+            // TestNG writes `ignored`.
+            b"skipped" | b"ignored" | b"disabled" => CaseChild::Skipped,
             b"rerun" | b"flakyFailure" | b"rerunFailure" => CaseChild::Retry(false),
             b"flakyError" | b"rerunError" => CaseChild::Retry(true),
             b"system-out" | b"system-err" => CaseChild::Output,
-            _ => return None,
-        })
+            _ => CaseChild::Unknown,
+        }
     }
 }
 
@@ -83,13 +90,16 @@ pub(super) struct OpenCase {
     pub(super) retries: Vec<(CaseChild, String, String)>,
     /// The retries are those of a test that failed at last, whatever else its case has.
     pub(super) was_rerun_in_vain: bool,
-    /// Node's `todo`: whether it fails does not matter yet.
-    pub(super) is_todo: bool,
-    /// At last it passed: the retries come before.
+    /// The file says that a failure does not matter: Node's `todo`, Catch2's `!mayfail`.
+    pub(super) may_fail: bool,
+    /// The time at which it began, as it is written.
+    pub(super) started: Option<String>,
     pub(super) printed: BoundedText,
     pub(super) text: BoundedText,
     /// The failure of a suite itself, which is in no test case.
     pub(super) is_of_suite: bool,
+    /// How it ended, where only the suite says it, and why that is known.
+    pub(super) said_by_suite: Option<(TestOutcome, &'static str)>,
 }
 
 impl OpenCase {
@@ -100,10 +110,12 @@ impl OpenCase {
             end: None,
             retries: Vec::new(),
             was_rerun_in_vain: false,
-            is_todo: false,
+            may_fail: false,
+            started: None,
             printed: BoundedText::default(),
             text: BoundedText::default(),
             is_of_suite: false,
+            said_by_suite: None,
         }
     }
 
@@ -139,8 +151,11 @@ impl OpenCase {
         let printed = self.printed.filled();
         let last = match &self.end {
             Some((child, kind, text)) => {
-                let (message, trace) = divided(text);
+                let (mut message, trace) = divided(text);
                 let outcome = self.outcome(*child, kind, &message, dialect);
+                if outcome == TestOutcome::Unknown && dialect != JunitDialect::Own {
+                    message = self.why_unknown(*child, kind, &message);
+                }
                 let output = [trace, printed].into_iter().flatten().collect::<Vec<_>>().join("\n");
                 CaseAttempt {
                     outcome,
@@ -149,8 +164,14 @@ impl OpenCase {
                     output: Some(output).filter(|output| !output.is_empty()),
                 }
             }
+            None if let Some((outcome, why)) = self.said_by_suite => {
+                CaseAttempt { outcome, seconds: self.seconds, message: Some(why.to_owned()), output: printed }
+            }
             None => {
-                CaseAttempt { outcome: self.plain_outcome(), seconds: self.seconds, message: None, output: printed }
+                let outcome = self.plain_outcome();
+                let unknown = self.words().find(|word| case_word_outcome(word) == TestOutcome::Unknown);
+                let message = unknown.filter(|_| outcome == TestOutcome::Unknown).map(unknown_word);
+                CaseAttempt { outcome, seconds: self.seconds, message, output: printed }
             }
         };
         let retries = self.retries.iter().map(|(child, kind, text)| {
@@ -169,27 +190,64 @@ impl OpenCase {
         if let Some(outcome) = own_outcome(kind, dialect) {
             return outcome;
         }
+        if child == CaseChild::Skipped {
+            return self.outcome_of_skip(kind, message, dialect);
+        }
         match child {
-            CaseChild::Failure if self.is_todo => TestOutcome::ExpectedFailure,
+            CaseChild::Failure if self.may_fail => TestOutcome::ExpectedFailure,
+            // As TAP::Formatter::JUnit writes it, for which prove passes.
+            CaseChild::Error if kind == "TodoTestSucceeded" => TestOutcome::UnexpectedPass,
             CaseChild::Error => named_cause(kind, message, TestOutcome::Error),
-            CaseChild::Skipped if kind == "pytest.xfail" => TestOutcome::ExpectedFailure,
-            // ctest could not start the program: a skip has the word in its message.
-            CaseChild::Skipped
-                if dialect == JunitDialect::Ctest
-                    && self.names.status.as_deref() == Some("notrun")
-                    && !message.to_ascii_uppercase().starts_with("SKIP") =>
-            {
-                TestOutcome::NotRun
-            }
-            // LLVM's lit writes so of tests that an interrupt or `--max-failures` left.
-            CaseChild::Skipped if kind.is_empty() && message == "User interrupt" => TestOutcome::NotRun,
-            // behave writes so of scenarios that an abort or `--stop` left.
-            CaseChild::Skipped if message.is_empty() && self.names.status.as_deref() == Some("untested") => {
-                TestOutcome::NotRun
-            }
-            CaseChild::Skipped => TestOutcome::Skipped,
+            CaseChild::Unknown => TestOutcome::Unknown,
             _ => named_cause(kind, message, TestOutcome::Failed),
         }
+    }
+
+    /// The outcome of a test that is written as skipped.
+    fn outcome_of_skip(&self, kind: &str, message: &str, dialect: JunitDialect) -> TestOutcome {
+        let status = self.names.status.as_deref().unwrap_or_default();
+        // A word beside it may say more.
+        if let Some(worse) = self.words().map(case_word_outcome).find(|outcome| !can_be_skip(*outcome)) {
+            return worse;
+        }
+        let did_not_run = match dialect {
+            // ctest could not start the program: a skip has the word in its message.
+            JunitDialect::Ctest => status == "notrun" && !message.to_ascii_uppercase().starts_with("SKIP"),
+            // What is behind a crash has no reason.
+            JunitDialect::Boost => self.printed.0.contains("- reason: ''"),
+            _ => {
+                // LLVM's lit writes so of tests that an interrupt or `--max-failures` left, and behave
+                // of scenarios that an abort or `--stop` left.
+                (kind.is_empty() && message == "User interrupt") || (message.is_empty() && status == "untested")
+            }
+        };
+        if dialect == JunitDialect::Gtest && self.started.as_deref().is_some_and(is_epoch) {
+            TestOutcome::Unknown
+        } else if did_not_run {
+            TestOutcome::NotRun
+        } else if kind == "pytest.xfail" {
+            TestOutcome::ExpectedFailure
+        } else {
+            TestOutcome::Skipped
+        }
+    }
+
+    /// Why nobody knows how it ended.
+    fn why_unknown(&self, child: CaseChild, kind: &str, message: &str) -> String {
+        match self.words().find(|word| case_word_outcome(word) == TestOutcome::Unknown) {
+            _ if child == CaseChild::Unknown => {
+                let colon = if message.is_empty() { "" } else { ": " };
+                format!("`<{kind}>` is no element that is known, so this is no pass{colon}{message}")
+            }
+            Some(word) => unknown_word(word),
+            None => NEVER_BEGAN.to_owned(),
+        }
+    }
+
+    /// What its attributes say of its end.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        let words = [&self.names.result, &self.names.status];
+        words.into_iter().flatten().map(String::as_str).filter(|word| !word.is_empty())
     }
 
     /// The outcome of a case without children: what its attributes say.
@@ -199,34 +257,21 @@ impl OpenCase {
                 .into_iter()
                 .any(|name| name.split('/').any(|part| part.starts_with("DISABLED_")))
         };
-        let words = [&self.names.result, &self.names.status];
-        let said = words.into_iter().flatten().find_map(|word| said_outcome(word));
-        match said {
+        let outcomes: Vec<TestOutcome> = self.words().map(case_word_outcome).collect();
+        let said = outcomes.iter().find(|outcome| !can_be_skip(**outcome));
+        match said.or_else(|| outcomes.iter().find(|outcome| **outcome != TestOutcome::Passed)) {
             // GoogleTest 1.8 says no more of a test that is switched off.
             Some(TestOutcome::NotRun) if is_disabled() => TestOutcome::Skipped,
-            Some(outcome) => outcome,
+            Some(outcome) => *outcome,
             None if self.was_rerun_in_vain => TestOutcome::Failed,
             None => TestOutcome::Passed,
         }
     }
 }
 
-/// The outcome that a `status` or `result` says; `None` for a pass, and for words that say nothing
-/// (`run`, `completed`).
-fn said_outcome(word: &str) -> Option<TestOutcome> {
-    let word: String = word.chars().filter(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
-    Some(match word.as_str() {
-        "fail" | "failed" | "failure" => TestOutcome::Failed,
-        "error" | "errored" | "broken" => TestOutcome::Error,
-        "timeout" | "timedout" => TestOutcome::TimedOut,
-        "crash" | "crashed" | "aborted" => TestOutcome::Crashed,
-        "skip" | "skipped" | "suppressed" | "disabled" | "ignored" | "pending" => TestOutcome::Skipped,
-        "notrun" | "cancelled" | "canceled" | "interrupted" | "incomplete" | "untested" | "undefined" => {
-            TestOutcome::NotRun
-        }
-        "unexpectedpass" => TestOutcome::UnexpectedPass,
-        _ => return None,
-    })
+/// `false` for a word that says that more went wrong than that a test was skipped.
+fn can_be_skip(outcome: TestOutcome) -> bool {
+    !outcome.is_bad() && outcome != TestOutcome::Unknown
 }
 
 /// The outcome that a child in a file of ours names.

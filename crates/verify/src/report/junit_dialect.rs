@@ -6,7 +6,7 @@ use std::path::Path;
 use super::junit_file::{OWN_NAME, own_id};
 
 /// The programs whose files differ in what names a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum JunitDialect {
     /// Written by `write_junit`.
     Own,
@@ -15,7 +15,28 @@ pub(super) enum JunitDialect {
     Ctest,
     Nextest,
     Node,
+    /// go2xunit, gotestsum and others that write the version of Go.
+    Go,
+    Catch2,
+    Doctest,
+    Boost,
+    Mocha,
+    Jest,
+    Meson,
+    #[default]
     Other,
+}
+
+/// What `tests` of a suite counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CountedTests {
+    Cases,
+    /// Cases and suites directly in the suite.
+    Children,
+    /// Cases, and skipped tests that only a number tells of.
+    WithMissingSkips,
+    /// Something else, so it is not compared with the cases.
+    OtherThings,
 }
 
 /// The attributes of a test case that name it.
@@ -39,6 +60,8 @@ pub(super) struct FileNames {
     pub(super) suites: Vec<String>,
     /// The suites have attributes of gtest or nextest.
     pub(super) has_uuid: bool,
+    /// The program that the file names beside its test cases.
+    pub(super) writer: Option<JunitDialect>,
 }
 
 impl JunitDialect {
@@ -48,6 +71,10 @@ impl JunitDialect {
         let is_of_suite = !case.class.is_empty() && case.class == file.suite;
         if file.root == OWN_NAME {
             JunitDialect::Own
+        } else if let Some(writer) = file.writer {
+            writer
+        } else if is_of_meson(case, file) {
+            JunitDialect::Meson
         } else if matches!(status, "run" | "notrun") && (case.result.is_some() || is_of_suite) {
             JunitDialect::Gtest
         } else if case.class == case.name && matches!(status, "run" | "fail" | "notrun" | "disabled") {
@@ -63,6 +90,28 @@ impl JunitDialect {
         }
     }
 
+    /// How the announced tests differ from the test cases. A program that is not named here
+    /// announces its test cases.
+    pub(super) fn counted_tests(self) -> CountedTests {
+        match self {
+            // pytest counts subtests and clean-ups, and no reruns (`Merger::join_reruns_of_pytest`);
+            // Catch2 and doctest count assertions, and Boost only the tests that passed.
+            JunitDialect::Pytest | JunitDialect::Catch2 | JunitDialect::Doctest | JunitDialect::Boost => {
+                CountedTests::OtherThings
+            }
+            // Pending tests count, which have no test cases.
+            JunitDialect::Mocha => CountedTests::WithMissingSkips,
+            JunitDialect::Node => CountedTests::Children,
+            _ => CountedTests::Cases,
+        }
+    }
+
+    /// `true` if `skipped` counts the test cases with such a child.
+    pub(super) fn counts_skips(self) -> bool {
+        // Node counts groups with a skip in them.
+        self != JunitDialect::Node
+    }
+
     /// The suite of a test. Programs of gtest have no names in their files, so `program` is taken,
     /// the name of the file.
     pub(super) fn suite(self, file: &FileNames, program: &str) -> String {
@@ -72,7 +121,8 @@ impl JunitDialect {
             JunitDialect::Own => or(&file.suite, "junit"),
             JunitDialect::Pytest => "pytest".to_owned(),
             JunitDialect::Nextest => or(&file.root, "nextest"),
-            JunitDialect::Node | JunitDialect::Other => or(&file.root, "junit"),
+            JunitDialect::Meson => "meson".to_owned(),
+            _ => or(&file.root, "junit"),
         }
     }
 
@@ -88,6 +138,8 @@ impl JunitDialect {
             }
             JunitDialect::Gtest if !class.is_empty() => format!("{class}.{name}"),
             JunitDialect::Gtest | JunitDialect::Ctest => name.clone(),
+            // Its `testlog.json` has the same names.
+            JunitDialect::Meson if !class.contains('.') => name.clone(),
             JunitDialect::Pytest => node_id(case, path),
             _ if case.file.as_deref().is_some_and(|file| Path::new(file).extension() == Some("py".as_ref())) => {
                 node_id(case, path)
@@ -96,6 +148,22 @@ impl JunitDialect {
             _ => format!("{class}::{name}"),
         }
     }
+}
+
+/// Meson names its file `testlog.junit.xml`. Elsewhere it is known by a test `PROJECT / NAME` or
+/// `PROJECT:SUITE / NAME` in a suite `PROJECT`, or by the suite `PROJECT.PROJECT / NAME` of a program
+/// with tests in it.
+fn is_of_meson(case: &CaseNames, file: &FileNames) -> bool {
+    let (name, project) =
+        case.class.split_once('.').map_or((&*case.name, &*case.class), |(project, test)| (test, project));
+    let rest = name.strip_prefix(project).filter(|_| !project.is_empty() && case.class == file.suite);
+    rest.is_some_and(|rest| rest.starts_with(" / ") || (rest.starts_with(':') && rest.contains(" / ")))
+}
+
+/// The program whose file has such a name.
+pub(super) fn writer_of(path: &Path) -> Option<JunitDialect> {
+    let name = path.file_name()?.to_str()?;
+    (name.starts_with("testlog") && name.ends_with(".junit.xml")).then_some(JunitDialect::Meson)
 }
 
 /// pytest's node id. A file of xunit2 has the module and the classes with dots between them; the

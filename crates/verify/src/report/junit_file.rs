@@ -1,5 +1,8 @@
 //! Input: a merged report. Output: junit XML as cargo-nextest writes it: tries that failed before a
 //! pass are `flakyFailure`, and those before a failure `rerunFailure`.
+//!
+//! nextest's crate quick-junit is not used. It takes tabs and escapes out of names, by which a test
+//! is known again, leaves characters that XML 1.0 cannot have, and needs a copy of the whole report.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -101,8 +104,8 @@ impl Totals {
     }
 }
 
-/// The child that an outcome is written as. A test that was not run is an error: readers of XML
-/// know no other word that is not a pass.
+/// The child that an outcome is written as. A test that was not run, or whose end is unknown, is
+/// an error: readers of XML know no other word that is not a pass.
 fn element(outcome: TestOutcome) -> Option<&'static str> {
     match outcome {
         TestOutcome::Passed | TestOutcome::UnexpectedPass => None,
@@ -111,6 +114,7 @@ fn element(outcome: TestOutcome) -> Option<&'static str> {
         | TestOutcome::Crashed
         | TestOutcome::TimedOut
         | TestOutcome::OutOfMemory
+        | TestOutcome::Unknown
         | TestOutcome::NotRun => Some("error"),
         TestOutcome::Skipped | TestOutcome::Deselected | TestOutcome::ExpectedFailure => Some("skipped"),
     }

@@ -4,6 +4,7 @@
 //! number. The same file given twice counts once, and so does the same try of one run in two files.
 //! Only tries of one job undo each other; of several jobs the worst outcome counts.
 
+mod foreign;
 mod reruns;
 
 use std::collections::hash_map::Entry;
@@ -16,17 +17,16 @@ use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::counted;
 
 use super::discover::{NamedShard, ReportSource};
-use super::gtest::NoGtestReport;
-use super::job::TestJob;
+use super::job::{TestJob, TriesOf};
 use super::judge::{JudgedRun, judge, rank};
 use super::junit;
 use super::junit_case::{CaseAttempt, JunitCase};
-use super::junit_dialect::dotted_folder;
+use super::junit_dialect::{JunitDialect, dotted_folder};
 use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, TestReport, shorten};
 use super::runner::RunnerEnd;
 use super::shards::ShardTable;
 use super::time::moment;
-use super::{ReportError, ReportOptions, events, gtest};
+use super::{ReportError, ReportOptions, events};
 use crate::cause::{cause_of, causes_in};
 use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts, WholeCollection};
 
@@ -65,6 +65,9 @@ pub(super) struct Merger {
     repeats: HashMap<usize, u32>,
     /// Test cases of the current file, without those that are clean-ups.
     placed: u64,
+    /// Reports of Meson in XML, and the folders in which its log was read.
+    meson_reports: Vec<PathBuf>,
+    meson_logs: HashSet<PathBuf>,
     /// Words of causes that tests have printed in tries that passed.
     own_words: HashMap<usize, BTreeSet<OutsideCause>>,
     /// Bytes of outputs that may still be kept.
@@ -84,6 +87,20 @@ struct RunState {
     whole: Option<WholeCollection>,
     attempts: u64,
     extra: u64,
+}
+
+/// The test of a case, and the identity that the file has.
+struct PlacedCase {
+    index: usize,
+    id: String,
+}
+
+/// What a report of another tool says of the job that wrote it.
+#[derive(Default)]
+struct ReportOrigin {
+    host: Option<String>,
+    /// Files and properties of its suites.
+    facts: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,6 +129,8 @@ impl Merger {
             own_suite: None,
             repeats: HashMap::new(),
             placed: 0,
+            meson_reports: Vec::new(),
+            meson_logs: HashSet::new(),
             own_words: HashMap::new(),
             room: (OUTPUT_OF_FAILURES, OUTPUT_OF_OTHERS),
             is_full: false,
@@ -164,8 +183,9 @@ impl Merger {
         self.shard_suite = source.shard.as_ref().map(|shard| shard.suite.clone());
         let is_report = match source.form {
             ReportForm::Events => self.read_events(file, path).map_err(wrong)?,
-            ReportForm::Junit => self.read_junit(file, source),
-            ReportForm::Gtest => self.read_gtest(file, source).map_err(wrong)?,
+            ReportForm::Junit | ReportForm::Xml => self.read_xml(file, source),
+            ReportForm::Gtest | ReportForm::Json => self.read_json(file, source).map_err(wrong)?,
+            ReportForm::Tap => self.read_tap(file, source).map_err(wrong)?,
         };
         if is_report {
             self.cover(source);
@@ -178,12 +198,14 @@ impl Merger {
     }
 
     /// Notes of a report of another tool which job it is of, and whether it has tests at all.
-    fn close_report(&mut self, source: &ReportSource, host: Option<String>, complete: bool) {
+    fn close_report(&mut self, source: &ReportSource, origin: ReportOrigin, complete: bool) {
         let suite = self.own_suite.take().unwrap_or_default();
         let is_empty = self.run().attempts == 0;
         self.run().complete = complete && !is_empty;
+        let ReportOrigin { host, facts } = origin;
+        let tries = TriesOf::of(source, facts, self.options.retries_in_folder);
         if let Some(job) = self.jobs.last_mut() {
-            *job = Some(TestJob::Report { folder: source.folder(), host, suite });
+            *job = Some(TestJob::Report { tries, host, suite });
         }
         if is_empty && complete {
             self.empty.push(self.runs.len() - 1);
@@ -211,23 +233,19 @@ impl Merger {
 
     fn read_junit(&mut self, file: fs_err::File, source: &ReportSource) -> bool {
         let path = source.path.as_path();
-        let mut previous: Option<usize> = None;
+        let mut previous: Option<PlacedCase> = None;
         let end = {
-            let mut take = |case: JunitCase| previous = self.junit_case(case, previous);
+            let mut take = |case: JunitCase| previous = self.junit_case(case, previous.take());
             junit::read(file, path, &source.program, &mut take)
         };
         let mut end = match end {
             Ok(end) => end,
             Err(error) => {
                 self.lost(Some(path), format!("`{}` cannot be read: {error}", path.display()));
-                self.close_report(source, None, false);
+                self.close_report(source, ReportOrigin::default(), false);
                 return true;
             }
         };
-        if !end.is_junit && !source.is_named && end.problems.iter().any(|problem| problem.starts_with("its root")) {
-            self.problem(Some(path), format!("`{}` is no report of tests, and is skipped", path.display()), false);
-            return false;
-        }
         let last = if end.complete { None } else { end.problems.pop() };
         end.problems.truncate(MOST_PROBLEMS);
         for problem in &end.problems {
@@ -239,24 +257,30 @@ impl Merger {
         for lost in end.lost.iter().take(MOST_PROBLEMS) {
             self.lost(Some(path), format!("`{}`: {lost}", path.display()));
         }
-        self.join_reruns(end.pytest_tests);
+        let mut is_whole = end.complete && end.lost.is_empty();
+        match end.dialect {
+            JunitDialect::Pytest => is_whole &= self.join_reruns_of_pytest(end.pytest_tests, path),
+            JunitDialect::Go => self.join_reruns_of_go(),
+            JunitDialect::Meson => self.meson_reports.push(path.to_owned()),
+            _ => {}
+        }
         self.started(end.started);
         self.run().finished = end.finished.map(|time| time.to_string());
         self.run().cut += end.cut;
-        self.close_report(source, end.host, end.complete && end.lost.is_empty());
+        self.close_report(source, ReportOrigin { host: end.host, facts: end.origin }, is_whole);
         true
     }
 
-    /// Adds a case; the result is the index of its test.
-    fn junit_case(&mut self, case: JunitCase, previous: Option<usize>) -> Option<usize> {
+    /// Adds a case, behind the previous one.
+    fn junit_case(&mut self, case: JunitCase, previous: Option<PlacedCase>) -> Option<PlacedCase> {
         let run = self.run_number();
         self.own_suite.get_or_insert_with(|| case.suite.clone());
         let suite = self.options.suite.clone().or_else(|| self.shard_suite.clone()).unwrap_or(case.suite);
         // pytest writes a clean-up that failed as a second case behind that of the test.
         if case.may_be_clean_up
-            && let Some(index) = previous
-            && let Some(test) = self.tests.get_mut(index)
-            && test.id == case.id
+            && let Some(placed) = &previous
+            && placed.id == case.id
+            && let Some(test) = self.tests.get_mut(placed.index)
             && let Some(attempt) = test.attempts.last_mut()
             && attempt.run == run
             && attempt.outcome != TestOutcome::Error
@@ -265,11 +289,11 @@ impl Merger {
             attempt.outcome = TestOutcome::Error;
             attempt.message = error.message;
             attempt.output = error.output.or(attempt.output.take());
-            return Some(index);
+            return previous;
         }
         let index = self.place(&suite, &case.id)?;
         self.add_all(index, run, case.attempts);
-        Some(index)
+        Some(PlacedCase { index, id: case.id })
     }
 
     fn add_all(&mut self, index: usize, run: u32, attempts: Vec<CaseAttempt>) {
@@ -359,49 +383,6 @@ impl Merger {
             *last = text.as_deref().and_then(moment);
         }
         self.run().started = text;
-    }
-
-    fn read_gtest(&mut self, file: fs_err::File, source: &ReportSource) -> std::io::Result<bool> {
-        let path = source.path.as_path();
-        let report = match gtest::read(file)? {
-            Ok(report) => report,
-            Err(NoGtestReport::Other) if !source.is_named => {
-                self.problem(Some(path), format!("`{}` is no report of tests, and is skipped", path.display()), false);
-                return Ok(false);
-            }
-            Err(error) => {
-                let reason = match error {
-                    NoGtestReport::Damaged(reason) => reason,
-                    NoGtestReport::Other => "it has no `testsuites`".to_owned(),
-                };
-                self.lost(Some(path), format!("`{}` is no complete report of gtest: {reason}", path.display()));
-                self.close_report(source, None, false);
-                return Ok(true);
-            }
-        };
-        let count = report.tests.len() as u64;
-        let bad = report.tests.iter().filter(|(_, attempt)| attempt.outcome.is_bad()).count() as u64;
-        if report.announced != count {
-            let words = format!("announces {} and has {count}", counted(report.announced, "test"));
-            self.problem(Some(path), format!("`{}` {words}", path.display()), report.announced > count);
-        }
-        if report.announced_bad > bad {
-            let words = format!("announces {} and has {bad}", counted(report.announced_bad, "failure"));
-            self.lost(Some(path), format!("`{}` {words}", path.display()));
-        }
-        self.own_suite = Some(source.program.clone());
-        let suite = self.options.suite.clone().or_else(|| self.shard_suite.clone());
-        let suite = suite.unwrap_or_else(|| source.program.clone());
-        let run = self.run_number();
-        self.started(report.started);
-        self.run().finished = report.finished.map(|time| time.to_string());
-        for (id, attempt) in report.tests {
-            if let Some(index) = self.place(&suite, &id) {
-                self.add_all(index, run, vec![attempt]);
-            }
-        }
-        self.close_report(source, None, report.announced <= count && report.announced_bad <= bad);
-        Ok(true)
     }
 
     fn read_events(&mut self, file: fs_err::File, path: &Path) -> std::io::Result<bool> {
@@ -536,6 +517,7 @@ impl Merger {
     /// The whole.
     pub(super) fn finish(mut self) -> TestReport {
         self.check_empty();
+        self.check_meson();
         self.check_shards();
         let times = std::mem::take(&mut self.times);
         let jobs = std::mem::take(&mut self.jobs);
@@ -554,13 +536,13 @@ impl Merger {
             undone += u64::from(judged.passed_elsewhere);
         }
         if mixed > 0 {
-            let what = "tests ended in different ways in reports without times; the worst outcome of each counts";
-            self.problem(None, format!("{mixed} {what}"), false);
+            let what = "ended in different ways in reports without times; the worst outcome of each counts";
+            self.problem(None, format!("{} {what}", counted(mixed, "test")), false);
         }
         if undone > 0 {
-            let what = "tests failed in one job and passed in another, which is no second try: it had another \
-                        machine, GPU target, folder or commit, or other wheels; the failure counts";
-            self.problem(None, format!("{undone} {what}"), false);
+            let what = "failed in one job and passed in another, which is no second try: it had another machine, \
+                        GPU target or commit, other wheels, or another report; the failure counts";
+            self.problem(None, format!("{} {what}", counted(undone, "test")), false);
         }
         self.tests.sort_by(|one, other| (&one.suite, &one.id).cmp(&(&other.suite, &other.id)));
         let shards = self.shards.into_coverage();

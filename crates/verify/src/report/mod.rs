@@ -9,20 +9,27 @@ mod census;
 mod discover;
 mod error;
 mod events;
+mod foreign_report;
 mod fresh;
 mod gtest;
 mod html;
 mod job;
+mod json_forms;
 mod judge;
 mod junit;
 mod junit_case;
 mod junit_dialect;
 mod junit_file;
+mod junit_suite;
 mod merge;
 mod model;
 mod runner;
 mod shards;
+mod tap;
 mod time;
+mod vocabulary;
+mod xml_attributes;
+mod xml_forms;
 mod xml_input;
 
 use std::io;
@@ -59,6 +66,8 @@ pub struct ReportOptions {
     pub allow_not_run: bool,
     /// A test that failed first and passed at last counts as failed.
     pub fail_on_flaky: bool,
+    /// Reports of other tools in one folder, whose names differ in a number alone, are tries.
+    pub retries_in_folder: bool,
 }
 
 /// The outcomes in one file of junit XML, in its order.

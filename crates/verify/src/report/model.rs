@@ -24,6 +24,12 @@ pub enum ReportForm {
     Junit,
     /// JSON of GoogleTest.
     Gtest,
+    /// XML of another form: ctest's dashboard, Boost, Robot Framework, .NET.
+    Xml,
+    /// JSON or JSON Lines of another framework.
+    Json,
+    /// The Test Anything Protocol.
+    Tap,
 }
 
 /// A report that was read.
@@ -248,12 +254,26 @@ impl TestReport {
         } else {
             gaps.push("no test passed".to_owned());
         }
+        let unknown = counts.of(TestOutcome::Unknown);
+        if unknown > 0 {
+            let verb = if unknown == 1 { "has" } else { "have" };
+            gaps.push(format!("{} {verb} no outcome that is known{}", counted(unknown, "test"), self.first_unknown()));
+        }
         let not_run = counts.of(TestOutcome::NotRun);
         if not_run > 0 && !options.allow_not_run {
             let verb = if not_run == 1 { "was" } else { "were" };
             gaps.push(format!("{} {verb} not run", counted(not_run, "test")));
         }
         gaps
+    }
+
+    /// The first test without an outcome that is known, and why.
+    fn first_unknown(&self) -> String {
+        let first = self.tests.iter().find(|test| test.outcome == TestOutcome::Unknown);
+        first.map_or_else(String::new, |test| match test.last_message().and_then(|message| message.lines().next()) {
+            Some(message) => format!(", such as `{}`: {message}", test.id),
+            None => format!(", such as `{}`", test.id),
+        })
     }
 
     /// Options and names that left tests of the suites out, of runs whose part no complete run

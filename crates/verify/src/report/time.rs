@@ -10,9 +10,19 @@ const EARLIEST: i64 = 946_684_800;
 /// The moment that a report names. Most tools write the time without its zone; one folder has them
 /// from one machine, so they are read as UTC.
 pub(crate) fn moment(text: &str) -> Option<Timestamp> {
+    any_moment(text).filter(|time| time.as_second() >= EARLIEST)
+}
+
+fn any_moment(text: &str) -> Option<Timestamp> {
     let without_zone = || Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
-    let moment = text.parse::<Timestamp>().ok().or_else(without_zone);
-    moment.filter(|time| time.as_second() >= EARLIEST)
+    text.parse::<Timestamp>().ok().or_else(without_zone)
+}
+
+/// `true` for a time at the beginning of 1970 in any zone, which a program writes of what never
+/// began.
+pub(super) fn is_epoch(text: &str) -> bool {
+    const TWO_DAYS: i64 = 2 * 24 * 3600;
+    any_moment(text).is_some_and(|time| time.as_second().abs() < TWO_DAYS)
 }
 
 /// The end of what started at a moment.

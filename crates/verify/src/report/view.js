@@ -5,6 +5,7 @@ const at = (id) => document.getElementById(id);
 const words = (word) => word.replaceAll("_", " ");
 const PAGE = 200;
 const BAD = new Set(["failed", "error", "crashed", "timed_out", "out_of_memory"]);
+const OPEN = new Set([...BAD, "unknown", "not_run"]);
 const [SUITE, ID, OUTCOME, FLAKY, SECONDS, TRIES] = [0, 1, 2, 3, 4, 5];
 
 const make = (name, text, kind) => {
@@ -51,7 +52,7 @@ const chip = (key, text) => {
 for (const word of data.outcomes) {
   if (!data.counts[word]) continue;
   const box = chip(word, `${words(word)} ${data.counts[word]}`);
-  if (BAD.has(word)) { box.checked = true; chosen.add(word); }
+  if (OPEN.has(word)) { box.checked = true; chosen.add(word); }
 }
 if (data.counts.flaky) chip("flaky", `flaky ${data.counts.flaky}`);
 

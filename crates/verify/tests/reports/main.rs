@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod expectations;
+mod foreign_forms;
 mod forms;
 mod hostile;
+mod retries;
 mod runs;
+mod unknown_words;
 mod written_by;
 
 use std::path::{Path, PathBuf};
@@ -54,6 +58,11 @@ fn junit(text: impl AsRef<[u8]>) -> TestReport {
 /// The identity, outcome and number of tries of every test.
 fn rows(report: &TestReport) -> Vec<(&str, TestOutcome, usize)> {
     report.tests.iter().map(|test| (test.id.as_str(), test.outcome, test.attempts.len())).collect()
+}
+
+/// The sentences about what is missing in a report.
+fn gaps(report: &TestReport) -> String {
+    report.gaps(&ReportOptions::default()).join("\n")
 }
 
 /// The result without options.

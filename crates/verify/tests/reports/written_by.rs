@@ -116,7 +116,6 @@ fn the_exception_is_the_reason_where_the_message_says_nothing() {
     }
 }
 
-/// `--gtest_list_tests --gtest_output=xml:`.
 #[test]
 fn scenarios_that_behave_did_not_reach_are_not_run() {
     let text = r#"<testsuite name="f.F" tests="3" errors="0" failures="0" skipped="1" time="0.1">
@@ -128,6 +127,7 @@ fn scenarios_that_behave_did_not_reach_are_not_run() {
     assert_eq!(result(&report), ReportResult::Incomplete);
 }
 
+/// `--gtest_list_tests --gtest_output=xml:`.
 #[test]
 fn a_list_of_tests_of_gtest_is_no_run() {
     let list = r#"<testsuites tests="3" name="AllTests"><testsuite name="A" tests="2">
@@ -154,25 +154,4 @@ fn what_lit_did_not_reach_was_not_run() {
         [("gpu.gpu::t1.t", Passed, 1), ("gpu.gpu::t2.t", NotRun, 1), ("gpu.gpu::t3.t", Skipped, 1)]
     );
     assert_eq!(result(&report), ReportResult::Incomplete);
-}
-
-/// pytest-rerunfailures: the tries before the last one have no outcome in the file.
-#[test]
-fn reruns_of_pytest_are_tries_of_one_test() {
-    let file = |announced: u32, last: &str| {
-        format!(
-            "<testsuites name='pytest tests'><testsuite name='pytest' tests='{announced}'>\
-             <testcase classname='test_r' name='other'/><testcase classname='test_r' name='test_f'/>\
-             <testcase classname='test_r' name='test_f'/><testcase classname='test_r' name='test_f'>{last}</testcase>\
-             </testsuite></testsuites>"
-        )
-    };
-    let report = reports(&[("a.xml", &file(2, "<failure message='assert 0'/>"))]).read();
-    assert_eq!(rows(&report), [("test_r.py::other", Passed, 1), ("test_r.py::test_f", Failed, 3)]);
-    let report = reports(&[("a.xml", &file(2, ""))]).read();
-    assert_eq!(rows(&report), [("test_r.py::other", Passed, 1), ("test_r.py::test_f", Passed, 3)]);
-    let numbers: Vec<u32> = report.tests[1].attempts.iter().map(|attempt| attempt.attempt).collect();
-    assert!(report.tests[1].flaky && numbers == [1, 2, 3], "{numbers:?}");
-    // Three tests of one name are announced all.
-    assert_eq!(reports(&[("a.xml", &file(4, ""))]).read().tests.len(), 4);
 }

@@ -24,7 +24,7 @@ use crate::github::Level;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     ("Suite", Left),
     ("Tests", Right),
     ("Passed", Right),
@@ -33,6 +33,7 @@ const COLUMNS: [Column; 9] = [
     ("Timed out", Right),
     ("Skipped", Right),
     ("Not run", Right),
+    ("Unknown", Right),
     ("Flaky", Right),
 ];
 const FAILURES: [Column; 3] = [("Outcome", Left), ("Test", Left), ("Reason", Left)];
@@ -48,11 +49,12 @@ const REASON: usize = 160;
 
 /// Merge the results of tests into one report, and say whether they passed
 ///
-/// Reads run folders of `rocwheel test`, junit XML of any tool, and the JSON of GoogleTest. A
+/// Reads run folders of `rocwheel test`, junit XML of any tool, and forms of other frameworks. A
 /// folder is searched. A later pass undoes a failure only if both are tries of one job: the same
-/// wheels, machine and GPU target, or the same folder. A folder named
+/// wheels, machine and GPU target. Reports of other tools undo nothing in each other. A folder named
 /// `test-reports-CONFIG-SHARD-SHARDS` is that shard. The report is incomplete, and has not passed,
-/// if a report cannot be read or is missing, if a test was not run, and if no test passed.
+/// if a report cannot be read or understood or is missing, if a test was not run, and if no test
+/// passed.
 ///
 /// A COMMAND behind `--` runs first: reports that are older are not read, and if its exit code is
 /// not 0, the tests have not passed. Frameworks say some failures only with that code.
@@ -114,6 +116,10 @@ pub(crate) struct Arguments {
     /// A test that failed and then passed counts as failed
     #[arg(long)]
     fail_on_flaky: bool,
+    /// Take reports of other tools in one folder, whose names differ in the number of a try alone,
+    /// for tries of one job
+    #[arg(long)]
+    retries_in_folder: bool,
     /// The command that runs the tests and writes the reports, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     runner: Vec<OsString>,
@@ -169,6 +175,7 @@ impl TryFrom<Arguments> for Settings {
             shards: arguments.shards,
             allow_not_run: arguments.allow_not_run,
             fail_on_flaky: arguments.fail_on_flaky,
+            retries_in_folder: arguments.retries_in_folder,
         };
         let targets = arguments.targets.iter().map(|target| target.trim().to_owned());
         let targets: BTreeSet<String> = targets.filter(|target| !target.is_empty()).collect();
@@ -322,6 +329,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Format::Text => print(&report, &title, options, printer)?,
     }
     annotate(&report, options, printer);
+    summarise(&report, &title, options, printer);
     write_statements(settings, &report, printer)?;
     let has_not_run = report.counts().of(TestOutcome::NotRun) > 0;
     Ok(match report.result(options) {
@@ -369,6 +377,7 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
             of(TestOutcome::TimedOut),
             skipped,
             of(TestOutcome::NotRun),
+            of(TestOutcome::Unknown),
             counts.flaky,
         ];
         std::iter::once(suite.to_string()).chain(numbers.iter().map(u64::to_string)).collect()
@@ -377,9 +386,7 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
     if !rows.is_empty() {
         printer.table(&COLUMNS, rows)?;
     }
-    let is_shown =
-        |outcome: TestOutcome| outcome.is_bad() || matches!(outcome, TestOutcome::UnexpectedPass | TestOutcome::NotRun);
-    let shown: Vec<_> = report.tests.iter().filter(|test| is_shown(test.outcome) || test.flaky).collect();
+    let shown: Vec<_> = report.tests.iter().filter(|test| is_shown(test)).collect();
     if !shown.is_empty() {
         printer.line("")?;
         let row = |test: &&report::ReportedTest| {
@@ -422,6 +429,12 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
     printer.line(format!("{title}: {}, {total}{runner}", report.result(options).word()))
 }
 
+/// `true` for a test that is listed: it did not do what it should, or nobody knows whether it did.
+fn is_shown(test: &report::ReportedTest) -> bool {
+    use TestOutcome::{NotRun, UnexpectedPass, Unknown};
+    test.flaky || test.outcome.is_bad() || matches!(test.outcome, UnexpectedPass | NotRun | Unknown)
+}
+
 /// The first line of a reason, cut.
 fn reason(test: &report::ReportedTest) -> String {
     let bad = || test.attempts.iter().find(|attempt| attempt.outcome.is_bad())?.message.as_deref();
@@ -431,6 +444,13 @@ fn reason(test: &report::ReportedTest) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }
+}
+
+/// The result and what is missing, in the summary of the workflow's step.
+fn summarise(report: &TestReport, title: &str, options: &ReportOptions, printer: &Printer) {
+    let result = vec![title.to_owned(), report.result(options).word().to_owned()];
+    let gaps = report.gaps(options).into_iter().map(|gap| vec!["missing".to_owned(), gap]);
+    printer.summarise_rows(&["Tests", "Result"], &std::iter::once(result).chain(gaps).collect::<Vec<_>>());
 }
 
 /// The first failures as annotations of the workflow.
