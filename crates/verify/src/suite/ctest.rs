@@ -156,10 +156,13 @@ impl TestStream for CtestStream {
     fn judge(&self, end: ProgramEnd) -> Option<(TestOutcome, Option<String>)> {
         let text = String::from_utf8_lossy(&self.text);
         // `1/1 Test #3: name .......***Skipped   0.00 sec`; fixtures have lines of their own.
-        let own = text.lines().rev().find(|line| {
-            line.contains(" Test ") && line.contains(&format!(": {} ", self.name)) && line.contains("sec")
+        // A regular expression that was not found may have line ends, before the time.
+        let words = text.lines().rev().find_map(|line| {
+            let (test, words) = line.split_once(&format!(": {} ", self.name))?;
+            let has_end = test.contains(" Test ") && (words.contains("sec") || words.contains("***"));
+            has_end.then(|| words.trim_matches(['.', '*', ' ']))
         });
-        let words = own.map_or("", |line| line.rsplit("..").next().unwrap_or(line).trim_matches(['.', '*', ' ']));
+        let words = words.unwrap_or_default();
         let said = |text: &str| Some(format!("ctest says `{text}`"));
         Some(match end {
             ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("ctest {}", end.words()))),
@@ -172,5 +175,40 @@ impl TestStream for CtestStream {
             ProgramEnd::Code(0) => (TestOutcome::NotRun, Some("ctest named no outcome of it".to_owned())),
             ProgramEnd::Code(_) => (TestOutcome::Failed, said(if words.is_empty() { "no outcome" } else { words })),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As ctest 3.25 prints them.
+    #[test]
+    fn the_words_of_ctest_are_found_in_its_line() {
+        for (code, line, outcome, message) in [
+            (0, "1/1 Test #1: a ................................   Passed    0.01 sec", TestOutcome::Passed, None),
+            (
+                8,
+                "1/1 Test #3: a ................................***Failed    0.01 sec",
+                TestOutcome::Failed,
+                Some("Failed    0.01 sec"),
+            ),
+            (
+                8,
+                "1/1 Test #8: a ................................***Failed  Required regular expression not found. Regex=[bye\n]  0.00 sec\n",
+                TestOutcome::Failed,
+                Some("Failed  Required regular expression not found. Regex=[bye"),
+            ),
+            (
+                8,
+                "1/1 Test #2: a ................................***Timeout   1.00 sec",
+                TestOutcome::TimedOut,
+                Some("Timeout   1.00 sec"),
+            ),
+        ] {
+            let stream = CtestStream { id: None, name: "a".to_owned(), text: line.as_bytes().to_vec() };
+            let message = message.map(|words| format!("ctest says `{words}`"));
+            assert_eq!(stream.judge(ProgramEnd::Code(code)), Some((outcome, message)), "{line}");
+        }
     }
 }

@@ -69,7 +69,7 @@ pub struct RunSummary {
     pub outside_causes: BTreeMap<OutsideCause, BTreeSet<String>>,
     /// The last attempts of tests that did not do what they should.
     pub failures: Vec<TestAttempt>,
-    /// Tests that passed although a list says that they fail.
+    /// Tests that passed although a list or a mark (`xfail`) says that they fail.
     pub unexpected_passes: Vec<String>,
     /// Things that are about no test.
     pub problems: Vec<String>,

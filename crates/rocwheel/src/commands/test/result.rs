@@ -50,7 +50,7 @@ pub(super) fn print(summary: &RunSummary, may_not_run: bool, printer: &Printer) 
         list(printer, &format!("Failed while {}, which is not about the test:", cause.words()), &tests)?;
     }
     list(printer, "Passed only after a failure:", &summary.flaky)?;
-    list(printer, "Passed although a list says that they fail; remove their rows:", &summary.unexpected_passes)?;
+    list(printer, "Passed although a list or a mark says that they fail; remove it:", &summary.unexpected_passes)?;
     list(printer, "Problems:", &summary.problems)?;
     let remarks: Vec<String> = summary.remarks.iter().map(|remark| remark.message.clone()).collect();
     list(printer, "Rows of lists to change:", &remarks)?;
