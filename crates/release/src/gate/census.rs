@@ -91,7 +91,7 @@ impl LastRelease {
         for sha256 in &last.statements {
             let key = statement_key(sha256);
             let Some(bytes) = stream.store.read(&key)? else { continue };
-            verdicts.extend(SuiteVerdict::parse(bytes.to_vec(), &key, &[]).unwrap_or_default());
+            verdicts.extend(SuiteVerdict::parse(bytes, &key, &[]).unwrap_or_default());
         }
         Ok(Some(LastRelease { set: last.name, verdicts }))
     }

@@ -4,26 +4,26 @@ use std::borrow::Cow;
 
 use super::formats::Measurement;
 
-/// Seconds in a unit of time, which may be that of one iteration (`ns/iter`); `None` for others.
-/// Units of one kind have the same word behind the stroke.
-fn seconds(unit: &str) -> Option<(f64, &str)> {
+/// Nanoseconds in a unit of time, which may be that of one iteration (`ns/iter`); `None` for
+/// others. Units of one kind have the same word behind the stroke.
+fn nanoseconds(unit: &str) -> Option<(f64, &str)> {
     let (unit, rest) = unit.trim().split_once('/').map_or((unit.trim(), ""), |(unit, rest)| (unit, rest));
-    let seconds = match unit {
-        "ns" | "nsec" | "nanosecond" | "nanoseconds" => 1e-9,
-        "us" | "usec" | "µs" | "μs" | "microsecond" | "microseconds" => 1e-6,
-        "ms" | "msec" | "millisecond" | "milliseconds" => 1e-3,
-        "s" | "sec" | "second" | "seconds" => 1.0,
-        "min" | "minute" | "minutes" => 60.0,
-        "h" | "hour" | "hours" => 3600.0,
+    let nanoseconds = match unit {
+        "ns" | "nsec" | "nanosecond" | "nanoseconds" => 1.0,
+        "us" | "usec" | "µs" | "μs" | "microsecond" | "microseconds" => 1e3,
+        "ms" | "msec" | "millisecond" | "milliseconds" => 1e6,
+        "s" | "sec" | "second" | "seconds" => 1e9,
+        "min" | "minute" | "minutes" => 6e10,
+        "h" | "hour" | "hours" => 3.6e12,
         _ => return None,
     };
-    Some((seconds, rest))
+    Some((nanoseconds, rest))
 }
 
 impl Measurement {
     /// `true` if its numbers are times, which are more than 0.
     pub(super) fn is_time(&self) -> bool {
-        seconds(&self.unit).is_some()
+        nanoseconds(&self.unit).is_some()
     }
 
     /// The measurement in the unit of another one; `None` if they cannot be compared.
@@ -34,7 +34,7 @@ impl Measurement {
         if self.unit == other.unit {
             return Some(Cow::Borrowed(self));
         }
-        let ((own, of_own), (wanted, of_wanted)) = (seconds(&self.unit)?, seconds(&other.unit)?);
+        let ((own, of_own), (wanted, of_wanted)) = (nanoseconds(&self.unit)?, nanoseconds(&other.unit)?);
         if of_own != of_wanted {
             return None;
         }
