@@ -1,6 +1,6 @@
 //! Input: a package of both sides, or of one. Output: its report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem;
 
 use rayon::prelude::*;
