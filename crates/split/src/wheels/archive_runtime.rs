@@ -49,7 +49,10 @@ impl ArchiveRuntime {
         let mut requires = Vec::new();
         let mut is_required = false;
         for text in requirements {
-            let Ok(requirement) = Requirement::<VerbatimUrl>::from_str(text) else { continue };
+            // It limits the nesting, for which the parser has no bound.
+            let parsed = rocwheel_wheel::check_requirement(text).ok();
+            let parsed = parsed.and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
+            let Some(requirement) = parsed else { continue };
             let name = canonical_name(requirement.name.as_ref());
             if !ROCM.contains(&name.as_str()) {
                 continue;
