@@ -102,6 +102,10 @@ GPUS = {
     },
 }
 
+LIMITS = (
+    "Limit                     Soft Limit           Hard Limit           Units     \n"
+    "Max locked memory         {locked:<20} {locked:<20} bytes     \n"
+)
 RENDER = 992
 VERSION = "7.1.0"
 
@@ -251,6 +255,8 @@ def make_machine(folder: Path, *gpus: str) -> Machine:
     (machine.venv / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.12.3\n")
     machine.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64\n")
     machine.write("proc/version", "Linux version 6.12.48+deb13-amd64 (debian-kernel@lists.debian.org)\n")
+    machine.write("proc/self/limits", LIMITS.format(locked="8388608"))
+    machine.write("etc/debian_version", "13.1\n")
     machine.write("etc/passwd", "root:x:0:0:root:/root:/bin/bash\nme:x:1000:1000::/home/me:/bin/bash\n")
     machine.write("etc/group", f"root:x:0:\nvideo:x:44:me\nrender:x:{RENDER}:me\nme:x:1000:\n")
     if gpus:

@@ -16,8 +16,20 @@ from pathlib import Path
 import pytest
 
 from command import Rocwheel
-from doctor_trees import RENDER, VERSION, Machine, diagnose, make_cpx, make_healthy_machine, make_machine, named
+from doctor_trees import (
+    LIMITS,
+    RENDER,
+    VERSION,
+    Machine,
+    diagnose,
+    make_cpx,
+    make_healthy_machine,
+    make_machine,
+    named,
+)
 
+# The word in JSON, and the words for people that the Python has.
+NEEDS = {"host": "a shell on the host"}
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -38,6 +50,9 @@ def test_a_healthy_machine_has_no_findings(rocwheel: Rocwheel, machine: Machine)
 
 Change = Callable[[Machine], None]
 CASES: dict[str, tuple[Change, str, str]] = {}
+
+
+NOTHING = "no command"
 
 
 def case(row: str, finding: str, advice: str) -> Callable[[Change], Change]:
@@ -250,6 +265,193 @@ def module_is_not_loaded(machine: Machine) -> None:
     (machine.root / "sys/module/amdgpu").rmdir()
 
 
+KERNEL = "6.12.48+deb13-amd64"
+
+
+@case("-", "driver-not-loaded", "sudo mokutil --import /var/lib/dkms/mok.pub")
+def secure_boot_refuses_the_module(machine: Machine) -> None:
+    module_is_not_loaded(machine)
+    machine.write("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", b"\x06\0\0\0\x01")
+    machine.write("sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    machine.write(f"lib/modules/{KERNEL}/updates/dkms/amdgpu.ko.zst")
+    machine.write("var/lib/dkms/mok.pub")
+
+
+@case("-", "driver-not-loaded", f"sudo dkms install amdgpu/6.16.6-2238411.24.04 -k {KERNEL}")
+def the_module_is_built_for_another_kernel(machine: Machine) -> None:
+    module_is_not_loaded(machine)
+    machine.write("lib/modules/6.12.41+deb13-amd64/updates/dkms/amdgpu.ko.zst")
+    machine.write(f"lib/modules/{KERNEL}/modules.builtin", "kernel/fs/ext4/ext4.ko\n")
+    machine.write("var/lib/dkms/amdgpu/6.16.6-2238411.24.04/source")
+
+
+@case("-", "driver-not-loaded", "/etc/modprobe.d/blacklist-amdgpu.conf && sudo update-initramfs -u && sudo modprobe")
+def the_module_is_forbidden(machine: Machine) -> None:
+    secure_boot_refuses_the_module(machine)
+    machine.write("etc/modprobe.d/blacklist-amdgpu.conf", "# for the NVIDIA card\nblacklist amdgpu\n")
+
+
+@case("-", "driver-not-loaded", "s/ *nomodeset//' /etc/default/grub && sudo update-grub")
+def the_kernel_line_forbids_the_module(machine: Machine) -> None:
+    module_is_not_loaded(machine)
+    machine.write("proc/cmdline", "root=/dev/sda1 nomodeset quiet\n")
+
+
+@case("-", "driver-not-loaded", "sudo apt install linux-modules-extra-6.8.0-1021-aws")
+def a_kernel_of_a_cloud(machine: Machine) -> None:
+    module_is_not_loaded(machine)
+    machine.write("proc/sys/kernel/osrelease", "6.8.0-1021-aws\n")
+    machine.write("lib/modules/6.8.0-1021-aws/modules.builtin", "kernel/fs/ext4/ext4.ko\n")
+
+
+@case("-", "mask-leaves-integrated", "unset HIP_VISIBLE_DEVICES && export ROCR_VISIBLE_DEVICES=0")
+def a_mask_of_the_wrong_gpu(machine: Machine) -> None:
+    machine.gpu(2, "gfx1036", drm_render_minor=129)
+    machine.variables["HIP_VISIBLE_DEVICES"] = "1"
+
+
+@case("-", "mask-leaves-integrated", "export ROCR_VISIBLE_DEVICES=0")
+def a_mask_of_the_wrong_gpu_without_packages(machine: Machine) -> None:
+    machine.gpu(2, "gfx1036", drm_render_minor=129)
+    machine.variables["ROCR_VISIBLE_DEVICES"] = "1"
+    for path in list(machine.site.iterdir()):
+        shutil.rmtree(path)
+
+
+@case("-", "torch-without-kernels", "pip install")
+def the_visible_gpu_has_no_kernels(machine: Machine) -> None:
+    """Two cards, and the mask leaves the one that the packages are not for."""
+    machine.gpu(2, "gfx90a", location_id=1536, drm_render_minor=129)
+    machine.rocm("gfx1100", "gfx90a")
+    machine.variables["HIP_VISIBLE_DEVICES"] = "1"
+
+
+@case("-", "user-namespace", "pct set CONTAINER --dev0 /dev/kfd,gid=992 --dev1 /dev/dri/renderD128,gid=992")
+def unprivileged_lxc(machine: Machine) -> None:
+    machine.user = "0:0"
+    machine.write("proc/1/cgroup", "0::/\n")
+    machine.write("run/systemd/container", "lxc")
+    machine.write("proc/self/uid_map", "         0     100000      65536\n")
+    for device in ("dev/kfd", "dev/dri/renderD128"):
+        machine.remove(device)
+        machine.device(device, owner="65534:65534")
+        machine.note(device, error="EACCES", mode="0660", owner="65534:65534")
+
+
+@case("-", "container-without-device", "pct set CONTAINER --dev0 /dev/kfd,gid=992")
+def lxc_without_devices(machine: Machine) -> None:
+    machine.write("proc/1/environ", "TERM=linux\0container=lxc\0")
+    machine.remove("dev/kfd")
+
+
+@case("-", "user-namespace", "docker run --userns host")
+def docker_with_other_users(machine: Machine) -> None:
+    machine.write(".dockerenv")
+    machine.write("proc/self/uid_map", "0 100000 65536\n")
+    machine.remove("dev/kfd")
+    machine.device("dev/kfd", owner="65534:65534")
+
+
+@case("-", "no-device-file", "udevadm")
+def a_user_namespace_has_the_devices_of_the_host(machine: Machine) -> None:
+    machine.write("proc/self/uid_map", "0 1000 1\n")
+    machine.remove("dev/kfd")
+
+
+@case("-", "container-without-device", "kubectl set resources deployment NAME --limits=amd.com/gpu=1")
+def a_pod_without_devices(machine: Machine) -> None:
+    machine.variables["KUBERNETES_SERVICE_HOST"] = "10.0.0.1"
+    machine.remove("dev/kfd")
+
+
+@case("-", "container-without-device", "podman run --runtime crun")
+def podman_without_devices(machine: Machine) -> None:
+    machine.write("run/.containerenv")
+    machine.remove("dev/kfd")
+
+
+@case("-", "container-without-device", NOTHING)
+def a_container_of_systemd_without_devices(machine: Machine) -> None:
+    machine.variables["container"] = "systemd-nspawn"
+    machine.remove("dev/kfd")
+
+
+@case("-", "locked-memory", "sudo prlimit --pid $$ --memlock=unlimited:unlimited")
+def little_memory_may_be_locked(machine: Machine) -> None:
+    machine.write("proc/self/limits", LIMITS.format(locked="65536"))
+
+
+@case("-", "locked-memory", "docker run --ulimit memlock=-1 IMAGE")
+def little_memory_may_be_locked_in_docker(machine: Machine) -> None:
+    machine.write(".dockerenv")
+    little_memory_may_be_locked(machine)
+
+
+@case("-", "other-compiler", NOTHING)
+def the_compiler_of_another_rocm(machine: Machine) -> None:
+    machine.write("opt/rocm-6.3.0/bin/hipcc")
+    machine.write("opt/rocm-6.3.0/.info/version", "6.3.0-39\n")
+    (machine.root / "opt/rocm").symlink_to("/opt/rocm-6.3.0")
+    (machine.root / "usr/bin").mkdir(parents=True)
+    (machine.root / "usr/bin/hipcc").symlink_to("/opt/rocm/bin/hipcc")
+    machine.variables["PATH"] = "/usr/local/bin:/usr/bin"
+
+
+@case("-", "other-build", "pip uninstall --yes torchvision && pip install --index-url INDEX torchvision torch==2.9.1+")
+def torchvision_for_cuda(machine: Machine) -> None:
+    text = "__version__ = '0.24.0'\ncuda = '12.8'\n"
+    machine.package("torchvision", "0.24.0", **{"torchvision/version.py": text, "torchvision/_C.so": "no ELF"})
+
+
+@case("-", "other-build", "torchaudio torch==2.9.1+rocm7.1.0")
+def torchaudio_that_needs_libraries_of_cuda(machine: Machine) -> None:
+    library = compiled(machine.root.parent / "cuda", "libcudart.so.12", "libtorch_cuda.so")
+    machine.package("torchaudio", "2.9.1", **{"torchaudio/lib/_torchaudio.so": library})
+
+
+@case("-", "other-build", "torchvision")
+def torchvision_for_the_processor(machine: Machine) -> None:
+    machine.package("torchvision", "0.24.0+cpu", **{"torchvision/_C.so": "no ELF"})
+
+
+@case("-", "other-build", "xformers")
+def xformers_for_cuda(machine: Machine) -> None:
+    facts = {"version": {"cuda": 1208, "hip": None, "torch": "2.9.1+cu128", "python": "3.12.3"}}
+    machine.package("xformers", "0.0.33", **{"xformers/cpp_lib.json": json.dumps(facts), "xformers/_C.so": "no ELF"})
+
+
+@case("-", "other-build", "onnxruntime-migraphx")
+def onnxruntime_for_cuda(machine: Machine) -> None:
+    remove_torch(machine)
+    library = "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+    machine.package("onnxruntime-gpu", "1.23.0", **{library: "no ELF"})
+
+
+@case("-", "cuda-torch", "pip install --force-reinstall --index-url INDEX torch torchvision")
+def torch_and_torchvision_for_cuda(machine: Machine) -> None:
+    cuda_torch(machine)
+    torchvision_for_cuda(machine)
+
+
+@case("-", "needs-other-torch", "pip install --upgrade --index-url INDEX torchvision torch==2.9.1+rocm7.1.0")
+def torchvision_of_another_torch(machine: Machine) -> None:
+    files = {"torchvision/_C.so": compiled(machine.root.parent / "hip", "libtorch_hip.so")}
+    machine.package("torchvision", "0.23.0", requires=("torch==2.8.0", "numpy"), **files)
+
+
+@case("-", "one-file-two-packages", "pip uninstall --yes triton triton-rocm && pip install --no-deps")
+def two_tritons(machine: Machine) -> None:
+    for name, version in (("triton", "3.4.0"), ("triton-rocm", "3.5.1")):
+        files = {"triton/__init__.py": f"# {name}\n", "triton/backends/amd/driver.py": "", "triton/jit.py": f"{name}\n"}
+        machine.package(name, version, **files)
+
+
+@case("-", "one-file-two-packages", "pip uninstall --yes triton triton-rocm && pip install --no-deps")
+def a_triton_for_cuda_over_that_for_rocm(machine: Machine) -> None:
+    machine.package("triton-rocm", "3.5.1", **{"triton/__init__.py": "# ROCm\n", "triton/backends/amd/driver.py": ""})
+    machine.package("triton", "3.4.0", **{"triton/__init__.py": "# CUDA.\n", "triton/backends/nvidia/driver.py": ""})
+
+
 @case("-", "container-without-device", "docker run --device /dev/kfd")
 def container_without_devices(machine: Machine) -> None:
     machine.write(".dockerenv")
@@ -313,6 +515,30 @@ def no_render_node(machine: Machine) -> None:
 @case("-", "gpu-reserved", "driverctl unset-override 0000:0a:00.0")
 def a_gpu_for_virtual_machines(machine: Machine) -> None:
     machine.pci("0000:0a:00.0", 0x744C, "vfio-pci")
+    machine.write("etc/driverctl.d/0000:0a:00.0", "vfio-pci\n")
+
+
+@case("-", "gpu-reserved", "tee /sys/bus/pci/drivers_probe")
+def a_gpu_that_libvirt_took(machine: Machine) -> None:
+    machine.pci("0000:0a:00.0", 0x744C, "vfio-pci")
+    machine.write("sys/bus/pci/devices/0000:0a:00.0/driver_override", "vfio-pci\n")
+
+
+@case("-", "gpu-reserved", "/etc/modprobe.d/vfio.conf && sudo update-initramfs -u")
+def all_gpus_of_a_product_for_virtual_machines(machine: Machine) -> None:
+    machine.pci("0000:0a:00.0", 0x744C, "vfio-pci")
+    machine.write("etc/modprobe.d/vfio.conf", "options vfio-pci ids=1002:744c,1002:ab30\n")
+
+
+@case("-", "gpu-reserved", "vfio-pci.ids=1002:744C//' /etc/default/grub && sudo update-grub")
+def the_kernel_line_gives_gpus_to_virtual_machines(machine: Machine) -> None:
+    machine.pci("0000:0a:00.0", 0x744C, "vfio-pci")
+    machine.write("proc/cmdline", "root=/dev/sda1 vfio-pci.ids=1002:744C quiet\n")
+
+
+@case("-", "gpu-reserved", NOTHING)
+def the_host_of_sr_iov(machine: Machine) -> None:
+    machine.pci("0000:0a:00.0", 0x744C, "gim")
 
 
 @case("-", "driver-refuses", "dmesg")
@@ -435,7 +661,13 @@ def test_a_reported_failure_has_its_finding(rocwheel: Rocwheel, machine: Machine
     found = named(report)
     assert wanted in found, f"{name}: {sorted(found)}"
     finding = found[wanted]
-    assert advice in f"{finding['command']} {finding['check']}", finding
+    if advice == NOTHING:
+        assert finding["command"] is None and finding["template"] is None, finding
+    else:
+        assert advice in f"{finding['command']} {finding['template']} {finding['check']}", finding
+    # What is called a command has no word that the reader has to replace.
+    assert not finding["command"] or not finding["blanks"], finding
+    assert bool(finding["template"]) == bool(finding["blanks"]), finding
     assert finding["evidence"] and all(seen["path"] for seen in finding["evidence"])
     assert "{" not in finding["meaning"] + (finding["command"] or "").replace("${", ""), finding
     heavy = {finding["severity"] for finding in report["findings"]} & {"error", "unknown"}
@@ -473,12 +705,16 @@ def test_no_gpu_is_calm_unless_one_is_needed(rocwheel: Rocwheel, tmp_path: Path)
     machine = make_machine(tmp_path)
     report = diagnose(rocwheel, machine)
     assert list(named(report)) == ["no-gpu"] and report["verdict"] == (
-        "nothing wrong was found; no AMD GPU can be used here"
+        "nothing wrong in what was looked at; no AMD GPU can be used here"
     )
+    assert [one["what"] for one in report["not_looked_at"]] == ["the PCI bus"]
     # A machine without that folder has not been looked at.
     assert named(report)["no-gpu"]["evidence"][1]["value"].startswith("does not exist, so the bus could not")
     machine.write("sys/bus/pci/devices/0000:00:1f.0/vendor", "0x8086\n")
-    (_, bus) = named(diagnose(rocwheel, machine))["no-gpu"]["evidence"]
+    report = diagnose(rocwheel, machine)
+    assert report["verdict"] == "nothing wrong was found; no AMD GPU can be used here"
+    assert report["not_looked_at"] == []
+    (_, bus) = named(report)["no-gpu"]["evidence"]
     assert bus == {"path": "/sys/bus/pci/devices", "value": "no GPU of the vendor 0x1002"}
     assert "not well" in diagnose(rocwheel, machine, "--need-gpu", expect=1)["verdict"]
     # A CPU torch is right on such a machine.
@@ -490,12 +726,13 @@ def test_wrong_options_are_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
     def fails(code: int, words: str, *arguments: object) -> None:
         assert words in rocwheel.run("doctor", *arguments, expect=code).stderr
 
-    fails(1, "is not a folder", "--root", tmp_path / "none")
+    fails(2, "is not a folder", "--root", tmp_path / "none")
     (tmp_path / "elsewhere").mkdir()
     fails(1, "it is no copy of a machine", "--root", tmp_path / "elsewhere")
     (tmp_path / "etc").mkdir()
     fails(2, "is not a folder", "--venv", tmp_path / "none")
     fails(2, "is not a program", "--python", tmp_path / "none")
+    fails(2, "neither the address of an index nor a folder", "--index", tmp_path / "none")
     fails(2, "1000:1000,44", "--root", tmp_path, "--user", "me")
     fails(2, "--root", "--user", "1000:1000")
     fails(1, "cannot read the variables", "--root", tmp_path, "--environment", tmp_path / "none")
@@ -508,7 +745,8 @@ def test_wrong_options_are_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
 def test_variables_come_from_a_file_too(rocwheel: Rocwheel, machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "env").write_text("HIP_VISIBLE_DEVICES=7\nHOME=/root\n")
     report = diagnose(rocwheel, machine, "--environment", tmp_path / "env", expect=1)
-    assert set(named(report)) == {"mask-hides-all", "mask-names-no-gpu"}
+    assert set(named(report)) == {"mask-hides-all"}, "one mask has one finding"
+    assert named(report)["mask-hides-all"]["meaning"].startswith("HIP_VISIBLE_DEVICES hides the one GPU. `7` in HIP")
     report = diagnose(rocwheel, machine, "--user", "1001:1001", expect=1)
     assert "device-denied" in named(report)
 
@@ -525,7 +763,9 @@ def test_lines_fit_the_terminal(rocwheel: Rocwheel, machine: Machine, width: int
     import re
 
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in finished.stdout.splitlines()]
-    words = [line for line in lines if not line.startswith("  $ ") and " " in line.strip() and "/" not in line]
+    words = [
+        line for line in lines if not line.startswith(("  $ ", "  > ")) and " " in line.strip() and "/" not in line
+    ]
     assert max(map(len, words)) <= min(width, 100), words
     assert any(line.startswith("error RD053 mixed-versions") for line in lines), lines
 
@@ -551,12 +791,22 @@ def test_the_subset_in_python_agrees(rocwheel: Rocwheel, tmp_path: Path) -> None
         if ours["system"]["wsl"]:
             continue
         wanted = {
-            (finding["code"], finding["severity"], finding["meaning"], finding["command"] or "")
+            (
+                finding["code"],
+                finding["severity"],
+                finding["meaning"],
+                finding["command"] or "",
+                finding["template"] or "",
+                tuple(sorted(NEEDS.get(need, need) for need in finding["needs"])),
+            )
             for finding in ours["findings"]
             if finding["name"] in names
         }
         examined = _doctor.examine(machine.root, machine.site, machine.variables)
-        found = {(one.code, one.severity, one.meaning, one.command) for one in examined}
+        found = {
+            (one.code, one.severity, one.meaning, one.command, one.template, tuple(sorted(one.needs)))
+            for one in examined
+        }
         assert found == wanted, (change.__name__, found ^ wanted)
         compared += len(found)
-    assert compared > 20
+    assert compared > 40

@@ -8,12 +8,15 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from delta_stream import write_wheel
 
 from command import Rocwheel, run, unprivileged
 from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
+from environment import create_venv
 
 PACKAGES = "lib/python3.12/site-packages"
 
@@ -135,12 +138,12 @@ def mixed(site: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("venv", "{venv}/bin/python -m pip install rocm-sdk-core==7.1.0"),
-        ("active", "pip install rocm-sdk-core==7.1.0"),
-        ("without pip", "pip --python {venv} install rocm-sdk-core==7.1.0"),
-        ("uv", "uv pip install --python {venv} rocm-sdk-core==7.1.0"),
-        ("active uv", "uv pip install rocm-sdk-core==7.1.0"),
-        ("pipx", "pipx runpip venv install rocm-sdk-core==7.1.0"),
+        ("venv", "{venv}/bin/python -m pip install {index} rocm-sdk-core==7.1.0"),
+        ("active", "pip install {index} rocm-sdk-core==7.1.0"),
+        ("without pip", "pip --python {venv} install {index} rocm-sdk-core==7.1.0"),
+        ("uv", "uv pip install --python {venv} {index} rocm-sdk-core==7.1.0"),
+        ("active uv", "uv pip install {index} rocm-sdk-core==7.1.0"),
+        ("pipx", "pipx runpip venv install {index} rocm-sdk-core==7.1.0"),
     ],
 )
 def test_a_command_changes_the_environment_that_was_looked_at(
@@ -154,16 +157,23 @@ def test_a_command_changes_the_environment_that_was_looked_at(
     if kind == "pipx":
         (venv / "pipx_metadata.json").write_text("{}")
     variables = {"VIRTUAL_ENV": str(venv)} if "active" in kind else {}
+    index = "https://example.com/simple"
+    found = named(look(rocwheel, "--venv", venv, "--index", index, **variables))["mixed-versions"]
+    assert found["command"] == expected.format(venv=venv, index=f"--index-url {index}")
+    variables["PIP_INDEX_URL"] = index
     found = named(look(rocwheel, "--venv", venv, **variables))["mixed-versions"]
-    assert found["command"] == expected.format(venv=venv)
+    assert found["command"] == expected.format(venv=venv, index="").replace("  ", " "), "pip has an index"
 
 
 def test_packages_that_a_distribution_manages_need_a_word(rocwheel: Rocwheel, tmp_path: Path) -> None:
     site = tmp_path / PACKAGES
     mixed(site)
     (site.parent / "EXTERNALLY-MANAGED").write_text("[externally-managed]\n")
-    found = named(look(rocwheel, "--venv", tmp_path))["mixed-versions"]
-    assert found["command"] == "pip install --break-system-packages rocm-sdk-core==7.1.0"
+    found = named(look(rocwheel, "--venv", tmp_path, "--index", "https://example.com/simple"))["mixed-versions"]
+    assert (
+        found["command"]
+        == "pip install --break-system-packages --index-url https://example.com/simple rocm-sdk-core==7.1.0"
+    )
 
 
 def test_indexes_of_uv_are_read(rocwheel: Rocwheel, machine: Machine) -> None:
@@ -256,3 +266,165 @@ def test_a_named_pipe_is_not_waited_for(rocwheel: Rocwheel, machine: Machine) ->
     found = named(json.loads(rocwheel.run(*command, expect=1, timeout=30).stdout))["not-read"]
     assert found["evidence"] == [{"path": str(metadata), "value": "it is not a regular file"}]
     assert "not a regular file" in rocwheel.run("audit", machine.venv, expect=1, timeout=30).stderr
+
+
+def executable(path: Path, text: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def pyenv(home: Path) -> Path:
+    """A pyenv with two Pythons, and the folder of its scripts."""
+    root = home / ".pyenv"
+    for version, torch in (("3.11.7", "2.8.0"), ("3.12.1", "2.9.0")):
+        name = f"python{version.rpartition('.')[0]}"
+        executable(root / f"versions/{version}/bin/{name}")
+        (root / f"versions/{version}/bin/python3").symlink_to(name)
+        install(root / f"versions/{version}/lib/{name}/site-packages", "torch", torch)
+    (root / "version").write_text("3.11.7\n")
+    lines = f'#!/usr/bin/env bash\nexport PYENV_ROOT="{root}"\nexec "{root}/libexec/pyenv" exec "$program" "$@"\n'
+    return executable(root / "shims/python3", lines).parent
+
+
+def asdf(home: Path) -> Path:
+    for version, torch in (("3.11.7", "2.8.0"), ("3.12.1", "2.9.0")):
+        name = f"python{version.rpartition('.')[0]}"
+        prefix = home / ".asdf/installs/python" / version
+        executable(prefix / f"bin/{name}")
+        (prefix / "bin/python3").symlink_to(name)
+        install(prefix / f"lib/{name}/site-packages", "torch", torch)
+    (home / ".tool-versions").write_text("python 3.11.7\n")
+    script = '#!/usr/bin/env bash\n# asdf-plugin: python 3.12.1\nexec asdf exec "python3" "$@"\n'
+    return executable(home / ".asdf/shims/python3", script).parent
+
+
+def mise(home: Path) -> Path:
+    asdf(home)
+    installs = home / ".local/share/mise/installs"
+    installs.parent.mkdir(parents=True)
+    (home / ".asdf/installs").rename(installs)
+    (home / ".tool-versions").unlink()
+    settings = home / ".config/mise/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[tools]\npython = "3.11.7"\n')
+    shims = home / ".local/share/mise/shims"
+    shims.mkdir()
+    (shims / "python3").symlink_to(executable(home / "bin/mise", "\x7fELF"))
+    return shims
+
+
+@pytest.mark.parametrize(
+    ("manager", "file", "text"),
+    [
+        (pyenv, ".python-version", "3.12\n"),
+        (asdf, ".tool-versions", "nodejs 20.1.0\npython 3.12.1\n"),
+        (mise, "mise.toml", '[tools]\npython = "3.12"\n'),
+    ],
+)
+def test_a_manager_of_versions_is_looked_through(
+    rocwheel: Rocwheel, tmp_path: Path, manager: Callable[[Path], Path], file: str, text: str
+) -> None:
+    """By its files: the programs of this test would do nothing."""
+    shims = manager(tmp_path)
+    project = tmp_path / "project/inner"
+    project.mkdir(parents=True)
+    variables = {"HOME": str(tmp_path), "PATH": str(shims)}
+
+    def looked_at() -> dict:
+        command = [rocwheel.binary, "--json", "doctor"]
+        said = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=project, timeout=60)
+        assert said.stdout, said.stderr
+        return json.loads(said.stdout)
+
+    report = looked_at()
+    assert versions(report) == {"torch": "2.8.0"} and report["python"]["chosen_by"].startswith(manager.__name__)
+    (project.parent / file).write_text(text)
+    report = looked_at()
+    assert versions(report) == {"torch": "2.9.0"} and report["python"]["version"] == "3.12"
+    assert report["python"]["chosen_by"] == f"{manager.__name__}, by `{project.parent / file}`"
+    (project / file).write_text(text.replace("3.12", "3.99"))
+    report = looked_at()
+    assert report["python"] is None
+    (missing,) = [one for one in report["not_looked_at"] if one["what"] == "the Python packages"]
+    assert "3.99" in missing["why"] and "is not installed" in missing["why"] and "--venv" in missing["decides"]
+    assert "nothing wrong was found" not in report["verdict"]
+
+
+def test_a_command_names_the_pip_of_a_python_that_was_chosen(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """`pip` on PATH may be another Python's."""
+    pyenv(tmp_path)
+    prefix = tmp_path / ".pyenv/versions/3.12.1"
+    mixed(prefix / PACKAGES)
+    report = look(rocwheel, "--python", prefix / "bin/python3", "--index", "https://example.com/simple")
+    command = named(report)["mixed-versions"]["command"]
+    assert command == f"{prefix}/bin/python3 -m pip install --index-url https://example.com/simple rocm-sdk-core==7.1.0"
+
+
+def test_the_report_ends_with_what_was_not_looked_at(rocwheel: Rocwheel, machine: Machine) -> None:
+    """Each has a reason and what would decide it, and the exit code stays."""
+
+    def ends(*words: object) -> list[str]:
+        machine.finish()
+        said = rocwheel.run("doctor", "--root", machine.root, *words)
+        lines = said.stdout.splitlines()
+        at = next(number for number, line in enumerate(lines) if line.endswith("1 GPU can be used"))
+        return ["\n".join(lines[at:]).replace("\n" + " " * len("not looked at: "), " ")]
+
+    assert ends("--venv", machine.venv) == ["nothing wrong was found; 1 GPU can be used"]
+    (text,) = ends()
+    assert text.startswith("nothing wrong in what was looked at; 1 GPU can be used\nnot looked at: the Python packages")
+    assert "`--venv DIR` or `--python FILE` names them" in text
+    (machine.root / "proc/self/limits").unlink()
+    for path in machine.site.glob("torch/lib/rocblas/library/*"):
+        path.unlink()
+    (record,) = machine.site.glob("torch-*/RECORD")
+    record.write_text("".join(line for line in record.open() if "rocblas" not in line))
+    (text,) = ends("--venv", machine.venv)
+    assert "not looked at: the limit of locked memory" in text
+    assert "not looked at: the kernels of torch (the names of its files do not tell" in text
+    machine.package("torchcodec", "0.8.0", **{"torchcodec/libtorchcodec.so": "no ELF"})
+    assert "not looked at: what torchcodec is built for" in ends("--venv", machine.venv)[0]
+
+
+def test_typed_commands_end_in_an_environment_that_is_well(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """pip is the judge, with an index that `rocwheel index build` has written."""
+    machine = make_machine(tmp_path, "gfx1100")
+    venv = tmp_path / "typed"
+    create_venv(venv)
+    dist, old = tmp_path / "dist", tmp_path / "old"
+    torch = {"torch/__init__.py": "", "torch/version.py": "hip = '7.1'\ncuda = None\n"}
+    kernels = "torch/lib/rocblas/library/TensileLibrary_lazy_gfx1100.dat"
+    vision = {"torchvision/__init__.py": "", "torchvision/version.py": "cuda = '12.8'\n", "torchvision/_C.so": "x"}
+    for folder, name, version, files in (
+        (dist, "rocm", VERSION, {"rocm_sdk/__init__.py": ""}),
+        (dist, "rocm-sdk-core", VERSION, {"_rocm_sdk_core/__init__.py": ""}),
+        (old, "rocm-sdk-core", "7.0.2", {"_rocm_sdk_core/__init__.py": ""}),
+        (dist, "torch", "2.9.1+rocm7.1.0", {**torch, kernels: "kernels"}),
+        (dist, "torchvision", "0.24.0+rocm7.1.0", {"torchvision/__init__.py": ""}),
+        (old, "torchvision", "0.24.0", vision),
+        (dist, "triton-rocm", "3.5.1", {"triton/__init__.py": "# ROCm\n", "triton/backends/amd/driver.py": ""}),
+        (old, "triton", "3.5.1", {"triton/__init__.py": "# CUDA\n", "triton/backends/nvidia/driver.py": ""}),
+    ):
+        members = {path: text.encode() for path, text in files.items()}
+        write_wheel(folder, version, members, name.replace("-", "_"))
+    rocwheel.run("index", "build", dist)
+    pip = [venv / "bin/python", "-m", "pip", "--isolated", "--disable-pip-version-check"]
+    first = ["rocm", "torch==2.9.1+rocm7.1.0", "triton-rocm", "rocm-sdk-core==7.0.2", "torchvision===0.24.0", "triton"]
+    find = ["--no-index", "--find-links", old, "--find-links", dist]
+    run(*pip, "install", "--no-deps", *find, *first)
+    machine.venv = venv
+    found = set(named(diagnose(rocwheel, machine, "--index", dist, expect=1)))
+    assert found == {"mixed-versions", "other-build", "one-file-two-packages"}
+    environment = {**os.environ, "PATH": f"{venv}/bin:{os.environ['PATH']}", "PIP_CONFIG_FILE": "/dev/null"}
+    for _ in range(4):
+        machine.finish()
+        command = [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", venv, "--index", dist]
+        report = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+        commands = [finding["command"] for finding in report["findings"] if finding["command"]]
+        if not commands:
+            break
+        typed = subprocess.run(["sh", "-c", commands[0]], capture_output=True, text=True, env=environment)
+        assert typed.returncode == 0, (commands[0], typed.stderr)
+    assert report["findings"] == [] and report["verdict"] == "nothing wrong was found; 1 GPU can be used"

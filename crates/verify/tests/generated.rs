@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use rocwheel_verify::doctor::{DoctorRow, rows};
+use rocwheel_rocm::TargetTable;
+use rocwheel_verify::doctor::{DoctorRow, blanks, gpu_packages, needed_libraries, rows};
 
 const PYTHON: &str = "../../python/rocm/src/rocm_sdk/_doctor_rows.py";
 const PAGE: &str = "../../docs/doctor-findings.md";
@@ -13,7 +14,7 @@ const HEAD: &str = r#"# ruff: noqa: E501
 """The texts of `rocm_sdk doctor`.
 
 Generated from `data/doctor.toml`: `INSTA_UPDATE=always cargo test --package rocwheel-verify` writes
-it anew. `command` and `check` are empty if there is none.
+it anew. `command` and `check` are empty if there is none; `commands` are those in containers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ fn python() -> String {
             ("title", quoted(&row.title)),
             ("meaning", quoted(&row.meaning)),
             ("command", quoted(row.command.as_deref().unwrap_or_default())),
+            ("commands", serde_json::to_string(&row.commands).unwrap()),
             ("needs", format!("[{}]", needs.join(", "))),
+            ("machine", if row.machine { "True" } else { "False" }.to_owned()),
             ("check", quoted(row.check.as_deref().unwrap_or_default())),
         ];
         let fields: Vec<String> =
@@ -42,7 +45,36 @@ fn python() -> String {
         format!("    {{\n{}    }},\n", fields.concat())
     };
     let all: Vec<String> = rows().iter().filter(|row| row.python).map(row).collect();
-    format!("{HEAD}{}]\n", all.concat())
+    let integrated = TargetTable::embedded();
+    let integrated = integrated.members("igpu-all");
+    let packages: Vec<String> = gpu_packages().iter().map(|row| format!("    {},\n", literal(row))).collect();
+    let blanks: Vec<String> = blanks()
+        .iter()
+        .map(|blank| format!("    ({}, {}, {}),\n", quoted(&blank.word), quoted(&blank.shown), quoted(&blank.meaning)))
+        .collect();
+    format!(
+        "{HEAD}{}]\n\n# Words that only the reader knows: in the table, as printed, what to write.\nBLANKS = [\n{}]\n\n\
+         # Packages that have to do with GPUs.\nPACKAGES: list[dict[str, Any]] = [\n{}]\n\n\
+         # Libraries that a build for ROCm or for CUDA needs.\nNEEDED: dict[str, list[str]] = {}\n\n\
+         # Targets of the GPUs of processors.\nINTEGRATED = {}\n",
+        all.concat(),
+        blanks.concat(),
+        packages.concat(),
+        literal(needed_libraries()),
+        literal(&integrated),
+    )
+}
+
+/// A value as Python writes it.
+fn literal(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap();
+    text.replace(":true", ": True")
+        .replace(":false", ": False")
+        .replace(":null", ": None")
+        .replace("\":", "\": ")
+        .replace(":  ", ": ")
+        .replace("\",\"", "\", \"")
+        .replace(",\"", ", \"")
 }
 
 fn page() -> String {
@@ -57,7 +89,10 @@ fn page() -> String {
         let (code, name, severity, title) = (&row.code, &row.name, row.severity.name(), &row.title);
         text.push_str(&format!("| [{code}](#{}) | {name} | {severity} | {title} | {python} |\n", anchor(row)));
     }
-    text.push_str("\nThe last column says what `python -m rocm_sdk doctor` finds too.\n");
+    text.push_str("\nThe last column says what `python -m rocm_sdk doctor` finds too.\n\nWords in capitals are filled in by you:\n\n");
+    for blank in blanks() {
+        text.push_str(&format!("* `{}`: {}\n", blank.shown, blank.meaning));
+    }
     for row in rows() {
         text.push_str(&format!(
             "\n## {} {}\n\n**{}** ({}). {}\n",
@@ -68,7 +103,10 @@ fn page() -> String {
             row.meaning
         ));
         if let Some(command) = &row.command {
-            text.push_str(&format!("\n```\n{command}\n```\n"));
+            text.push_str(&format!("\n```\n{}\n```\n", filled(command)));
+        }
+        for (kind, command) in &row.commands {
+            text.push_str(&format!("\nIn a container of {kind}:\n\n```\n{}\n```\n", filled(command)));
         }
         if let Some(check) = &row.check {
             text.push_str(&format!("\nTo check: `{}`\n", check.replace('`', "")));
@@ -79,6 +117,12 @@ fn page() -> String {
         }
     }
     text
+}
+
+/// A command with the words that the reader fills in.
+fn filled(command: &str) -> String {
+    let text = command.replace("{from-index}", "--index-url {index} ");
+    blanks().iter().fold(text, |text, blank| text.replace(&format!("{{{}}}", blank.word), &blank.shown))
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use rocwheel_report::{Context, Exit};
-use rocwheel_verify::doctor::{self, Error, Gravity, ImportPath, MachineTree, Patient, SessionUser, SessionVariables};
+use rocwheel_verify::doctor::{
+    self, Error, Evidence, Gravity, ImportPath, MachineTree, PackageChoice, Patient, SessionUser, SessionVariables,
+};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -20,9 +22,11 @@ use crate::printer::{Format, Printer};
 /// finding has a code, what was seen, what it means, and one command.
 ///
 /// The packages are those of `--venv` or `--python`, else of the active environment (VIRTUAL_ENV,
-/// CONDA_PREFIX), else of `.venv` in the working directory, else of the `python3` on PATH.
+/// CONDA_PREFIX), else of `.venv` in the working directory, else of the `python3` on PATH. pyenv,
+/// asdf and mise are looked through by their files.
 ///
-/// The exit code is 1 if there is an error, or if a check could not be made.
+/// The exit code is 1 if there is an error, or if a check could not be made. What was not looked at
+/// at all is listed at the end, and does not change the exit code.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Virtual environment, or its site-packages folder
@@ -44,6 +48,10 @@ pub(crate) struct Arguments {
     /// A machine without an AMD GPU is an error
     #[arg(long)]
     need_gpu: bool,
+    /// Package index with wheels of ROCm for this GPU: an address or a folder, for the printed
+    /// commands; it is not read
+    #[arg(long, value_name = "URL")]
+    index: Option<String>,
 }
 
 #[derive(Debug)]
@@ -69,19 +77,39 @@ impl TryFrom<Arguments> for Settings {
             None => (MachineTree::live(), SessionVariables::of(environment::text_variables())),
             Some(root) => (machine_in(root)?, variables(root, arguments.environment.as_deref())?),
         };
-        let python = match (arguments.venv, arguments.python) {
-            (Some(venv), _) if venv.is_dir() => Some(ImportPath::of_folder(&venv, &tree, &variables)),
+        let packages = match (arguments.venv, arguments.python) {
+            (Some(venv), _) if venv.is_dir() => PackageChoice::Of(ImportPath::of_folder(&venv, &tree, &variables)),
             (Some(path), _) => return Err(Usage::new(format!("`{}` is not a folder", path.display())).into()),
-            (None, Some(program)) => Some(ImportPath::of_program(&program, &tree, &variables)?),
-            (None, None) if arguments.root.is_some() => None,
-            (None, None) => ImportPath::active(&environment::directory()?, &tree, &variables),
+            (None, Some(program)) => PackageChoice::Of(ImportPath::of_program(&program, &tree, &variables)?),
+            (None, None) if arguments.root.is_some() => PackageChoice::NotFound(vec![Evidence {
+                path: "--venv".to_owned(),
+                value: "not given, and the environment of a copy is not searched for".to_owned(),
+            }]),
+            (None, None) => match ImportPath::active(&environment::directory()?, &tree, &variables) {
+                Ok(path) => PackageChoice::Of(path),
+                Err(seen) => PackageChoice::NotFound(seen),
+            },
         };
         // A copy of a machine has no working directory.
         let directory = if arguments.root.is_some() { None } else { Some(environment::directory()?) };
         let (user, needs_gpu) = (arguments.user, arguments.need_gpu);
+        let index = arguments.index.map(|text| index_address(&text)).transpose()?;
         let scratch = environment::scratch();
-        Ok(Self { patient: Patient { tree, variables, user, python, directory, needs_gpu, scratch } })
+        Ok(Self { patient: Patient { tree, variables, user, packages, index, directory, needs_gpu, scratch } })
     }
+}
+
+/// A package index as pip and uv take it. Of a folder that `index build` wrote, it is `simple`.
+fn index_address(text: &str) -> Result<String> {
+    if text.contains("://") {
+        return Ok(text.to_owned());
+    }
+    let folder = Path::new(text);
+    let places = [folder.join("simple"), folder.to_owned()];
+    let place =
+        places.iter().filter(|place| place.is_dir()).find_map(|place| rocwheel_system::canonicalize(place).ok());
+    let place = place.ok_or_else(|| Usage::new(format!("`{text}` is neither the address of an index nor a folder")))?;
+    Ok(place.to_string_lossy().into_owned())
 }
 
 /// The variables of a copy. A copy without any has none set.

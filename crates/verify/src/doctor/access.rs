@@ -23,15 +23,11 @@ pub(super) struct Session<'a> {
 /// Opens the devices of the GPUs, and returns for each GPU whether it can be used.
 pub(super) fn check(session: &Session<'_>, gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) -> Vec<bool> {
     let groups = Groups::read(session.tree);
-    let mut found = Findings::default();
+    let mut found = Findings { devices: lxc_devices(gpus, &groups), ..Findings::default() };
     let is_open = session.examine(KFD, &groups, &mut found);
     let mut usable = Vec::new();
     // Without /dev/kfd nothing is asked of the render nodes.
-    let is_absent = found.by_name.contains_key(if session.container.is_some() {
-        "container-without-device"
-    } else {
-        "no-device-file"
-    });
+    let is_absent = ["container-without-device", "no-device-file"].iter().any(|name| found.by_name.contains_key(name));
     for gpu in gpus {
         let Some(node) = &gpu.render_node else {
             usable.push(is_open);
@@ -49,6 +45,18 @@ pub(super) fn check(session: &Session<'_>, gpus: &[GpuFacts], symptoms: &mut Vec
 struct Findings {
     by_name: BTreeMap<&'static str, Symptom>,
     groups: BTreeSet<String>,
+    /// Options of `pct set` for all devices.
+    devices: String,
+}
+
+/// The options with which Proxmox gives the devices of the GPUs to a container, for the group that
+/// the container has for them.
+fn lxc_devices(gpus: &[GpuFacts], groups: &Groups) -> String {
+    let group = ["render", "video"].iter().find_map(|name| groups.number(name)).unwrap_or(0);
+    let nodes = gpus.iter().filter_map(|gpu| gpu.render_node.as_deref());
+    let devices = std::iter::once(KFD).chain(nodes).enumerate();
+    let options: Vec<String> = devices.map(|(number, device)| format!("--dev{number} {device},gid={group}")).collect();
+    options.join(" ")
 }
 
 impl Findings {
@@ -70,7 +78,8 @@ impl Findings {
 
     fn finish(self) -> impl Iterator<Item = Symptom> {
         let groups = self.groups.into_iter().collect::<Vec<_>>().join(",");
-        self.by_name.into_values().map(move |symptom| symptom.fill("group", &groups))
+        let devices = self.devices;
+        self.by_name.into_values().map(move |symptom| symptom.fill("group", &groups).fill("devices", &devices))
     }
 }
 
@@ -96,8 +105,13 @@ impl Session<'_> {
             ReadFault::Absent => self.absent(device),
             ReadFault::NotPermitted if self.container.is_some() => Symptom::new("container-without-device"),
             ReadFault::Denied => self.denied(rights, groups, found),
-            ReadFault::NotPermitted | ReadFault::Other(_) => Symptom::new("device-fails").fill("error", &fault.words()),
+            ReadFault::NotPermitted => {
+                Symptom::new("device-fails").fill("reason", "A device cgroup or a security module refuses.")
+            }
+            ReadFault::Other(_) => Symptom::new("device-fails")
+                .fill("reason", "That is neither a missing file nor a missing right: the driver refuses."),
         };
+        let symptom = symptom.fill("error", &fault.words());
         let mut symptom = symptom.fill("device", device);
         symptom.evidence.insert(0, Evidence { path: device.to_owned(), value });
         found.add(symptom);
@@ -107,26 +121,34 @@ impl Session<'_> {
     fn absent(&self, device: &str) -> Symptom {
         match self.container {
             Some(ContainerKind::Apptainer) => Symptom::new("apptainer-without-device"),
+            // `unshare` has the devices of the host.
+            None | Some(ContainerKind::UserNamespace) if device == KFD => Symptom::new("no-device-file"),
+            None | Some(ContainerKind::UserNamespace) => Symptom::new("render-node-missing"),
             Some(_) => Symptom::new("container-without-device"),
-            None if device == KFD => Symptom::new("no-device-file"),
-            None => Symptom::new("render-node-missing"),
         }
     }
 
     fn denied(&self, rights: Option<FileRights>, groups: &Groups, found: &mut Findings) -> Symptom {
-        let refused = || Symptom::new("device-fails").fill("error", &ReadFault::Denied.words());
-        let Some(rights) = rights else { return refused() };
+        let Some(rights) = rights else {
+            return Symptom::new("device-fails").fill("reason", "Its owner, group and mode could not be read.");
+        };
         let FileRights { mode, user, group } = rights;
         let owner = format!("{user}:{group}");
         let has_right = (mode >> 3) & 0o6 == 0o6;
         let is_contained = self.container.is_some() && has_right;
         // Podman gives its first process root's number, so the map of numbers tells.
         if is_contained && (group == NOBODY || container::is_rootless(self.tree)) {
-            return Symptom::new("rootless-container").seen("/proc/self/uid_map", "numbers differ from the host's");
+            let map = container::uid_map(self.tree).unwrap_or_else(|| "not readable".to_owned());
+            if self.container == Some(ContainerKind::Podman) {
+                return Symptom::new("rootless-container").seen("/proc/self/uid_map", map);
+            }
+            let symptom = Symptom::new("user-namespace").fill("owner", &owner).fill("map", &map);
+            return symptom.seen("/proc/self/uid_map", map);
         }
         // Owner, group and mode allow it, so that SELinux or another security module refuses.
         if self.user.is_some_and(|user| user.may_use(rights)) {
-            return refused();
+            let reason = "Owner, group and mode allow it, so that a security module refuses.";
+            return Symptom::new("device-fails").fill("reason", reason);
         }
         if is_contained {
             return Symptom::new("container-group").fill("gid", &group.to_string());

@@ -12,8 +12,12 @@ pub(super) enum ContainerKind {
     Podman,
     Apptainer,
     Kubernetes,
-    /// LXC, systemd-nspawn and others.
+    /// LXC, as Proxmox starts it.
+    Lxc,
+    /// systemd-nspawn, the containers of Incus, and others.
     Other,
+    /// A process whose users are not those of the host, and no other mark: `unshare`, `bwrap`.
+    UserNamespace,
 }
 
 impl ContainerKind {
@@ -25,7 +29,23 @@ impl ContainerKind {
             ContainerKind::Podman => "Podman",
             ContainerKind::Apptainer => "Apptainer",
             ContainerKind::Kubernetes => "Kubernetes",
+            ContainerKind::Lxc => "LXC",
             ContainerKind::Other => "yes, of an unknown kind",
+            ContainerKind::UserNamespace => "a user namespace",
+        }
+    }
+
+    /// The key of its commands in the table.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            ContainerKind::Docker => "docker",
+            ContainerKind::DockerDesktop => "docker-desktop",
+            ContainerKind::Podman => "podman",
+            ContainerKind::Apptainer => "apptainer",
+            ContainerKind::Kubernetes => "kubernetes",
+            ContainerKind::Lxc => "lxc",
+            ContainerKind::Other => "other",
+            ContainerKind::UserNamespace => "user-namespace",
         }
     }
 
@@ -45,17 +65,42 @@ impl ContainerKind {
             Some(ContainerKind::Podman)
         } else if is_docker {
             Some(ContainerKind::Docker)
-        } else if variables.filled("container").is_some() || groups.contains("/lxc") {
-            Some(ContainerKind::Other)
         } else {
-            None
+            match named(tree, variables).as_deref() {
+                // The sockets for guests of LXD and Incus, which have no `pct`.
+                Some("lxc") if tree.exists("/dev/lxd") || tree.exists("/dev/incus") => Some(ContainerKind::Other),
+                Some("lxc") => Some(ContainerKind::Lxc),
+                Some("docker") => Some(ContainerKind::Docker),
+                Some("podman") => Some(ContainerKind::Podman),
+                // systemd calls WSL a container.
+                Some("wsl") => None,
+                Some(_) => Some(ContainerKind::Other),
+                None if groups.contains("/lxc") => Some(ContainerKind::Lxc),
+                None if is_rootless(tree) => Some(ContainerKind::UserNamespace),
+                None => None,
+            }
         }
     }
 }
 
+/// The kind that the container's manager told its first process: systemd keeps it in a file, and
+/// only root may read the variables.
+fn named(tree: &MachineTree, variables: &SessionVariables) -> Option<String> {
+    let of_first = || {
+        let text = tree.text_if_any("/proc/1/environ")?;
+        SessionVariables::parse(&text).filled("container").map(str::to_owned)
+    };
+    let own = variables.filled("container").map(str::to_owned);
+    own.or_else(|| tree.text_if_any("/run/systemd/container")).or_else(of_first)
+}
+
 /// `true` if the numbers of users are not those of the host.
 pub(super) fn is_rootless(tree: &MachineTree) -> bool {
-    let map = tree.text_if_any("/proc/self/uid_map").unwrap_or_default();
-    let first: Vec<&str> = map.lines().next().unwrap_or_default().split_whitespace().collect();
-    !first.is_empty() && first[..] != ["0", "0", "4294967295"]
+    uid_map(tree).is_some_and(|map| map != "0 0 4294967295")
+}
+
+/// The first row of the map of users: number here, number on the host, count.
+pub(super) fn uid_map(tree: &MachineTree) -> Option<String> {
+    let map = tree.text_if_any("/proc/self/uid_map")?;
+    Some(map.lines().next()?.split_whitespace().collect::<Vec<_>>().join(" "))
 }

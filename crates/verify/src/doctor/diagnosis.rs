@@ -11,18 +11,24 @@ use rocwheel_report::{Reporter, shell_word};
 use serde::Serialize;
 
 use super::access::{self, Session};
+use super::builds::Builds;
 use super::container::ContainerKind;
-use super::finding::{Gravity, Need, Symptom};
+use super::coverage::Unexamined;
+use super::finding::{Evidence, Gravity, Symptom};
 use super::gpus::{self, GpuFacts};
-use super::import_path::{ACTIVE, ImportPath};
+use super::import_path::ImportPath;
 use super::kfd::Topology;
 use super::packages::{self, Installed, PackageFacts};
 use super::pip_command::Installer;
+use super::settle::Reader;
 use super::system::SystemFacts;
 use super::tree::{MachineTree, ReadFault};
 use super::user::SessionUser;
 use super::variables::SessionVariables;
-use super::{Error, driver, installer, masks, overrides, own_python, pci, rocm_libraries, torch, wsl};
+use super::{
+    Error, builds, compiler, driver, installer, limits, masks, overrides, own_python, pci, rocm_libraries,
+    shared_files, torch, wsl,
+};
 
 /// The machine and the packages that are examined.
 #[derive(Debug)]
@@ -33,14 +39,27 @@ pub struct Patient {
     pub variables: SessionVariables,
     /// The user; `None` for that of `/proc/self/status`.
     pub user: Option<SessionUser>,
-    /// The folders of packages; `None` if there is no environment.
-    pub python: Option<ImportPath>,
+    /// The packages to look at.
+    pub packages: PackageChoice,
+    /// The address of a package index, which commands name.
+    pub index: Option<String>,
     /// The working directory, whose project may have settings of uv.
     pub directory: Option<PathBuf>,
     /// `true` if a machine without a usable GPU has an error.
     pub needs_gpu: bool,
     /// Folder for temporary files, which nothing is written to unless a file has to be unpacked.
     pub scratch: PathBuf,
+}
+
+/// The packages that are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PackageChoice {
+    /// Those of a Python.
+    Of(ImportPath),
+    /// None was found; where it was looked for.
+    NotFound(Vec<Evidence>),
+    /// Nobody asks about packages.
+    NotAsked,
 }
 
 /// The machine, its packages and all findings.
@@ -58,6 +77,8 @@ pub struct Diagnosis {
     pub findings: Vec<Symptom>,
     /// One line: whether GPU and packages work.
     pub verdict: String,
+    /// What was not looked at here, although it would be elsewhere.
+    pub not_looked_at: Vec<Unexamined>,
 }
 
 /// A folder of packages.
@@ -68,6 +89,8 @@ pub struct PythonFolder {
     /// Further folders with packages for GPUs, from which the same Python imports: those of the
     /// user, and those of the system that a virtual environment shares.
     pub beside: Vec<PathBuf>,
+    /// The manager of versions that chose its Python, and what told it to; `None` without one.
+    pub chosen_by: Option<String>,
     /// The version of its Python; `None` if neither the path nor a package tells.
     pub version: Option<String>,
     /// The packages that have to do with GPUs.
@@ -97,8 +120,10 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
     let Patient { tree, variables, .. } = patient;
     let container = ContainerKind::find(tree, variables);
     let system = SystemFacts::read(tree, variables, container);
-    let mut symptoms = Vec::new();
-    let installed = open_packages(patient, reporter, &mut symptoms)?;
+    let (mut symptoms, mut unexamined) = (Vec::new(), Vec::new());
+    let installed = open_packages(patient, reporter, (&mut symptoms, &mut unexamined))?;
+    let kernels = installed.as_ref().map(|installed| installed.kernels(&["rocm-sdk", "torch", "amd-torch"]));
+    let kernels = kernels.unwrap_or_default();
     let mut gpus = Vec::new();
     if system.wsl {
         let own = installed.as_ref().map(|installed| runtime_folders(tree, installed)).unwrap_or_default();
@@ -107,39 +132,34 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
             let symptom = Symptom::new("not-read").fill("question", "Whether a GPU can be used");
             symptoms.push(symptom.seen("/sys/class/kfd/kfd/topology/nodes", "WSL has none"));
         }
+        unexamined.push(Unexamined::new("the GPUs", "in WSL no file shows them", "`rocminfo` in WSL"));
     } else {
-        gpus = examine_gpus(patient, container, &mut symptoms);
+        gpus = examine_gpus(patient, (container, &kernels), (&mut symptoms, &mut unexamined));
     }
     reporter.check()?;
-    let kernels = installed.as_ref().map(|installed| installed.kernels(&["rocm-sdk", "torch", "amd-torch"]));
-    let kernels = kernels.unwrap_or_default();
+    let (mut python, mut has_index) = (None, false);
     if let Some(installed) = &installed {
-        let targets = targets_of_interest(&gpus, variables, &kernels);
-        examine_packages(patient, installed, &targets, reporter, &mut symptoms)?;
+        let mut targets = targets_of_interest(&gpus, variables, &kernels);
+        // The mask is what is wrong, and not the packages.
+        if symptoms.iter().any(|symptom| symptom.name == "mask-leaves-integrated") {
+            targets.retain(|(gpu, target)| !gpu.integrated || packages::is_covered(target, &kernels));
+        }
+        let builds = Builds::read(installed);
+        examine_packages(patient, installed, (&targets, &builds), reporter, (&mut symptoms, &mut unexamined))?;
         let targets: Vec<String> = targets.into_iter().map(|(_, target)| target).collect();
-        examine_installer(patient, installed, &targets, &mut symptoms);
+        has_index = examine_installer(patient, installed, &targets, &mut symptoms);
+        python = Some(python_folder(patient, installed, &builds));
     }
     overrides::check(&gpus, variables, &kernels, &mut symptoms);
     examine_variables(patient, installed.as_ref(), &mut symptoms);
-    let python = installed.as_ref().map(|installed| PythonFolder {
-        path: installed.folder.path().to_owned(),
-        beside: installed.beside.iter().map(|folder| folder.path().to_owned()).collect(),
-        version: installed.python.map(|python| python.to_string()),
-        packages: installed.facts(),
-        count: installed.site.distributions.iter().filter(|one| !one.is_rest()).count(),
-    });
-    if let Some(installed) = installed.as_ref().filter(|_| tree.root().is_none()) {
+    let own = installed.as_ref().filter(|_| tree.root().is_none());
+    if let Some(installed) = own {
         own_python::check(installed, &mut symptoms);
-        let installer = Installer::of(installed, variables);
-        for command in symptoms.iter_mut().filter_map(|symptom| symptom.command.as_mut()) {
-            *command = installer.adapted(command).unwrap_or_else(|| command.clone());
-        }
     }
+    let installer = own.map(|installed| Installer::of(installed, variables));
+    let reader = Reader { container, index: patient.index.as_deref(), has_index, installer };
     for symptom in &mut symptoms {
-        let is_root = symptom.command.as_deref().is_some_and(|command| command.contains("sudo "));
-        if is_root && !symptom.needs.contains(&Need::Root) {
-            symptom.needs.insert(0, Need::Root);
-        }
+        reader.settle(symptom);
     }
     symptoms.sort_by(|one, other| (other.severity, one.code).cmp(&(one.severity, other.code)));
     symptoms.dedup();
@@ -150,9 +170,26 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         python,
         findings: symptoms,
         verdict: String::new(),
+        not_looked_at: unexamined,
     };
     diagnosis.verdict = verdict(&diagnosis);
     Ok(diagnosis)
+}
+
+/// The packages for the report.
+fn python_folder(patient: &Patient, installed: &Installed, builds: &Builds) -> PythonFolder {
+    let chosen_by = match &patient.packages {
+        PackageChoice::Of(path) => path.chosen_by.clone(),
+        PackageChoice::NotFound(_) | PackageChoice::NotAsked => None,
+    };
+    PythonFolder {
+        path: installed.folder.path().to_owned(),
+        beside: installed.beside.iter().map(|folder| folder.path().to_owned()).collect(),
+        chosen_by,
+        version: installed.python.map(|python| python.to_string()),
+        packages: installed.facts(builds, torch::kind(installed).map(|(kind, _)| kind)),
+        count: installed.site.distributions.iter().filter(|one| !one.is_rest()).count(),
+    }
 }
 
 /// One line for the end of the report.
@@ -177,16 +214,21 @@ fn verdict(diagnosis: &Diagnosis) -> String {
         (1, _) => "1 GPU can be used".to_owned(),
         (number, _) => format!("{number} GPUs can be used"),
     };
-    if !diagnosis.is_well() {
-        format!("not well: {}; {gpus}", parts.join(", "))
-    } else if parts.is_empty() {
-        format!("nothing wrong was found; {gpus}")
-    } else {
-        format!("it works, with {}; {gpus}", parts.join(", "))
+    let is_whole = diagnosis.not_looked_at.is_empty();
+    match (diagnosis.is_well(), parts.is_empty(), is_whole) {
+        (false, ..) => format!("not well: {}; {gpus}", parts.join(", ")),
+        (true, true, true) => format!("nothing wrong was found; {gpus}"),
+        (true, true, false) => format!("nothing wrong in what was looked at; {gpus}"),
+        (true, false, true) => format!("no errors, {}; {gpus}", parts.join(", ")),
+        (true, false, false) => format!("no errors in what was looked at, {}; {gpus}", parts.join(", ")),
     }
 }
 
-fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &mut Vec<Symptom>) -> Vec<GpuFacts> {
+fn examine_gpus(
+    patient: &Patient,
+    (container, kernels): (Option<ContainerKind>, &BTreeSet<String>),
+    (symptoms, unexamined): (&mut Vec<Symptom>, &mut Vec<Unexamined>),
+) -> Vec<GpuFacts> {
     let Patient { tree, variables, .. } = patient;
     let mut topology = Topology::read(tree);
     symptoms.append(&mut topology.faults);
@@ -204,13 +246,24 @@ fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &
         let session = Session { tree, user: user.as_ref(), container };
         let usable = access::check(&session, &gpus, symptoms);
         masks::apply(&mut gpus, &usable, variables, symptoms);
-        gpus::check_order(&gpus, &usable, symptoms);
+        gpus::check_order(&gpus, &usable, variables, symptoms);
+        masks::check_integrated(&gpus, &usable, (variables, kernels), symptoms);
+        if !limits::check(tree, symptoms) {
+            let decides = "`ulimit -l` in the session";
+            unexamined.push(Unexamined::new("the limit of locked memory", not_there(limits::LIMITS), decides));
+        }
+    }
+    if !tree.exists(pci::DEVICES) {
+        let decides = "`lspci -nn -d 1002:` on the machine";
+        unexamined.push(Unexamined::new("the PCI bus", not_there(pci::DEVICES), decides));
     }
     driver::check_firmware(tree, &gpus, symptoms);
     driver::check_iommu(tree, &gpus, symptoms);
     let has_doubt = symptoms.iter().any(|symptom| symptom.severity >= Gravity::Unknown);
     if container == Some(ContainerKind::DockerDesktop) && gpus.is_empty() {
         symptoms.push(Symptom::new("docker-desktop").seen("/proc/version", "linuxkit"));
+        let why = "the container runs in a virtual machine";
+        unexamined.push(Unexamined::new("the GPUs of the host", why, "`rocwheel doctor` on the host"));
     }
     if gpus.is_empty() && bus.is_empty() && topology.hidden.is_empty() && !has_doubt {
         let of_driver = if topology.exists { "no node of a GPU" } else { "does not exist" };
@@ -230,6 +283,10 @@ fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &
     gpus
 }
 
+fn not_there(path: &str) -> String {
+    format!("`{path}` does not exist, or does not tell it")
+}
+
 /// Findings that are errors if a GPU is needed and no other one can be used.
 const UNUSABLE: [&str; 4] = ["gpu-reserved", "display-driver", "no-compute-node", "docker-desktop"];
 
@@ -245,11 +302,16 @@ fn runtime_folders(tree: &MachineTree, installed: &Installed) -> Vec<String> {
 fn open_packages(
     patient: &Patient,
     reporter: &dyn Reporter,
-    symptoms: &mut Vec<Symptom>,
+    (symptoms, unexamined): (&mut Vec<Symptom>, &mut Vec<Unexamined>),
 ) -> Result<Option<Installed>, Error> {
-    let Some(ImportPath { main: path, beside }) = &patient.python else {
-        symptoms.push(no_python(patient));
-        return Ok(None);
+    let (path, beside) = match &patient.packages {
+        PackageChoice::Of(ImportPath { main, beside, .. }) => (main, beside),
+        PackageChoice::NotFound(seen) => {
+            unexamined.push(Unexamined::packages(seen));
+            symptoms.push(Symptom { evidence: seen.clone(), ..Symptom::new("no-python") });
+            return Ok(None);
+        }
+        PackageChoice::NotAsked => return Ok(None),
     };
     let open = || {
         let Some(folder) = PackageFolder::find(path)? else { return Ok(None) };
@@ -264,27 +326,12 @@ fn open_packages(
         Ok(None) => Err(Error::NoPackages { path: path.clone() }),
         Err(rocwheel_loader::Error::Interrupted(interrupted)) => Err(interrupted.into()),
         Err(error) => {
-            symptoms.push(unreadable("Whether the installed packages fit together", path, &error));
+            let symptom = unreadable("Whether the installed packages fit together", path, &error);
+            unexamined.push(Unexamined::packages(&symptom.evidence));
+            symptoms.push(symptom);
             Ok(None)
         }
     }
-}
-
-/// What was looked for instead of an environment. If variables name one, nothing else was.
-fn no_python(patient: &Patient) -> Symptom {
-    let symptom = Symptom::new("no-python");
-    if patient.tree.root().is_some() {
-        return symptom.seen("--venv", "not given, and the environment of a copy is not searched for");
-    }
-    let named: Vec<(&str, &str)> =
-        ACTIVE.iter().filter_map(|name| Some((*name, patient.variables.filled(name)?))).collect();
-    if named.is_empty() {
-        let symptom = ACTIVE.iter().fold(symptom, |symptom, name| symptom.seen(*name, "not set"));
-        return symptom.seen("PATH", "no `python3` with a folder of packages");
-    }
-    named
-        .into_iter()
-        .fold(symptom, |symptom, (name, folder)| symptom.seen(name, format!("{folder}, which is not a folder")))
 }
 
 /// A file of the packages that cannot be read. That the user may not read it has a usual cause: an
@@ -308,36 +355,49 @@ fn unreadable(question: &str, folder: &Path, error: &rocwheel_loader::Error) -> 
 fn examine_packages(
     patient: &Patient,
     installed: &Installed,
-    targets: &[(&GpuFacts, String)],
+    (targets, builds): (&[(&GpuFacts, String)], &Builds),
     reporter: &dyn Reporter,
-    symptoms: &mut Vec<Symptom>,
+    (symptoms, unexamined): (&mut Vec<Symptom>, &mut Vec<Unexamined>),
 ) -> Result<(), Error> {
     packages::check_metadata(installed, symptoms);
     if installed.of_gpus().next().is_none() {
         return Ok(());
     }
     packages::check_versions(installed, symptoms);
-    packages::check_kernels(installed, targets, symptoms);
+    packages::check_kernels(installed, targets, symptoms, unexamined);
     packages::check_devel(installed, symptoms);
     packages::check_unknown_files(installed, symptoms);
     packages::check_twice(installed, symptoms);
     packages::check_copies(installed, symptoms);
-    torch::check(installed, targets, symptoms);
+    torch::check(installed, (targets, builds), symptoms, unexamined);
     torch::check_pins(installed, symptoms);
-    audit(patient, installed, reporter, symptoms)
+    let torch = torch::kind(installed).map(|(kind, _)| kind);
+    let foreign = builds::check(installed, builds, (torch, targets), symptoms);
+    builds::check_torch(installed, symptoms);
+    if !builds.unknown.is_empty() {
+        let names: Vec<&str> = builds.unknown.iter().map(String::as_str).collect();
+        let what = format!("what {} is built for", names.join(" and "));
+        let why = "neither its version nor its files name ROCm or CUDA";
+        unexamined.push(Unexamined::new(what, why, "`rocwheel test smoke`, which imports it"));
+    }
+    audit(patient, (installed, &foreign), reporter, symptoms)?;
+    shared_files::check(installed, &foreign, symptoms);
+    Ok(())
 }
 
-/// The GPUs that packages need kernels for, one for each target. The GPU of a processor beside a
-/// discrete one needs none. With an override, the runtime asks for the other target's kernels; if
-/// these are not among the installed `kernels`, the override is what is wrong.
+/// The GPUs that packages need kernels for, one for each target: those that no mask hides. The GPU
+/// of a processor beside a discrete one needs none. With an override, the runtime asks for the
+/// other target's kernels; if these are not among the installed `kernels`, the override is what is
+/// wrong.
 fn targets_of_interest<'a>(
     gpus: &'a [GpuFacts],
     variables: &SessionVariables,
     kernels: &BTreeSet<String>,
 ) -> Vec<(&'a GpuFacts, String)> {
-    let has_discrete = gpus.iter().any(|gpu| !gpu.integrated);
+    let visible = gpus::visible(gpus);
+    let has_discrete = visible.iter().any(|gpu| !gpu.integrated);
     let mut seen = BTreeSet::new();
-    let wanted = gpus.iter().filter(|gpu| !gpu.integrated || !has_discrete);
+    let wanted = visible.into_iter().filter(|gpu| !gpu.integrated || !has_discrete);
     let target = |gpu: &GpuFacts| {
         let other = overrides::effective(gpu, variables);
         other.filter(|other| packages::is_covered(other, kernels)).or_else(|| gpu.target.clone())
@@ -345,10 +405,10 @@ fn targets_of_interest<'a>(
     wanted.filter_map(|gpu| Some((gpu, target(gpu)?))).filter(|(_, target)| seen.insert(target.clone())).collect()
 }
 
-/// Asks the audit whether every file will load.
+/// Asks the audit whether every file will load. Those of `foreign` packages are known not to.
 fn audit(
     patient: &Patient,
-    installed: &Installed,
+    (installed, foreign): (&Installed, &BTreeSet<String>),
     reporter: &dyn Reporter,
     symptoms: &mut Vec<Symptom>,
 ) -> Result<(), Error> {
@@ -378,6 +438,10 @@ fn audit(
         let file = finding.file.clone().unwrap_or_else(|| wheel.clone());
         let requirement = owner.map_or_else(|| wheel.clone(), packages::pinned);
         let package = owner.map_or(wheel.as_str(), |owner| owner.name.as_str());
+        let is_of_loading = is_about_loading(finding.code) || is_about_requirements(finding.code);
+        if is_of_loading && foreign.contains(package) {
+            continue;
+        }
         let symptom = match (finding.code, finding.subject.as_str()) {
             (Code::Record, "missing") => Symptom::new("files-missing"),
             (Code::Record, "size") => Symptom::new("files-changed"),
@@ -387,11 +451,13 @@ fn audit(
             }
             _ if finding.severity == Severity::Error && is_about_loading(finding.code) => {
                 let folder = shell_word(&installed.folder.path().to_string_lossy());
-                let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
-                let command = command.unwrap_or_else(|| format!("rocwheel audit {folder}"));
-                Symptom::new("library-not-found").fill("command", &command)
+                let symptom = Symptom::new("library-not-found").fill("folder", &folder);
+                match finding.fix.as_ref() {
+                    Some(fix) => symptom.fill("command", fix.command()),
+                    None => symptom.without_command(),
+                }
             }
-            (Code::MissingRequirement | Code::NotGiven | Code::WrongRequirement, _) => {
+            _ if is_about_requirements(finding.code) => {
                 let Some(owner) = owner else { continue };
                 let names = rocm_libraries::libraries_in(&finding.message);
                 let found = rocm_libraries::check(installed, (tree, variables), owner, &file, &names);
@@ -401,6 +467,9 @@ fn audit(
             _ => continue,
         };
         let more = finding.related.len();
+        let is_of_index = package.starts_with("amd-") || package.contains("rocm") || requirement.contains('+');
+        // PyPI has the packages that are not for one ROCm.
+        let symptom = if is_of_index { symptom } else { symptom.fill("from-index", "") };
         let symptom = symptom.fill("package", package).fill("requirement", &requirement).seen(file, &finding.message);
         let symptom = if more > 0 { symptom.seen(format!("and {more} more"), "") } else { symptom };
         symptoms.push(symptom);
@@ -413,13 +482,25 @@ fn is_about_loading(code: Code) -> bool {
     [LibraryNotFound, LibraryOutside, UndefinedSymbol, SymbolVersion, DlopenMissing].contains(&code)
 }
 
-/// The settings that the next installation follows, and the room for it.
-fn examine_installer(patient: &Patient, installed: &Installed, targets: &[String], symptoms: &mut Vec<Symptom>) {
+fn is_about_requirements(code: Code) -> bool {
+    [Code::MissingRequirement, Code::NotGiven, Code::WrongRequirement].contains(&code)
+}
+
+/// The settings that the next installation follows, and the room for it. `true` if the settings
+/// name an index that is not for another GPU.
+fn examine_installer(
+    patient: &Patient,
+    installed: &Installed,
+    targets: &[String],
+    symptoms: &mut Vec<Symptom>,
+) -> bool {
     let Patient { tree, variables, .. } = patient;
     let prefix = prefix_of(tree, installed);
-    installer::check_indexes(tree, variables, (&prefix, patient.directory.as_deref()), targets, symptoms);
+    let has_index =
+        installer::check_indexes(tree, variables, (&prefix, patient.directory.as_deref()), targets, symptoms);
     installer::check_conda(tree, &prefix, symptoms);
     installer::check_space(tree, installed, symptoms);
+    has_index
 }
 
 /// The environment around a folder of packages, as a path of the machine.
@@ -462,6 +543,7 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
             symptoms.push(symptom.seen(variable, folder));
         }
     }
+    compiler::check(tree, variables, (installed, &prefix), symptoms);
     for folder in variables.folders("PYTHONPATH") {
         let shadowing = ["torch", "rocm_sdk", "triton"]
             .into_iter()

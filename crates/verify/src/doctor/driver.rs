@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::boot;
 use super::finding::{Gravity, Symptom, known_bad};
 use super::gpus::GpuFacts;
 use super::pci::hexadecimal;
@@ -64,6 +65,7 @@ pub(super) fn check_iommu(tree: &MachineTree, gpus: &[GpuFacts], symptoms: &mut 
     });
     if !units.is_empty() && !is_set {
         let symptom = Symptom::new("iommu").seen(GROUPS, units.join(", ")).seen("/proc/cmdline", "no iommu=pt");
+        let symptom = boot::with_command(symptom, boot::add(tree, "iommu=pt"));
         symptoms.push(translating.into_iter().fold(symptom, |symptom, (path, mode)| symptom.seen(path, mode)));
     }
 }

@@ -85,7 +85,7 @@ impl Hint for Error {
     fn exit(&self) -> rocwheel_report::Exit {
         match self {
             Error::Interrupted(_) => rocwheel_report::Exit::Interrupted,
-            Error::NoProgram { .. } => rocwheel_report::Exit::Usage,
+            Error::NoProgram { .. } | Error::NoRoot { .. } => rocwheel_report::Exit::Usage,
             _ => rocwheel_report::Exit::Failed,
         }
     }

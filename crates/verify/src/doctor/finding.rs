@@ -1,6 +1,7 @@
 //! Input: `data/doctor.toml`. Output: the kinds of findings ([`DoctorRow`]) and the type of a
 //! finding ([`Symptom`]).
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,9 @@ pub enum Need {
     /// Another container has to be started.
     #[serde(rename = "new container")]
     NewContainer,
+    /// A shell on the host of the container.
+    #[serde(rename = "host")]
+    Host,
 }
 
 impl Need {
@@ -58,6 +62,7 @@ impl Need {
             Need::NewLogin => "new login",
             Need::Reboot => "reboot",
             Need::NewContainer => "new container",
+            Need::Host => "a shell on the host",
         }
     }
 }
@@ -78,9 +83,15 @@ pub struct DoctorRow {
     pub meaning: String,
     /// The command that fixes it.
     pub command: Option<String>,
+    /// The command in containers, by their kind. If it is not empty, other kinds have none.
+    #[serde(default)]
+    pub commands: BTreeMap<String, String>,
     /// Conditions of the command: root, a new login, a reboot, another container.
     #[serde(default)]
     pub needs: Vec<Need>,
+    /// `true` if command and check are for the machine, so that a container needs its host.
+    #[serde(default)]
+    pub machine: bool,
     /// What to look at where files cannot show the cause.
     pub check: Option<String>,
     /// `true` if `python -m rocm_sdk doctor` finds it too.
@@ -102,11 +113,62 @@ pub(super) struct KnownBad {
     pub(super) link: String,
 }
 
+/// A word of a command that only the reader knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blank {
+    /// The word in braces in the table: `index`.
+    #[serde(skip_serializing)]
+    pub word: String,
+    /// The word in the printed template: `INDEX`.
+    #[serde(rename(serialize = "word"))]
+    pub shown: String,
+    /// What to write instead.
+    pub meaning: String,
+}
+
+/// A package that has to do with GPUs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuPackage {
+    /// The beginning of its name; the longest one that fits counts.
+    pub name: String,
+    /// `true` if it has compiled code for one kind of GPU.
+    #[serde(default)]
+    pub compiled: bool,
+    /// `true` if its compiled code is for one version of torch.
+    #[serde(default)]
+    pub torch: bool,
+    /// Parts of paths that only a build for ROCm has.
+    #[serde(default)]
+    pub rocm: Vec<String>,
+    /// Parts of paths that only a build for CUDA has.
+    #[serde(default)]
+    pub cuda: Vec<String>,
+    /// A file with the versions of CUDA or HIP.
+    pub facts: Option<String>,
+    /// The name of the package for AMD's GPUs, if it is another one.
+    pub instead: Option<String>,
+}
+
+/// Beginnings of the names of libraries that a build for one kind of GPU needs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeededLibraries {
+    /// Those of ROCm.
+    pub rocm: Vec<String>,
+    /// Those of CUDA.
+    pub cuda: Vec<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct DoctorTable {
     finding: Vec<DoctorRow>,
     known_bad: Vec<KnownBad>,
+    blank: Vec<Blank>,
+    package: Vec<GpuPackage>,
+    needed: NeededLibraries,
 }
 
 static PARSED: LazyLock<DoctorTable> =
@@ -115,6 +177,26 @@ static PARSED: LazyLock<DoctorTable> =
 /// All kinds of findings, by code.
 pub fn rows() -> &'static [DoctorRow] {
     &PARSED.finding
+}
+
+/// The words of commands that only the reader knows.
+pub fn blanks() -> &'static [Blank] {
+    &PARSED.blank
+}
+
+/// The packages that have to do with GPUs.
+pub fn gpu_packages() -> &'static [GpuPackage] {
+    &PARSED.package
+}
+
+/// The row of a package: the one with the longest beginning of its name.
+pub(super) fn gpu_package(name: &str) -> Option<&'static GpuPackage> {
+    gpu_packages().iter().filter(|row| name.starts_with(&row.name)).max_by_key(|row| row.name.len())
+}
+
+/// The libraries that tell what a build is for.
+pub fn needed_libraries() -> &'static NeededLibraries {
+    &PARSED.needed
 }
 
 /// The pairs of GPU and firmware that are known to fail.
@@ -129,6 +211,12 @@ pub struct Evidence {
     pub path: String,
     /// Its value, or the error.
     pub value: String,
+}
+
+impl Evidence {
+    pub(super) fn new(path: impl Into<String>, value: impl Into<String>) -> Evidence {
+        Evidence { path: path.into(), value: value.into() }
+    }
 }
 
 /// A finding about a machine.
@@ -146,12 +234,22 @@ pub struct Symptom {
     pub evidence: Vec<Evidence>,
     /// What it means.
     pub meaning: String,
-    /// The one command that fixes it.
+    /// The one command that fixes it, which works as it is.
     pub command: Option<String>,
+    /// The command if it has [`Symptom::blanks`]: then there is no other one.
+    pub template: Option<String>,
+    /// Words of the template that the reader has to replace.
+    pub blanks: Vec<Blank>,
     /// Conditions of the command: root, a new login, a reboot, another container.
     pub needs: Vec<Need>,
     /// What to look at where files cannot show the cause.
     pub check: Option<String>,
+    /// The command in containers, by their kind.
+    #[serde(skip)]
+    pub(super) commands: BTreeMap<String, String>,
+    /// `true` if command and check are for the machine.
+    #[serde(skip)]
+    pub(super) machine: bool,
 }
 
 impl Symptom {
@@ -170,8 +268,12 @@ impl Symptom {
             evidence: Vec::new(),
             meaning: row.meaning.clone(),
             command: row.command.clone(),
+            template: None,
+            blanks: Vec::new(),
             needs: row.needs.clone(),
             check: row.check.clone(),
+            commands: row.commands.clone(),
+            machine: row.machine,
         }
     }
 
@@ -185,7 +287,7 @@ impl Symptom {
     pub(super) fn fill(mut self, word: &str, value: &str) -> Symptom {
         let word = format!("{{{word}}}");
         let texts = [Some(&mut self.meaning), self.command.as_mut(), self.check.as_mut()];
-        for text in texts.into_iter().flatten() {
+        for text in texts.into_iter().flatten().chain(self.commands.values_mut()) {
             if text.contains(&word) {
                 *text = text.replace(&word, value);
             }
@@ -196,7 +298,7 @@ impl Symptom {
     /// Adds a path or variable and its value.
     #[must_use]
     pub(super) fn seen(mut self, path: impl Into<String>, value: impl Into<String>) -> Symptom {
-        self.evidence.push(Evidence { path: path.into(), value: value.into() });
+        self.evidence.push(Evidence::new(path, value));
         self
     }
 
@@ -209,7 +311,7 @@ impl Symptom {
     /// Drops the command, which would not help here.
     #[must_use]
     pub(super) fn without_command(self) -> Symptom {
-        Symptom { command: None, needs: Vec::new(), ..self }
+        Symptom { command: None, commands: BTreeMap::new(), needs: Vec::new(), ..self }
     }
 
     /// Drops the advice to look further, which is not needed here.
@@ -234,7 +336,8 @@ mod tests {
         for row in rows() {
             assert!(!row.title.ends_with('.') && !row.title.contains('{'), "{}", row.code);
             assert!(row.meaning.ends_with(['.', '}']) && !row.meaning.contains("  "), "{}", row.code);
-            assert!(row.needs.is_empty() || row.command.is_some() || row.check.is_some(), "{}", row.code);
+            let has_command = row.command.is_some() || !row.commands.is_empty();
+            assert!(row.needs.is_empty() || has_command || row.check.is_some(), "{}", row.code);
         }
         assert!(!known_bad().is_empty());
     }

@@ -10,6 +10,8 @@ use super::finding::{Gravity, Symptom};
 use super::kfd::{KfdNode, Topology, target_of};
 use super::pci::{self, PciGpu};
 use super::tree::MachineTree;
+use super::variables::SessionVariables;
+use super::{masks, module, reserved};
 
 /// A GPU that the driver offers for computing. A partition of a GPU is one, too.
 #[derive(Debug, Clone, Serialize)]
@@ -34,6 +36,8 @@ pub struct GpuFacts {
     pub partition: Option<String>,
     /// The number that HIP gives it, after all masks; `None` if it is hidden or does not open.
     pub hip_index: Option<usize>,
+    /// `true` if a mask hides it.
+    pub masked: bool,
     /// The number that the runtime names a GPU by in masks. Partitions share it, and it is 0 for a
     /// GPU inside a processor. It identifies the machine, so no report has it.
     #[serde(skip)]
@@ -121,6 +125,7 @@ fn of_node(tree: &MachineTree, node: &KfdNode) -> GpuFacts {
         partition: tree.text_if_any(&format!("{folder}/current_compute_partition")),
         render_node: render_node.map(|minor| format!("/dev/dri/renderD{minor}")),
         hip_index: None,
+        masked: false,
         unique_id: node.get("unique_id").unwrap_or(0),
         target,
         address,
@@ -174,12 +179,12 @@ pub(super) fn check_offer(tree: &MachineTree, gpus: &[GpuFacts], bus: &[PciGpu],
                 // Beside a GPU that computes, an old one often serves the display only.
                 .weighing(if gpus.is_empty() { Gravity::Error } else { Gravity::Warning }),
             Some(driver @ "radeon") => Symptom::new("display-driver").fill("driver", driver).seen(driver_path, driver),
-            Some(driver) => Symptom::new("gpu-reserved").fill("driver", driver).seen(driver_path, driver),
+            Some(driver) => reserved::describe(tree, gpu, driver).seen(driver_path, driver),
             None if tree.exists("/sys/module/amdgpu") => Symptom::new("driver-refuses")
                 .fill("reason", &firmware(tree))
                 .seen(driver_path, "does not exist")
                 .seen("/sys/module/amdgpu", "exists"),
-            None => Symptom::new("driver-not-loaded")
+            None => module::not_loaded(tree)
                 .seen(format!("{}/vendor", gpu.path), "0x1002")
                 .seen("/sys/module/amdgpu", "does not exist"),
         };
@@ -220,9 +225,21 @@ fn partitions(gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
     }
 }
 
+/// The GPUs that programs see if their devices open: those that no mask hides, or all if the masks
+/// hide all.
+pub(super) fn visible(gpus: &[GpuFacts]) -> Vec<&GpuFacts> {
+    let visible: Vec<&GpuFacts> = gpus.iter().filter(|gpu| !gpu.masked).collect();
+    if visible.is_empty() { gpus.iter().collect() } else { visible }
+}
+
 /// A processor's GPU that HIP numbers before a discrete one. `usable` are the GPUs that open, among
 /// which masks count.
-pub(super) fn check_order(gpus: &[GpuFacts], usable: &[bool], symptoms: &mut Vec<Symptom>) {
+pub(super) fn check_order(
+    gpus: &[GpuFacts],
+    usable: &[bool],
+    variables: &SessionVariables,
+    symptoms: &mut Vec<Symptom>,
+) {
     let mut visible: Vec<&GpuFacts> = gpus.iter().filter(|gpu| gpu.hip_index.is_some()).collect();
     visible.sort_by_key(|gpu| gpu.hip_index);
     let Some(first) = visible.first().filter(|first| first.integrated) else { return };
@@ -239,6 +256,7 @@ pub(super) fn check_order(gpus: &[GpuFacts], usable: &[bool], symptoms: &mut Vec
         Symptom::new("integrated-first")
             .fill("first", &format!("{} ({})", first.product, first.target_or_words()))
             .fill("mask", &discrete.join(","))
+            .fill("unset", &masks::unset_others(variables))
             .seen(format!("/sys/class/kfd/kfd/topology/nodes/{}/properties", first.node), "a GPU of a processor"),
     );
 }

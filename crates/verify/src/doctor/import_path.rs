@@ -9,9 +9,11 @@
 use std::path::{Path, PathBuf};
 
 use super::Error;
+use super::finding::Evidence;
 use super::packages::has_gpu_packages;
 use super::tree::MachineTree;
 use super::variables::SessionVariables;
+use super::version_managers::{Behind, Session};
 
 const SETTINGS: &str = "pyvenv.cfg";
 
@@ -26,6 +28,8 @@ pub struct ImportPath {
     pub main: PathBuf,
     /// Further folders with packages for GPUs, in the order in which Python searches them.
     pub beside: Vec<PathBuf>,
+    /// The manager of versions that chose the Python, and what told it to; `None` without one.
+    pub chosen_by: Option<String>,
 }
 
 impl ImportPath {
@@ -36,10 +40,10 @@ impl ImportPath {
         let environment = [Some(folder), inside].into_iter().flatten().find(|prefix| prefix.join(SETTINGS).is_file());
         if let Some(prefix) = environment {
             let beside = folders_of_base(prefix, tree, variables);
-            return ImportPath { main: folder.to_owned(), beside };
+            return ImportPath { main: folder.to_owned(), beside, chosen_by: None };
         }
         let Some(own) = site_packages(folder) else {
-            return ImportPath { main: folder.to_owned(), beside: Vec::new() };
+            return ImportPath { main: folder.to_owned(), beside: Vec::new(), chosen_by: None };
         };
         let version = version_of(&own).unwrap_or_default();
         of_candidates(users(&version, tree, variables).into_iter().collect(), own)
@@ -82,21 +86,51 @@ impl ImportPath {
     }
 
     /// That of the environment that a shell has activated, or of the one in the working directory,
-    /// or of the first Python on PATH, as in images of containers. A script that chooses a Python
-    /// when it is started, such as pyenv's, says nothing. `None` if the variables name only folders
-    /// that do not exist.
-    pub fn active(directory: &Path, tree: &MachineTree, variables: &SessionVariables) -> Option<ImportPath> {
-        let named: Vec<&str> = ACTIVE.iter().filter_map(|name| variables.filled(name)).collect();
+    /// or of the first Python on PATH, as in images of containers. pyenv, asdf and mise are looked
+    /// through by their files.
+    ///
+    /// # Errors
+    /// What was looked for, if there is none. If variables name only folders that do not exist,
+    /// nothing else was.
+    pub fn active(
+        directory: &Path,
+        tree: &MachineTree,
+        variables: &SessionVariables,
+    ) -> Result<ImportPath, Vec<Evidence>> {
+        let named: Vec<(&str, &str)> =
+            ACTIVE.iter().filter_map(|name| Some((*name, variables.filled(name)?))).collect();
+        if let Some((_, folder)) = named.iter().find(|(_, folder)| Path::new(folder).is_dir()) {
+            return Ok(ImportPath::of_folder(Path::new(folder), tree, variables));
+        }
         if !named.is_empty() {
-            let folder = named.into_iter().map(Path::new).find(|folder| folder.is_dir())?;
-            return Some(ImportPath::of_folder(folder, tree, variables));
+            let gone = |(name, folder): (&str, &str)| Evidence::new(name, format!("{folder}, which is not a folder"));
+            return Err(named.into_iter().map(gone).collect());
         }
         let near = directory.join(".venv");
         if near.join(SETTINGS).is_file() {
-            return Some(ImportPath::of_folder(&near, tree, variables));
+            return Ok(ImportPath::of_folder(&near, tree, variables));
         }
-        let program = rocwheel_system::find_program("python3", variables.filled("PATH")?)?;
-        ImportPath::of_program(&program, tree, variables).ok()
+        let mut seen: Vec<Evidence> = ACTIVE.iter().map(|name| Evidence::new(*name, "not set")).collect();
+        let path = variables.filled("PATH").unwrap_or_default();
+        let Some(shim) = rocwheel_system::find_program("python3", path) else {
+            seen.push(Evidence::new("PATH", "no `python3`"));
+            return Err(seen);
+        };
+        let (program, chosen_by) = match (Session { directory, variables }).look_through(&shim) {
+            Behind::Itself => (shim, None),
+            Behind::Chosen { program, by } => (program, Some(by)),
+            Behind::Unknown(words) => {
+                seen.push(Evidence::new(shim.to_string_lossy(), words));
+                return Err(seen);
+            }
+        };
+        match ImportPath::of_program(&program, tree, variables) {
+            Ok(found) => Ok(ImportPath { chosen_by, ..found }),
+            Err(error) => {
+                seen.push(Evidence::new(program.to_string_lossy(), rocwheel_report::with_causes(&error)));
+                Err(seen)
+            }
+        }
     }
 }
 
@@ -108,7 +142,7 @@ fn of_candidates(before: Vec<PathBuf>, own: PathBuf) -> ImportPath {
     folders.retain(|folder| has_gpu_packages(folder));
     let mut folders = folders.into_iter();
     let main = folders.next().unwrap_or(own);
-    ImportPath { main, beside: folders.collect() }
+    ImportPath { main, beside: folders.collect(), chosen_by: None }
 }
 
 /// The folders that a virtual environment sees besides its own one, because it was made with

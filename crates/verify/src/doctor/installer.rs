@@ -29,17 +29,15 @@ const LITTLE: u64 = 2_000_000_000;
 const SYSTEM: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
 const CXX: &str = "libstdc++.so.6.0.";
 
-/// Addresses of indexes whose path names a GPU target or family that is not that of a GPU.
+/// Addresses of indexes whose path names a GPU target or family that is not that of a GPU. `true`
+/// if there is another one, which commands need not name.
 pub(super) fn check_indexes(
     tree: &MachineTree,
     variables: &SessionVariables,
     (prefix, directory): (&str, Option<&Path>),
     targets: &[String],
     symptoms: &mut Vec<Symptom>,
-) {
-    if targets.is_empty() {
-        return;
-    }
+) -> bool {
     let mut places: Vec<(String, String, Option<String>)> = Vec::new();
     for name in VARIABLES {
         let value = variables.filled(name).unwrap_or_default();
@@ -66,18 +64,25 @@ pub(super) fn check_indexes(
             }
         }
     }
+    let mut has_index = false;
     for (place, address, command) in places {
-        let Some(family) = family_of(&address) else { continue };
-        let Some(target) = targets.iter().find(|target| !is_covered(target, &BTreeSet::from([family.clone()]))) else {
+        let family = family_of(&address);
+        let fits = |target: &&String| {
+            family.as_ref().is_none_or(|family| is_covered(target, &BTreeSet::from([family.clone()])))
+        };
+        let (Some(family), Some(target)) = (&family, targets.iter().find(|target| !fits(target))) else {
+            // A folder of files is no index of everything.
+            has_index |= !address.contains("pypi.org") && address.contains("://");
             continue;
         };
-        let symptom = Symptom::new("other-index").fill("family", &family).fill("target", target);
+        let symptom = Symptom::new("other-index").fill("family", family).fill("target", target);
         let symptom = match command {
             Some(command) => symptom.fill("command", &command),
             None => symptom.without_command(),
         };
         symptoms.push(symptom.seen(place, without_user(&address)));
     }
+    has_index
 }
 
 /// The files in which pip looks for settings, each with the option of `pip config` that changes it.

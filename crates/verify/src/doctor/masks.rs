@@ -5,8 +5,11 @@
 //! HIP_VISIBLE_DEVICES, else CUDA_VISIBLE_DEVICES, each only if it is not empty. A list ends before
 //! its first entry that is wrong or repeated.
 
-use super::finding::Symptom;
+use std::collections::BTreeSet;
+
+use super::finding::{Gravity, Symptom};
 use super::gpus::GpuFacts;
+use super::packages::is_covered;
 use super::variables::SessionVariables;
 
 const ROCR: &str = "ROCR_VISIBLE_DEVICES";
@@ -34,16 +37,102 @@ pub(super) fn apply(gpus: &mut [GpuFacts], usable: &[bool], variables: &SessionV
     for (number, index) in left.iter().enumerate().filter(|_| is_usable) {
         gpus[*index].hip_index = Some(number);
     }
+    for index in all.iter().filter(|index| !left.contains(index)) {
+        gpus[*index].masked = true;
+    }
+    let names: Vec<&str> =
+        [variables.get(ROCR).map(|_| ROCR), second.map(|(name, _)| name)].into_iter().flatten().collect();
     if left.is_empty() && !all.is_empty() {
-        let names: Vec<&str> =
-            [variables.get(ROCR).map(|_| ROCR), second.map(|(name, _)| name)].into_iter().flatten().collect();
-        let seen = names.iter().map(|name| (*name, variables.get(name).unwrap_or_default()));
+        let wrong = symptoms.iter().find(|symptom| symptom.name == "mask-names-no-gpu");
+        let reason = hides_all(&names, variables, wrong);
+        // One mask has one finding.
+        symptoms.retain(|symptom| !["two-masks", "mask-names-no-gpu"].contains(&symptom.name));
         let symptom = Symptom::new("mask-hides-all")
             .fill("variables", &names.join(" and "))
             .fill("names", &names.join(" "))
-            .fill("count", &if all.len() == 1 { "one GPU".to_owned() } else { format!("{} GPUs", all.len()) });
-        symptoms.push(seen.fold(symptom, |symptom, (name, value)| symptom.seen(name, quoted(value))));
-        symptoms.retain(|symptom| symptom.name != "two-masks");
+            .fill("count", &format!("{} {}", verb(&names, "hide"), counted(all.len())))
+            .fill("reason", &reason);
+        symptoms.push(with_values(symptom, &names, variables));
+    }
+}
+
+/// A mask that leaves only GPUs of processors although a discrete one opens. `kernels` are the
+/// targets that the installed packages have kernels for; empty if that is not known.
+pub(super) fn check_integrated(
+    gpus: &[GpuFacts],
+    usable: &[bool],
+    (variables, kernels): (&SessionVariables, &BTreeSet<String>),
+    symptoms: &mut Vec<Symptom>,
+) {
+    let opening: Vec<&GpuFacts> = gpus.iter().zip(usable).filter(|(_, opens)| **opens).map(|(gpu, _)| gpu).collect();
+    let left: Vec<&&GpuFacts> = opening.iter().filter(|gpu| !gpu.masked).collect();
+    let hidden: Vec<(usize, &&GpuFacts)> =
+        opening.iter().enumerate().filter(|(_, gpu)| gpu.masked && !gpu.integrated).collect();
+    if left.is_empty() || hidden.is_empty() || !left.iter().all(|gpu| gpu.integrated) {
+        return;
+    }
+    let names: Vec<&str> = [ROCR, HIP, CUDA].into_iter().filter(|name| variables.filled(name).is_some()).collect();
+    let runs = left.iter().any(|gpu| gpu.target.as_deref().is_some_and(|target| is_covered(target, kernels)));
+    let reason = if runs {
+        "The installed packages have kernels for it, and it is slower."
+    } else if kernels.is_empty() {
+        "Most packages have no kernels for it; then the first launch fails with `invalid device function`."
+    } else {
+        "The installed packages have no kernels for it: the first launch fails with `invalid device function`."
+    };
+    let targets = |gpus: &[&&GpuFacts]| -> String {
+        gpus.iter().map(|gpu| gpu.target_or_words()).collect::<Vec<_>>().join(" and ")
+    };
+    let behind: Vec<&&GpuFacts> = hidden.iter().map(|(_, gpu)| *gpu).collect();
+    let numbers: Vec<String> = hidden.iter().map(|(number, _)| number.to_string()).collect();
+    let symptom = Symptom::new("mask-leaves-integrated")
+        .fill("variables", &names.join(" and "))
+        .fill("leave", verb(&names, "leave"))
+        .fill("hide", verb(&names, "hide"))
+        .fill("left", &targets(&left))
+        .fill("hidden", &targets(&behind))
+        .fill("reason", reason)
+        .fill("unset", &unset_others(variables))
+        .fill("mask", &numbers.join(","))
+        .weighing(if kernels.is_empty() || runs { Gravity::Warning } else { Gravity::Error });
+    symptoms.push(with_values(symptom, &names, variables));
+}
+
+/// The beginning of a command that sets ROCR_VISIBLE_DEVICES: the other masks count after it.
+pub(super) fn unset_others(variables: &SessionVariables) -> String {
+    let names: Vec<&str> = [HIP, CUDA].into_iter().filter(|name| variables.filled(name).is_some()).collect();
+    if names.is_empty() { String::new() } else { format!("unset {} && ", names.join(" ")) }
+}
+
+/// A verb for one variable or several.
+fn verb(names: &[&str], verb: &'static str) -> &'static str {
+    match (names.len(), verb) {
+        (1, "hide") => "hides",
+        (1, "leave") => "leaves",
+        _ => verb,
+    }
+}
+
+fn counted(count: usize) -> String {
+    match count {
+        1 => "the one GPU".to_owned(),
+        2 => "both GPUs".to_owned(),
+        count => format!("all {count} GPUs"),
+    }
+}
+
+fn with_values(symptom: Symptom, names: &[&str], variables: &SessionVariables) -> Symptom {
+    names.iter().fold(symptom, |symptom, name| symptom.seen(*name, quoted(variables.get(name).unwrap_or_default())))
+}
+
+/// The reason why masks leave nothing. `wrong` is an entry that is no GPU.
+fn hides_all(names: &[&str], variables: &SessionVariables, wrong: Option<&Symptom>) -> String {
+    if variables.get(ROCR).is_some_and(|mask| mask.trim().is_empty()) {
+        format!("An empty {ROCR} hides every GPU.")
+    } else if names.len() > 1 {
+        format!("HIP's numbers count what {ROCR} leaves, so two masks in one place often leave nothing.")
+    } else {
+        wrong.map_or_else(String::new, |wrong| wrong.meaning.clone())
     }
 }
 

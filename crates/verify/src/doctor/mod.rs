@@ -6,7 +6,11 @@
 //! is a finding of its own: no answer is never a good one.
 
 mod access;
+mod boot;
+mod builds;
+mod compiler;
 mod container;
+mod coverage;
 mod diagnosis;
 mod driver;
 mod error;
@@ -15,24 +19,34 @@ mod gpus;
 mod import_path;
 mod installer;
 mod kfd;
+mod limits;
 mod masks;
+mod module;
 mod overrides;
 mod own_python;
 mod packages;
 mod pci;
 mod pip_command;
+mod reserved;
 mod rocm_libraries;
+mod settle;
+mod shared_files;
 mod system;
 mod torch;
 mod tree;
 mod user;
 mod uv_settings;
 mod variables;
+mod version_managers;
 mod wsl;
 
-pub use diagnosis::{Diagnosis, Patient, PythonFolder, diagnose};
+pub use coverage::Unexamined;
+pub use diagnosis::{Diagnosis, PackageChoice, Patient, PythonFolder, diagnose};
 pub use error::Error;
-pub use finding::{DoctorRow, Evidence, Gravity, Need, Symptom, rows};
+pub use finding::{
+    Blank, DoctorRow, Evidence, GpuPackage, Gravity, Need, NeededLibraries, Symptom, blanks, gpu_packages,
+    needed_libraries, rows,
+};
 pub use gpus::GpuFacts;
 pub use import_path::ImportPath;
 pub use packages::PackageFacts;

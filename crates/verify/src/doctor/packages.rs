@@ -11,30 +11,14 @@ use rocwheel_rocm::{DevicePackages, TargetTable};
 use rocwheel_wheel::{Headers, PythonVersion};
 use serde::Serialize;
 
-use super::finding::Symptom;
+use super::builds::{Builds, Kind};
+use super::coverage::Unexamined;
+use super::finding::{Symptom, gpu_package};
 use super::gpus::GpuFacts;
 use super::tree::ReadFault;
 
 /// Pieces of evidence that a finding shows.
 pub(super) const MOST_EVIDENCE: usize = 6;
-
-/// Beginnings of the names of packages that have to do with GPUs.
-const PREFIXES: [&str; 14] = [
-    "rocm",
-    "amd-",
-    "amdsmi",
-    "torch",
-    "triton",
-    "pytorch-triton",
-    "flash-attn",
-    "apex",
-    "jax-rocm",
-    "vllm",
-    "onnxruntime",
-    "hip-",
-    "bitsandbytes",
-    "xformers",
-];
 
 /// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,6 +27,9 @@ pub struct PackageFacts {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// What its compiled code is for: `ROCm`, `CUDA`, `the processor only`; `None` if nothing tells
+    /// it, and for a package without any.
+    pub built_for: Option<&'static str>,
 }
 
 /// The packages of an environment.
@@ -101,8 +88,12 @@ impl Installed {
         self.site.distributions.iter().filter(|distribution| distribution.role == Role::Audited)
     }
 
-    pub(super) fn facts(&self) -> Vec<PackageFacts> {
-        let facts = |one: &Distribution| PackageFacts { name: one.name.clone(), version: one.version() };
+    pub(super) fn facts(&self, builds: &Builds, torch: Option<Kind>) -> Vec<PackageFacts> {
+        let facts = |one: &Distribution| {
+            let known = builds.known.get(&one.name).map(|build| build.kind);
+            let kind = if one.name == "torch" { torch } else { known };
+            PackageFacts { name: one.name.clone(), version: one.version(), built_for: kind.map(Kind::name) }
+        };
         let mut facts: Vec<PackageFacts> = self.of_gpus().map(facts).collect();
         facts.sort_by(|one, other| one.name.cmp(&other.name));
         facts
@@ -166,7 +157,7 @@ fn is_text(path: &str) -> bool {
 
 /// `true` for a package that has to do with GPUs.
 fn is_of_gpus(name: &str) -> bool {
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    gpu_package(name).is_some()
 }
 
 /// `true` if a folder of packages has one that has to do with GPUs.
@@ -281,11 +272,21 @@ pub(super) fn check_versions(installed: &Installed, symptoms: &mut Vec<Symptom>)
 }
 
 /// Kernels of ROCm's libraries for the GPUs.
-pub(super) fn check_kernels(installed: &Installed, gpus: &[(&GpuFacts, String)], symptoms: &mut Vec<Symptom>) {
+pub(super) fn check_kernels(
+    installed: &Installed,
+    gpus: &[(&GpuFacts, String)],
+    symptoms: &mut Vec<Symptom>,
+    unexamined: &mut Vec<Unexamined>,
+) {
     let Some(libraries) = installed.of_rocm().find(|one| one.name.starts_with("rocm-sdk-libraries")) else { return };
     let kernels = installed.kernels(&["rocm-sdk"]);
     let offered = installed.offered();
     if kernels.is_empty() && offered.is_empty() {
+        if !gpus.is_empty() {
+            let why = "the names of their files do not tell for which GPUs they are";
+            let decides = format!("`rocwheel kernels {}`", shell_word(&installed.folder.path().to_string_lossy()));
+            unexamined.push(Unexamined::new("the kernels of ROCm's libraries", why, decides));
+        }
         return;
     }
     let version = installed.rocm_version().unwrap_or_else(|| libraries.version());
@@ -388,7 +389,7 @@ fn twice_in(folder: &PackageFolder, installed: &Installed) -> Vec<Symptom> {
 }
 
 /// `true` if another package for GPUs than those of ROCm requires this one by name.
-fn is_required(installed: &Installed, name: &str) -> bool {
+pub(super) fn is_required(installed: &Installed, name: &str) -> bool {
     let names = |one: &Distribution| one.metadata.all("Requires-Dist");
     let is_named = |text: String| {
         let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter));

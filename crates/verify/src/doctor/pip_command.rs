@@ -43,8 +43,18 @@ impl Installer {
         let is_environment = settings.is_some() || prefix.join("conda-meta").is_dir();
         if !is_environment {
             let version = installed.python.map(|python| python.to_string()).unwrap_or_default();
-            let is_managed = is_managed(installed.folder.path(), prefix, &version);
-            return if is_managed { Installer::ManagedPip } else { Installer::Pip };
+            if is_managed(installed.folder.path(), prefix, &version) {
+                return Installer::ManagedPip;
+            }
+            // That of pyenv or of a user's own build: `pip` on PATH may be of another one.
+            let own = prefix.join("bin/python3");
+            let found = rocwheel_system::find_program("pip", variables.filled("PATH").unwrap_or_default());
+            let is_other = found.is_none_or(|pip| pip.parent() != own.parent());
+            return if own.is_file() && is_other {
+                Installer::PipOf(shell_word(&own.to_string_lossy()))
+            } else {
+                Installer::Pip
+            };
         }
         match (installed.get("pip").is_some(), is_active) {
             (true, true) => Installer::Pip,
@@ -53,8 +63,14 @@ impl Installer {
         }
     }
 
-    /// The command for this installer. Any other than one of pip stays as it is.
-    pub(super) fn adapted(&self, command: &str) -> Option<String> {
+    /// The command for this installer. Of several commands each is adapted, and any other than one
+    /// of pip stays as it is.
+    pub(super) fn adapted(&self, commands: &str) -> String {
+        let each = commands.split(" && ").map(|one| self.adapt_one(one).unwrap_or_else(|| one.to_owned()));
+        each.collect::<Vec<_>>().join(" && ")
+    }
+
+    fn adapt_one(&self, command: &str) -> Option<String> {
         let arguments = command.strip_prefix("pip ")?;
         let (verb, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
         if verb == "config" {
@@ -68,8 +84,11 @@ impl Installer {
             Installer::PipOf(python) => format!("{python} -m pip {arguments}"),
             Installer::PipFor(prefix) => format!("pip --python {prefix} {arguments}"),
             Installer::Uv(_) if verb == "cache" => "uv cache clean".to_owned(),
-            Installer::Uv(None) => format!("uv pip {arguments}"),
-            Installer::Uv(Some(prefix)) => format!("uv pip {verb} --python {prefix} {rest}"),
+            // uv asks nothing.
+            Installer::Uv(None) => format!("uv pip {}", arguments.replacen("--yes ", "", 1)),
+            Installer::Uv(Some(prefix)) => {
+                format!("uv pip {verb} --python {prefix} {}", rest.replacen("--yes ", "", 1))
+            }
             Installer::Pipx(name) => format!("pipx runpip {name} {arguments}"),
         })
     }
@@ -93,7 +112,7 @@ mod tests {
     fn commands_change_the_environment_that_was_looked_at() {
         let install = "pip install --no-deps torch==2.9.1";
         let adapted = |installer: Installer, command: &str| installer.adapted(command);
-        let of = |installer: Installer| adapted(installer, install).unwrap();
+        let of = |installer: Installer| adapted(installer, install);
         assert_eq!(
             of(Installer::PipOf("/v/bin/python".to_owned())),
             "/v/bin/python -m pip install --no-deps torch==2.9.1"
@@ -103,10 +122,14 @@ mod tests {
         assert_eq!(of(Installer::Uv(None)), "uv pip install --no-deps torch==2.9.1");
         assert_eq!(of(Installer::Pipx("vllm".to_owned())), "pipx runpip vllm install --no-deps torch==2.9.1");
         assert_eq!(of(Installer::ManagedPip), "pip install --break-system-packages --no-deps torch==2.9.1");
-        assert_eq!(adapted(Installer::Uv(None), "pip cache purge").as_deref(), Some("uv cache clean"));
+        assert_eq!(adapted(Installer::Uv(None), "pip cache purge"), "uv cache clean");
         for command in ["pip config --user unset global.index-url", "unset ROCM_PATH"] {
-            assert_eq!(adapted(Installer::Uv(None), command), None);
+            assert_eq!(adapted(Installer::Uv(None), command), command);
         }
-        assert_eq!((adapted(Installer::Pip, install), adapted(Installer::ManagedPip, "pip cache purge")), (None, None));
+        assert_eq!(adapted(Installer::Pip, install), install);
+        assert_eq!(adapted(Installer::ManagedPip, "pip cache purge"), "pip cache purge");
+        let two = "pip uninstall --yes triton && pip install triton";
+        let uv = adapted(Installer::Uv(Some("/v".to_owned())), two);
+        assert_eq!(uv, "uv pip uninstall --python /v triton && uv pip install --python /v triton");
     }
 }

@@ -30,7 +30,8 @@ impl SystemFacts {
     ) -> SystemFacts {
         SystemFacts {
             kernel: tree.text_if_any("/proc/sys/kernel/osrelease"),
-            driver_loaded: tree.exists("/sys/module/amdgpu"),
+            // Only amdgpu describes nodes, and a copy may lack its folder.
+            driver_loaded: tree.exists("/sys/module/amdgpu") || tree.exists("/sys/class/kfd/kfd/topology/nodes"),
             driver: tree.text_if_any("/sys/module/amdgpu/version"),
             container: container.map(ContainerKind::name),
             wsl: wsl::is_wsl(tree, variables),

@@ -8,19 +8,18 @@ use rocwheel_loader::site::Distribution;
 use rocwheel_report::shell_word;
 use rocwheel_rocm::DevicePackages;
 
+use super::builds::{self, Builds, Kind};
+use super::coverage::Unexamined;
 use super::finding::Symptom;
 use super::gpus::GpuFacts;
 use super::packages::{Installed, is_covered, listed};
 
-/// What a torch computes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TorchKind {
-    Processor,
-    Cuda,
-    Rocm,
+/// What the installed torch is built for, and what tells it; `None` without torch.
+pub(super) fn kind(installed: &Installed) -> Option<(Kind, String)> {
+    installed.get("torch").map(|torch| kind_of(installed, torch))
 }
 
-fn kind(installed: &Installed, torch: &Distribution) -> (TorchKind, String) {
+fn kind_of(installed: &Installed, torch: &Distribution) -> (Kind, String) {
     if let Some(found) = built_for(installed) {
         return found;
     }
@@ -34,22 +33,22 @@ fn kind(installed: &Installed, torch: &Distribution) -> (TorchKind, String) {
     };
     let nvidia = || torch.metadata.all("Requires-Dist").into_iter().find(|text| text.starts_with("nvidia-"));
     if let Some(path) = has("libtorch_hip.so").or_else(|| has("libc10_hip.so")) {
-        (TorchKind::Rocm, path.to_owned())
+        (Kind::Rocm, path.to_owned())
     } else if local.contains("rocm") {
-        (TorchKind::Rocm, version)
+        (Kind::Rocm, version)
     } else if let Some(path) = has("libtorch_cuda.so").or_else(|| has("libc10_cuda.so")) {
-        (TorchKind::Cuda, path.to_owned())
+        (Kind::Cuda, path.to_owned())
     } else if local.starts_with("cu") {
-        (TorchKind::Cuda, version)
+        (Kind::Cuda, version)
     } else if let Some(requirement) = nvidia() {
-        (TorchKind::Cuda, format!("requires {}", requirement.split(';').next().unwrap_or_default().trim()))
+        (Kind::Cuda, format!("requires {}", requirement.split(';').next().unwrap_or_default().trim()))
     } else {
-        (TorchKind::Processor, "no libtorch_hip.so".to_owned())
+        (Kind::Processor, "no libtorch_hip.so".to_owned())
     }
 }
 
 /// What `torch/version.py` says: its build writes the versions of HIP and CUDA there, or `None`.
-fn built_for(installed: &Installed) -> Option<(TorchKind, String)> {
+fn built_for(installed: &Installed) -> Option<(Kind, String)> {
     let bytes = installed.site.bytes(&format!("{}/torch/version.py", installed.site.packages())).ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     // `hip: Optional[str] = '7.1.25424'`
@@ -61,41 +60,59 @@ fn built_for(installed: &Installed) -> Option<(TorchKind, String)> {
     let (hip, cuda) = (value("hip")?, value("cuda")?);
     let found = |name: &str, value: &str| format!("torch/version.py: {name} = {value}");
     Some(match (hip.as_str(), cuda.as_str()) {
-        ("None", "None") => (TorchKind::Processor, found("hip", "None")),
-        ("None", cuda) => (TorchKind::Cuda, found("cuda", cuda)),
-        (hip, _) => (TorchKind::Rocm, found("hip", hip)),
+        ("None", "None") => (Kind::Processor, found("hip", "None")),
+        ("None", cuda) => (Kind::Cuda, found("cuda", cuda)),
+        (hip, _) => (Kind::Rocm, found("hip", hip)),
     })
 }
 
-/// Judges torch for the GPUs of the machine.
-pub(super) fn check(installed: &Installed, gpus: &[(&GpuFacts, String)], symptoms: &mut Vec<Symptom>) {
+/// Judges torch for the GPUs of the machine. The packages that go with it are told with it.
+pub(super) fn check(
+    installed: &Installed,
+    (gpus, compiled): (&[(&GpuFacts, String)], &Builds),
+    symptoms: &mut Vec<Symptom>,
+    unexamined: &mut Vec<Unexamined>,
+) {
     let Some(torch) = installed.get("torch") else { return };
-    let (kind, reason) = kind(installed, torch);
+    let (kind, reason) = kind_of(installed, torch);
     let name = match kind {
-        TorchKind::Processor => Some("cpu-torch"),
-        TorchKind::Cuda => Some("cuda-torch"),
-        TorchKind::Rocm => None,
+        Kind::Processor => Some("cpu-torch"),
+        Kind::Cuda => Some("cuda-torch"),
+        Kind::Rocm => None,
     };
     let Some(name) = name else {
-        kernels(installed, torch, gpus, symptoms);
+        if !kernels(installed, torch, gpus, symptoms) {
+            let why = "the names of its files do not tell for which GPUs they are";
+            let decides = format!("`rocwheel kernels {}`", shell_word(&installed.folder.path().to_string_lossy()));
+            unexamined.push(Unexamined::new("the kernels of torch", why, decides));
+        }
         return;
     };
     let Some((gpu, target)) = gpus.first() else { return };
+    let mut requirements = vec!["torch".to_owned()];
+    requirements.extend(builds::of_cuda(compiled));
     let symptom = if name == "cpu-torch" { Symptom::new("cpu-torch") } else { Symptom::new("cuda-torch") };
     symptoms.push(
         symptom
             .fill("version", &torch.version())
             .fill("target", target)
+            .fill("requirements", &requirements.join(" "))
             .seen(torch.file_name(), reason)
             .seen(format!("/sys/class/kfd/kfd/topology/nodes/{}/properties", gpu.node), target),
     );
 }
 
-/// Kernels of torch itself: those of the libraries in it, and of its device packages.
-fn kernels(installed: &Installed, torch: &Distribution, gpus: &[(&GpuFacts, String)], symptoms: &mut Vec<Symptom>) {
+/// Kernels of torch itself: those of the libraries in it, and of its device packages. `false` if it
+/// is not known for which GPUs they are, although there is one.
+fn kernels(
+    installed: &Installed,
+    torch: &Distribution,
+    gpus: &[(&GpuFacts, String)],
+    symptoms: &mut Vec<Symptom>,
+) -> bool {
     let targets = installed.kernels(&["torch", "amd-torch-device"]);
     if targets.is_empty() {
-        return;
+        return gpus.is_empty();
     }
     for (gpu, target) in gpus.iter().filter(|(_, target)| !is_covered(target, &targets)) {
         let has_packages = installed.of_gpus().any(|one| one.name.starts_with("amd-torch-device"));
@@ -114,6 +131,7 @@ fn kernels(installed: &Installed, torch: &Distribution, gpus: &[(&GpuFacts, Stri
                 .seen(format!("/sys/class/kfd/kfd/topology/nodes/{}/properties", gpu.node), target),
         );
     }
+    true
 }
 
 /// Packages that pin a version of ROCm other than the installed one.

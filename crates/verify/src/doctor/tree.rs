@@ -196,9 +196,9 @@ impl MachineTree {
         Ok(found)
     }
 
-    /// The text of a file of at most `limit` bytes, without spaces around it. A file that is no
-    /// text, larger or not a regular file is a fault.
-    pub(super) fn text_up_to(&self, path: &str, limit: u64) -> Result<String, ReadFault> {
+    /// The bytes of a file of at most `limit` bytes. A larger file, or one that is not a regular
+    /// file, is a fault.
+    pub(super) fn bytes(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
         if let Some(fault) = self.fault_of(path) {
             return Err(fault);
         }
@@ -215,7 +215,13 @@ impl MachineTree {
         if bytes.len() as u64 > limit {
             return Err(ReadFault::Other(format!("has more than {limit} bytes")));
         }
-        match String::from_utf8(bytes) {
+        Ok(bytes)
+    }
+
+    /// The text of a file of at most `limit` bytes, without spaces around it. A file that is no
+    /// text is a fault, too.
+    pub(super) fn text_up_to(&self, path: &str, limit: u64) -> Result<String, ReadFault> {
+        match String::from_utf8(self.bytes(path, limit)?) {
             Ok(text) if !text.contains('\0') || path.starts_with("/proc/") => Ok(text.trim().to_owned()),
             _ => Err(ReadFault::Other("is not text".to_owned())),
         }

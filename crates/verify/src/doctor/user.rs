@@ -94,6 +94,11 @@ impl Groups {
         self.names.get(&group).cloned().unwrap_or_else(|| group.to_string())
     }
 
+    /// The number of the group with a name.
+    pub(super) fn number(&self, name: &str) -> Option<u32> {
+        self.names.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)
+    }
+
     pub(super) fn has_name(&self, group: u32) -> bool {
         self.names.contains_key(&group)
     }

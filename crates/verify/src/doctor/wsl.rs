@@ -11,6 +11,10 @@ const DOOR: &str = "/dev/dxg";
 /// Folders of the distribution and of ROCm's installer.
 const FOLDERS: [&str; 4] = ["/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib"];
 
+/// No command can bring it.
+const UNPACKAGED: &str =
+    "librocdxg.so was not found. No package has it: it is built from the sources of librocdxg, a project of ROCm.";
+
 /// `true` in the Windows Subsystem for Linux.
 pub(super) fn is_wsl(tree: &MachineTree, variables: &SessionVariables) -> bool {
     let kernel = tree.text_if_any("/proc/version").unwrap_or_default().to_lowercase();
@@ -28,7 +32,7 @@ pub(super) fn check(
 ) {
     if !tree.exists(DOOR) && container.is_some() {
         let symptom = Symptom::new("wsl-libraries").fill("reason", "The container was started without /dev/dxg.");
-        let command = "docker run --device /dev/dxg --volume /usr/lib/wsl:/usr/lib/wsl \"$IMAGE\"";
+        let command = "docker run --device /dev/dxg --volume /usr/lib/wsl:/usr/lib/wsl {image}";
         return symptoms.push(symptom.fill("command", command).seen(DOOR, "does not exist"));
     }
     if !tree.exists(DOOR) {
@@ -43,7 +47,7 @@ pub(super) fn check(
     let bridge = folders.iter().find(|folder| has(folder, "librocdxg.so"));
     let distribution = FOLDERS[1..3].iter().find(|folder| has(folder, "libhsa-runtime64.so"));
     if bridge.is_none() {
-        let symptom = Symptom::new("wsl-libraries").fill("reason", "librocdxg.so was not found.").without_command();
+        let symptom = Symptom::new("wsl-libraries").fill("reason", UNPACKAGED).without_command();
         symptoms.push(folders.iter().fold(symptom, |symptom, folder| symptom.seen(*folder, "no librocdxg.so")));
     } else if let Some(folder) = distribution {
         let symptom = Symptom::new("wsl-libraries")

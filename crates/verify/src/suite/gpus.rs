@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_report::Reporter;
 
 use super::TestWorker;
-use crate::doctor::{self, MachineTree, Patient, SessionVariables};
+use crate::doctor::{self, MachineTree, PackageChoice, Patient, SessionVariables};
 
 /// Facts about GPUs by the names that attempts have: `gpu0`.
 pub type GpuTable = BTreeMap<String, BTreeMap<String, String>>;
@@ -26,7 +26,8 @@ pub fn find_gpus(
         tree: MachineTree::live(),
         variables: SessionVariables::of(variables.clone()),
         user: None,
-        python: None,
+        packages: PackageChoice::NotAsked,
+        index: None,
         directory: None,
         needs_gpu: false,
         scratch: scratch.to_owned(),

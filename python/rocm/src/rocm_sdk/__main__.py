@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="find out why a GPU or an installed package does not work")
     doctor.add_argument("--json", action="store_true", help="print the findings as a JSON object")
     doctor.add_argument("--need-gpu", action="store_true", help="a machine without an AMD GPU is an error")
+    doctor.add_argument("--index", metavar="URL", help="package index with wheels of ROCm, for the printed commands")
     doctor.set_defaults(run=_doctor)
 
     test = commands.add_parser("test", help="check that everything installed is complete, loads and answers")
@@ -139,7 +140,7 @@ def _targets(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from . import _doctor as doctor
 
-    return doctor.run(_contents.site_directory(), options.json, options.need_gpu)
+    return doctor.run(_contents.site_directory(), options.json, options.need_gpu, options.index)
 
 
 def _test(options: argparse.Namespace) -> int:

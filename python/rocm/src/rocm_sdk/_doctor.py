@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -19,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ._doctor_machine import AccessError, Machine
-from ._doctor_packages import examine_packages, installed_kernels, is_covered
-from ._doctor_rows import ROWS
+from ._doctor_packages import examine_packages, has_index, installed_kernels, is_covered
+from ._doctor_rows import BLANKS, INTEGRATED, ROWS
 
 KFD = "/dev/kfd"
 NODES = "/sys/class/kfd/kfd/topology/nodes"
@@ -30,6 +31,12 @@ OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 # From light to heavy. `unknown` is a check that could not be made; it counts as an error.
 SEVERITIES = ("note", "warning", "unknown", "error")
 _ROWS = {row["name"]: row for row in ROWS}
+# What this part never looks at.
+NOT_LOOKED_AT = {
+    "what": "whether libraries load, changed files, kernel modules, the order of GPUs, settings of uv",
+    "why": "this is the part that needs no program",
+    "decides": "`rocwheel doctor`",
+}
 
 
 @dataclass
@@ -45,13 +52,32 @@ class Finding:
     needs: list[str]
     check: str
     evidence: list[tuple[str, str]] = field(default_factory=list)
+    # The command if it has words that only the reader knows, each with what to write.
+    template: str = ""
+    blanks: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def weight(self) -> int:
         return SEVERITIES.index(self.severity)
 
 
-def finding(name: str, *evidence: tuple[str, str], severity: str = "", **words: str) -> Finding:
+# Findings with another command in a container.
+CONTAINED = frozenset(row["name"] for row in ROWS if row["commands"])
+
+
+def _in_container(machine: Machine, gpus: list[Gpu], one: Finding, kind: str) -> str:
+    """The command of a finding in a container of a kind; empty if that has none."""
+    command: str = _ROWS[one.name]["commands"].get(kind, "")
+    group = machine.group_number("render") or machine.group_number("video") or "0"
+    nodes = [KFD, *(gpu.render_node for gpu in gpus if gpu.render_node)]
+    devices = " ".join(f"--dev{number} {node},gid={group}" for number, node in enumerate(nodes))
+    owner = re.search(r"owner \d+:(\d+)", one.evidence[0][1])
+    return command.replace("{devices}", devices).replace("{gid}", owner.group(1) if owner else "")
+
+
+def finding(
+    name: str, *evidence: tuple[str, str], severity: str = "", has_command: bool = True, **words: str
+) -> Finding:
     """A finding of the row `name`; `{words}` of its texts are filled in."""
     row = _ROWS[name]
 
@@ -66,11 +92,46 @@ def finding(name: str, *evidence: tuple[str, str], severity: str = "", **words: 
         severity or row["severity"],
         row["title"],
         fill(row["meaning"]),
-        fill(row["command"]),
+        fill(row["command"]) if has_command else "",
         list(row["needs"]),
         fill(row["check"]),
         list(evidence),
     )
+
+
+@dataclass
+class Reader:
+    """The place in which commands will be typed."""
+
+    # The kind of container; empty outside of one.
+    container: str
+    # The address of a package index, if the user named one.
+    index: str | None
+    # True if the settings of pip name an index.
+    has_index: bool = False
+
+    def settle(self, one: Finding) -> None:
+        """Makes the command work where it is printed, or a template of it."""
+        row = _ROWS[one.name]
+        if self.container and row["commands"]:
+            has_command = self.container in row["commands"]
+            if has_command:
+                one.needs += [need for need in ("a shell on the host", "new container") if need not in one.needs]
+            else:
+                one.needs = [need for need in one.needs if need != "new container"]
+        if self.container and row["machine"] and "a shell on the host" not in one.needs:
+            one.needs.append("a shell on the host")
+        option = f"--index-url {shlex.quote(self.index)} " if self.index else "--index-url {index} "
+        text = one.command.replace("{from-index}", "" if self.has_index and not self.index else option)
+        if self.index:
+            text = text.replace("{index}", shlex.quote(self.index))
+        for word, shown, meaning in BLANKS:
+            if f"{{{word}}}" in text:
+                text = text.replace(f"{{{word}}}", shown)
+                one.blanks.append((shown, meaning))
+        one.command, one.template = ("", text) if one.blanks else (text, "")
+        if "sudo " in one.command and "root" not in one.needs:
+            one.needs.insert(0, "root")
 
 
 @dataclass
@@ -82,6 +143,8 @@ class Gpu:
     render_node: str | None
     unique_id: int
     integrated: bool
+    # True if a mask hides it.
+    masked: bool = False
 
     @property
     def path(self) -> str:
@@ -89,12 +152,19 @@ class Gpu:
 
 
 def examine(
-    root: Path | None, site: Path | None, variables: Mapping[str, str], need_gpu: bool = False
+    root: Path | None,
+    site: Path | None,
+    variables: Mapping[str, str],
+    need_gpu: bool = False,
+    index: str | None = None,
 ) -> list[Finding]:
     """The findings of a machine, the heaviest first. `root` is a copy of one, None for this one. A
-    machine without a GPU has an error if it needs one."""
+    machine without a GPU has an error if it needs one. `index` is the package index that commands
+    name."""
     found: list[Finding] = []
     machine = Machine(root, variables)
+    reader = Reader(machine.container(), index)
+    kernels = installed_kernels(site) if site is not None else set()
     gpus = _gpus(machine, found)
     if need_gpu and not gpus:
         for one in found:
@@ -107,15 +177,21 @@ def examine(
         opening = [gpu for gpu, opens in zip(gpus, usable, strict=True) if opens]
         # If none opens, the masks are judged as if all did.
         _check_masks(opening or gpus, variables, found)
-    kernels: set[str] = set()
+        _check_integrated(opening, variables, kernels, found)
+        _check_limits(machine, found)
     if site is not None:
-        kernels = installed_kernels(site)
         targets = _targets_of_interest(gpus, variables, kernels)
-        examine_packages(site, targets, variables, lambda *a, **k: found.append(finding(*a, **k)))
+        reader.has_index = has_index(machine, site, [target for _, target in targets])
+        # The mask is what is wrong, and not the packages.
+        if any(one.name == "mask-leaves-integrated" for one in found):
+            integrated = {gpu.path for gpu in gpus if gpu.integrated}
+            targets = [one for one in targets if one[0] not in integrated or is_covered(one[1], kernels)]
+        examine_packages(machine, site, targets, lambda *a, **k: found.append(finding(*a, **k)))
     _check_overrides(gpus, variables, kernels, found)
     for one in found:
-        if "sudo " in one.command and "root" not in one.needs:
-            one.needs.insert(0, "root")
+        if one.name in CONTAINED and reader.container:
+            one.command = _in_container(machine, gpus, one, reader.container)
+        reader.settle(one)
     return sorted(found, key=lambda one: (-one.weight, one.code))
 
 
@@ -223,7 +299,7 @@ def _is_integrated(machine: Machine, keys: Mapping[str, int]) -> bool:
     try:
         own, shared = (int(machine.text(f"{folder}/mem_info_{kind}_total")) for kind in ("vram", "gtt"))
     except (OSError, ValueError):
-        return False
+        return _target(keys.get("gfx_target_version", 0)) in INTEGRATED
     return own <= 4 << 30 and shared >= 8 << 30 and shared // 4 >= own
 
 
@@ -274,21 +350,28 @@ def _device_finding(machine: Machine, device: str, error: OSError, groups: set[s
         seen = (device, "does not exist")
         if container == "apptainer":
             return finding("apptainer-without-device", seen, device=device)
-        if container:
+        if container and container != "user-namespace":
             return finding("container-without-device", seen, device=device)
         return finding("no-device-file" if device == KFD else "render-node-missing", seen, device=device)
     words = machine.words(error)
     if error.errno == 1 and container:
         return finding("container-without-device", (device, words), device=device)
     if error.errno != 13:
-        return finding("device-fails", (device, words), device=device, error=words)
+        reason = "That is neither a missing file nor a missing right: the driver refuses."
+        if error.errno == 1:
+            reason = "A device cgroup or a security module refuses."
+        return finding("device-fails", (device, words), device=device, error=words, reason=reason)
     mode, user, group = machine.rights(device)
     seen = (device, f"{words}; mode {mode:04o}, owner {user}:{group}")
     has_right = mode >> 3 & 6 == 6
     if container and has_right and (group == 65534 or machine.is_rootless()):
-        return finding("rootless-container", seen, device=device)
+        if container == "podman":
+            return finding("rootless-container", seen, device=device)
+        words_of_map = {"owner": f"{user}:{group}", "map": machine.uid_map() or "not readable"}
+        return finding("user-namespace", seen, device=device, **words_of_map)
     if machine.may_use(device):
-        return finding("device-fails", seen, device=device, error=words)
+        reason = "Owner, group and mode allow it, so that a security module refuses."
+        return finding("device-fails", seen, device=device, error=words, reason=reason)
     if container and has_right:
         return finding("container-group", seen, device=device, gid=str(group))
     name = machine.group_name(group)
@@ -326,14 +409,68 @@ def _check_masks(gpus: list[Gpu], variables: Mapping[str, str], found: list[Find
         left = _select(left, rocr, variables[rocr], found)
     if second:
         left = _select(left, second, filled[second], found)
+    for gpu in gpus:
+        gpu.masked = gpu not in left
     if not left and gpus:
         names = [name for name in (rocr if rocr in variables else None, second) if name]
-        count = "one GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        count = "the one GPU" if len(gpus) == 1 else "both GPUs" if len(gpus) == 2 else f"all {len(gpus)} GPUs"
         evidence = [(name, _quoted(variables[name])) for name in names]
-        words = {"variables": " and ".join(names), "names": " ".join(names), "count": count}
+        wrong = [one for one in found if one.name == "mask-names-no-gpu"]
+        if rocr in variables and not variables[rocr].strip():
+            reason = f"An empty {rocr} hides every GPU."
+        elif len(names) > 1:
+            reason = f"HIP's numbers count what {rocr} leaves, so two masks in one place often leave nothing."
+        else:
+            reason = wrong[0].meaning if wrong else ""
+        # One mask has one finding.
+        found[:] = [one for one in found if one not in wrong]
+        words = {"variables": " and ".join(names), "names": " ".join(names), "reason": reason}
+        words["count"] = f"{'hides' if len(names) == 1 else 'hide'} {count}"
         found.append(finding("mask-hides-all", *evidence, **words))
     elif rocr in filled and second:
         contradicts("two-masks", rocr, second)
+
+
+def _check_integrated(
+    opening: list[Gpu], variables: Mapping[str, str], kernels: set[str], found: list[Finding]
+) -> None:
+    """A mask that leaves only GPUs of processors although a discrete one opens."""
+    left = [gpu for gpu in opening if not gpu.masked]
+    hidden = [(number, gpu) for number, gpu in enumerate(opening) if gpu.masked and not gpu.integrated]
+    if not left or not hidden or not all(gpu.integrated for gpu in left):
+        return
+    masks = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    names = [name for name in masks if variables.get(name)]
+    runs = any(gpu.target is not None and is_covered(gpu.target, kernels) for gpu in left)
+    if runs:
+        reason = "The installed packages have kernels for it, and it is slower."
+    elif not kernels:
+        reason = "Most packages have no kernels for it; then the first launch fails with `invalid device function`."
+    else:
+        reason = "The installed packages have no kernels for it: the first launch fails with `invalid device function`."
+    others = [name for name in names if name != masks[0]]
+    words = {
+        "variables": " and ".join(names),
+        "leave": "leaves" if len(names) == 1 else "leave",
+        "hide": "hides" if len(names) == 1 else "hide",
+        "left": " and ".join(gpu.target or "an unknown target" for gpu in left),
+        "hidden": " and ".join(gpu.target or "an unknown target" for _, gpu in hidden),
+        "reason": reason,
+        "unset": f"unset {' '.join(others)} && " if others else "",
+        "mask": ",".join(str(number) for number, _ in hidden),
+    }
+    evidence = [(name, _quoted(variables[name])) for name in names]
+    severity = "warning" if runs or not kernels else "error"
+    found.append(finding("mask-leaves-integrated", *evidence, severity=severity, **words))
+
+
+def _check_limits(machine: Machine, found: list[Finding]) -> None:
+    """The limit of locked memory; today's is 8 MiB."""
+    limits = "/proc/self/limits"
+    line = re.search(r"^Max locked memory +(\d+)", machine.text_if_any(limits), re.MULTILINE)
+    if line and int(line.group(1)) < 1 << 20:
+        limit = f"{int(line.group(1)) >> 10} KiB"
+        found.append(finding("locked-memory", (limits, f"{line.group(1)} bytes"), limit=limit))
 
 
 def _select(gpus: list[Gpu], name: str, mask: str, found: list[Finding]) -> list[Gpu]:
@@ -373,7 +510,8 @@ def _override(gpu: Gpu, variables: Mapping[str, str]) -> tuple[str, str] | None:
 def _targets_of_interest(gpus: list[Gpu], variables: Mapping[str, str], kernels: set[str]) -> list[tuple[str, str]]:
     """The paths and targets of the GPUs that packages need kernels for. An override counts if there
     are kernels for its target, else it is what is wrong."""
-    discrete = [gpu for gpu in gpus if not gpu.integrated] or gpus
+    visible = [gpu for gpu in gpus if not gpu.masked] or gpus
+    discrete = [gpu for gpu in visible if not gpu.integrated] or visible
     targets: dict[str, str] = {}
     for gpu in discrete:
         override = _override(gpu, variables)
@@ -432,10 +570,13 @@ def verdict(findings: list[Finding]) -> tuple[str, int]:
     """One line, and the exit status: 1 if something is wrong or a check could not be made."""
     counts = {name: sum(one.severity == name for one in findings) for name in SEVERITIES}
     heavy = counts["error"] + counts["unknown"]
-    words = ", ".join(f"{count} {name}" for name, count in reversed(counts.items()) if count and name != "note")
+    plural = {name: "" if count == 1 or name == "unknown" else "s" for name, count in counts.items()}
+    shown = [f"{count} {name}{plural[name]}" for name, count in reversed(counts.items()) if count and name != "note"]
+    words = ", ".join(shown)
     if heavy:
         return f"not well: {words}", 1
-    return (f"it works, with {words}" if words else "nothing wrong was found"), 0
+    # This part does not look at everything.
+    return (f"no errors in what was looked at, {words}" if words else "nothing wrong in what was looked at"), 0
 
 
 def _lines(one: Finding, width: int) -> Iterator[str]:
@@ -452,22 +593,37 @@ def _lines(one: Finding, width: int) -> Iterator[str]:
     yield from block("  ", one.meaning)
     if one.command:
         yield f"  $ {one.command}"
+    if one.template:
+        yield f"  > {one.template}"
+        for shown, meaning in one.blanks:
+            yield from block("    ", f"{shown}: {meaning}")
     if one.check:
         yield from block("  to check: ", one.check)
     if one.needs:
         yield from block("  needs: ", ", ".join(one.needs))
 
 
-def run(site: Path, as_json: bool, need_gpu: bool) -> int:
+def run(site: Path, as_json: bool, need_gpu: bool, index: str | None = None) -> int:
     """Examines this machine and prints the findings."""
-    findings = examine(None, site, dict(os.environ), need_gpu)
+    if index is not None and "://" not in index:
+        # Of a folder that `rocwheel index build` wrote, the index is `simple`.
+        folders = [folder for folder in (Path(index, "simple"), Path(index)) if folder.is_dir()]
+        if not folders:
+            raise ValueError(f"`{index}` is neither the address of an index nor a folder")
+        index = str(folders[0].resolve())
+    findings = examine(None, site, dict(os.environ), need_gpu, index)
     text, status = verdict(findings)
     if as_json:
         rows = [
-            {**vars(one), "evidence": [{"path": path, "value": value} for path, value in one.evidence]}
+            {
+                **vars(one),
+                "evidence": [{"path": path, "value": value} for path, value in one.evidence],
+                "blanks": [{"word": word, "meaning": meaning} for word, meaning in one.blanks],
+            }
             for one in findings
         ]
-        print(json.dumps({"schema": 1, "findings": rows, "verdict": text}, indent=2))
+        document = {"schema": 1, "findings": rows, "verdict": text, "not_looked_at": [NOT_LOOKED_AT]}
+        print(json.dumps(document, indent=2))
         return status
     try:
         width = min(os.get_terminal_size(sys.stdout.fileno()).columns, 100)
@@ -479,4 +635,5 @@ def run(site: Path, as_json: bool, need_gpu: bool) -> int:
             print("".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line))
         print()
     print(text)
+    print("not looked at: {what} ({why}); {decides}".format(**NOT_LOOKED_AT))
     return status

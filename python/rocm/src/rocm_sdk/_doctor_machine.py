@@ -24,11 +24,41 @@ class AccessError(OSError):
 class Machine:
     def __init__(self, root: Path | None, variables: Mapping[str, str]):
         self._root = root
-        self._variables = variables
+        self.variables = variables
         self._notes = _notes(root / "doctor.toml") if root else {}
 
     def _locate(self, path: str) -> Path:
-        return self._root / path.lstrip("/") if self._root else Path(path)
+        return self._root / self.real(path).lstrip("/") if self._root else Path(path)
+
+    def real(self, path: str) -> str:
+        """A path with its links resolved. Those of a copy stay inside of it."""
+        if self._root is None:
+            return os.path.realpath(path)
+        pending, found, links = path.split("/")[::-1], "", 0
+        while pending:
+            part = pending.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                found = found.rpartition("/")[0]
+                continue
+            found += f"/{part}"
+            try:
+                target = os.readlink(self._root / found.lstrip("/"))
+            except OSError:
+                continue
+            links += 1
+            if links > 40:
+                return found
+            found = "" if target.startswith("/") else found.rpartition("/")[0]
+            pending += target.split("/")[::-1]
+        return found
+
+    def inside(self, path: Path) -> str:
+        """The path of the machine for a folder that may be inside of the copy."""
+        if self._root is not None and path.is_relative_to(self._root.resolve()):
+            return f"/{path.relative_to(self._root.resolve())}"
+        return str(path)
 
     def _refuse(self, path: str) -> None:
         name = self._notes.get(path, {}).get("error")
@@ -74,7 +104,7 @@ class Machine:
             return False
         return self._locate(path).exists()
 
-    def _text_if_any(self, path: str) -> str:
+    def text_if_any(self, path: str) -> str:
         try:
             return self.text(path, 1 << 20)
         except OSError:
@@ -100,13 +130,13 @@ class Machine:
         return mode & 0o7777, int(user), int(group)
 
     def _user(self) -> tuple[int, set[int]]:
-        fields = dict(re.findall(r"^(Uid|Gid|Groups):\s*(.*)$", self._text_if_any("/proc/self/status"), re.MULTILINE))
+        fields = dict(re.findall(r"^(Uid|Gid|Groups):\s*(.*)$", self.text_if_any("/proc/self/status"), re.MULTILINE))
         groups = {int(number) for number in fields.get("Groups", "").split()}
         return int(fields.get("Uid", "0 0").split()[1]), groups | {int(fields.get("Gid", "0 0").split()[1])}
 
     def _groups(self) -> list[list[str]]:
         # Systems whose /usr is an image have groups of the system there.
-        text = "\n".join(self._text_if_any(path) for path in ("/etc/group", "/usr/lib/group"))
+        text = "\n".join(self.text_if_any(path) for path in ("/etc/group", "/usr/lib/group"))
         rows = [line.split(":") for line in text.splitlines()]
         return [row for row in rows if len(row) == 4]
 
@@ -123,29 +153,62 @@ class Machine:
     def is_listed(self, group: int) -> bool:
         """True if the files have the user in the group, whatever the session has."""
         user, _ = self._user()
-        users = [line.split(":") for line in self._text_if_any("/etc/passwd").splitlines()]
+        users = [line.split(":") for line in self.text_if_any("/etc/passwd").splitlines()]
         name = next((fields[0] for fields in users if len(fields) > 2 and fields[2] == str(user)), None)
         return any(row[2] == str(group) and name in row[3].split(",") for row in self._groups())
 
+    def group_number(self, name: str) -> str | None:
+        return next((row[2] for row in self._groups() if row[0] == name), None)
+
     def container(self) -> str:
-        """The kind of container; empty outside of one."""
-        groups = self._text_if_any("/proc/1/cgroup")
-        names = [name for name in self._variables if name.startswith(("APPTAINER_", "SINGULARITY_"))]
+        """The kind of container, as the table names it; empty outside of one."""
+        groups = self.text_if_any("/proc/1/cgroup")
+        is_docker = self.exists("/.dockerenv") or "/docker" in groups
+        names = [name for name in self.variables if name.startswith(("APPTAINER_", "SINGULARITY_"))]
         if names or self.exists("/.singularity.d"):
             return "apptainer"
-        if self.exists("/run/.containerenv") or self._variables.get("container"):
+        if is_docker:
+            if "linuxkit" in self.text_if_any("/proc/version"):
+                return "docker-desktop"
+        if "kubepods" in groups or "KUBERNETES_SERVICE_HOST" in self.variables:
+            return "kubernetes"
+        if self.exists("/run/.containerenv") or self.variables.get("container") == "podman":
             return "podman"
-        marks = ("/docker", "kubepods", "/lxc")
-        return "docker" if self.exists("/.dockerenv") or any(mark in groups for mark in marks) else ""
+        if is_docker:
+            return "docker"
+        kind = self._named_container()
+        if kind == "lxc" and (self.exists("/dev/lxd") or self.exists("/dev/incus")):
+            return "other"
+        if kind in ("lxc", "docker", "podman"):
+            return kind
+        if kind == "wsl":
+            return ""
+        if kind:
+            return "other"
+        if "/lxc" in groups:
+            return "lxc"
+        return "user-namespace" if self.is_rootless() else ""
+
+    def _named_container(self) -> str:
+        """The kind that the container's manager told its first process."""
+        own = self.variables.get("container") or self.text_if_any("/run/systemd/container")
+        if own:
+            return own
+        rows = self.text_if_any("/proc/1/environ").split("\0")
+        return next((row.partition("=")[2] for row in rows if row.startswith("container=")), "")
 
     def is_rootless(self) -> bool:
         """True if the numbers of users are not those of the host."""
-        lines = self._text_if_any("/proc/self/uid_map").splitlines()
-        return bool(lines) and lines[0].split() != ["0", "0", "4294967295"]
+        return self.uid_map() not in ("", "0 0 4294967295")
+
+    def uid_map(self) -> str:
+        """The first row of the map of users: number here, number on the host, count."""
+        lines = self.text_if_any("/proc/self/uid_map").splitlines()
+        return " ".join(lines[0].split()) if lines else ""
 
     def is_wsl(self) -> bool:
-        kernel = self._text_if_any("/proc/version").lower()
-        return self.exists("/dev/dxg") or "microsoft" in kernel or "WSL_DISTRO_NAME" in self._variables
+        kernel = self.text_if_any("/proc/version").lower()
+        return self.exists("/dev/dxg") or "microsoft" in kernel or "WSL_DISTRO_NAME" in self.variables
 
     @staticmethod
     def words(error: OSError) -> str:

@@ -39,6 +39,9 @@ pub(super) fn print(diagnosis: &Diagnosis, printer: &Printer) -> Result<()> {
     for line in printer::wrapped(&printer::one_line(&diagnosis.verdict), width) {
         printer.styled(format!("{style}{line}{style:#}"))?;
     }
+    for one in &diagnosis.not_looked_at {
+        page.indented("not looked at: ", &format!("{} ({}); {}", one.what, one.why, one.decides))?;
+    }
     Ok(())
 }
 
@@ -68,6 +71,7 @@ fn facts(diagnosis: &Diagnosis) -> Vec<(&'static str, String)> {
     if let Some(python) = &diagnosis.python {
         let version = python.version.as_deref().unwrap_or("of an unknown version");
         facts.push(("Python", format!("{version} in {}", python.path.display())));
+        facts.extend(python.chosen_by.iter().map(|by| ("", format!("chosen by {by}"))));
         facts.extend(python.beside.iter().map(|folder| ("", format!("and {}", folder.display()))));
         let packages: Vec<String> =
             python.packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
@@ -163,6 +167,12 @@ impl Page<'_> {
         if let Some(command) = &symptom.command {
             // A command is one line, so that it can be copied.
             self.printer.styled(format!("  {COMMAND}$ {}{COMMAND:#}", printer::one_line(command)))?;
+        }
+        if let Some(template) = &symptom.template {
+            self.printer.styled(format!("  {COMMAND}> {}{COMMAND:#}", printer::one_line(template)))?;
+            for blank in &symptom.blanks {
+                self.indented("    ", &format!("{}: {}", blank.shown, blank.meaning))?;
+            }
         }
         if let Some(check) = &symptom.check {
             self.indented("  to check: ", check)?;
