@@ -11,7 +11,7 @@ use rocwheel_report::{Reporter, counted};
 use super::census::named;
 use super::discover::{self, ReportSource};
 use super::merge::Merger;
-use super::model::{ReportProblem, TestReport};
+use super::model::{ReportForm, ReportProblem, ReportedRun, TestReport};
 use super::{ReportError, ReportOptions, read_sources};
 
 /// How much earlier than the clock says a file may be dated: the kernel counts in 4 ms, FAT in 2 s.
@@ -101,8 +101,13 @@ impl TestReport {
                 absent.entry(&run.path).or_default().push(&test.id);
             }
         }
-        let damaged: BTreeSet<&Path> =
+        let mut damaged: BTreeSet<&Path> =
             old.problems.iter().filter(|problem| problem.loses_results).filter_map(|one| one.path.as_deref()).collect();
+        // A run of ours that was cut off says at its beginning which tests it has.
+        let is_run = |run: &&ReportedRun| run.form == ReportForm::Events && run.attempts > 0;
+        for run in old.runs.iter().filter(is_run) {
+            damaged.remove(run.path.as_path());
+        }
         for path in damaged.iter().filter(|path| path.is_file()) {
             absent.entry(path).or_default();
         }

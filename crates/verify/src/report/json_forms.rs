@@ -62,6 +62,8 @@ fn read_document(value: &Value, bytes: &[u8]) -> JsonKind {
         ForeignReport::unread("ctrf", WRITE_JUNIT)
     } else if value.pointer("/0/elements").is_some() {
         ForeignReport::unread("cucumber", WRITE_JUNIT)
+    } else if value.pointer("/report/runs").is_some() {
+        ForeignReport::unread("`rocwheel test report --json`", "give the reports that it was made of")
     } else if has_keys_of_results(value) {
         ForeignReport::unread("a framework", &format!("{WRITE_JUNIT}, or name the reports without this file"))
     } else {

@@ -34,8 +34,6 @@ const MOST_HELD: usize = 100_000;
 /// What a file is as a whole.
 #[derive(Debug, Default)]
 pub(super) struct JunitEnd {
-    /// `false` if the root is another element: the file is no report.
-    pub(super) is_junit: bool,
     /// The file ends where it should.
     pub(super) complete: bool,
     /// Time stamp of the first suite.
@@ -202,7 +200,6 @@ impl<'a> JunitState<'a> {
             if name != b"testsuites" && name != b"testsuite" {
                 return Err(format!("its root is `{}` and no test suite", String::from_utf8_lossy(name)));
             }
-            self.end.is_junit = true;
         }
         // What is in a failure or an output is a text, whatever it looks like.
         if self.child.is_some() || self.suite_output.is_some() {

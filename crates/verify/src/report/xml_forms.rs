@@ -144,6 +144,10 @@ struct OpenTest {
     reason: BoundedText,
     /// What ctest measured: `Exit Code`, `Completion Status`.
     measured: Vec<String>,
+    /// The file says that failures are expected of it, and that it has some.
+    failed_as_expected: bool,
+    /// Boost counted no assertion in it, as of a test behind a crash.
+    is_empty: bool,
 }
 
 impl OpenTest {
@@ -174,6 +178,8 @@ struct FormState {
     failures: usize,
     announced: Option<u64>,
     has_tests: bool,
+    /// A test before this one crashed. Boost writes passes of those behind it.
+    has_crashed: bool,
     report: ForeignReport,
 }
 
@@ -195,6 +201,7 @@ pub(super) fn read(root: &str, file: impl Read) -> std::io::Result<Option<Foreig
         failures: 0,
         announced: None,
         has_tests: form.root != "Site",
+        has_crashed: false,
         report: ForeignReport::new(form.tool),
     };
     let mut buffer = Vec::new();
@@ -252,6 +259,7 @@ impl FormState {
             {
                 test.word = attributes.find(key).map(str::to_owned);
                 test.is_skipped |= attributes.find("skips").is_some_and(|count| count != "0");
+                test.failed_as_expected |= count(&attributes, "failures").is_some_and(|bad| bad > 0);
                 let time = ["duration", "elapsed"].into_iter().find_map(|key| attributes.find(key));
                 test.seconds = test.seconds.or(time.and_then(seconds));
             }
@@ -286,6 +294,9 @@ impl FormState {
         let time = ["duration", "time"].into_iter().find_map(|key| attributes.find(key));
         test.seconds = time.and_then(seconds);
         test.is_skipped = attributes.find("skipped") == Some("true");
+        let counted = ["assertions_passed", "assertions_failed", "warnings_failed"].map(|key| count(attributes, key));
+        test.is_empty = counted == [Some(0); 3];
+        test.failed_as_expected = count(attributes, "expected_failures").is_some_and(|bad| bad > 0) && !test.is_empty;
         // NUnit says by a label that a failure is an error or was cancelled.
         if let Some(label) = attributes.find("label") {
             test.measured.push(label.to_owned());
@@ -363,7 +374,12 @@ impl FormState {
 
     fn close_test(&mut self) {
         let Some(test) = self.test.take() else { return };
-        let outcome = outcome(self.form.tool, &test);
+        let mut outcome = outcome(self.form.tool, &test);
+        if outcome == TestOutcome::Crashed {
+            self.has_crashed = true;
+        } else if test.is_empty && self.has_crashed && outcome == TestOutcome::Passed {
+            outcome = TestOutcome::NotRun;
+        }
         if outcome == TestOutcome::Passed && test.measured.iter().any(|word| word == "configuration") {
             return;
         }
@@ -413,6 +429,7 @@ fn outcome(tool: &str, test: &OpenTest) -> TestOutcome {
     };
     match (tool, word.as_str()) {
         ("catch2" | "doctest", "true") if test.is_skipped => TestOutcome::Skipped,
+        ("doctest", "true") | ("boost", "passed") if test.failed_as_expected => TestOutcome::ExpectedFailure,
         ("catch2" | "doctest", "true") => TestOutcome::Passed,
         ("catch2" | "doctest", "false") => TestOutcome::Failed,
         ("ctest", "failed") if test.has_measured(&["Timeout"]) => TestOutcome::TimedOut,

@@ -25,7 +25,7 @@ const CTEST: &str = r#"<Site Name="vm" Generator="ctest-3.25.1"><Testing><StartT
 <Test Status="notrun"><Name>absent</Name><Results><NamedMeasurement type="text/string" name="Completion Status"><Value>Unable to find executable</Value></NamedMeasurement></Results></Test>
 </Testing></Site>"#;
 
-const BOOST: &str = r#"<TestResult><TestSuite name="demo" result="failed" test_cases_failed="1"><TestCase name="expd" result="passed" assertions_failed="1" expected_failures="1"></TestCase><TestCase name="dies" result="aborted"></TestCase><TestSuite name="s" result="passed"><TestCase name="fixt" result="skipped"></TestCase></TestSuite></TestSuite></TestResult>"#;
+const BOOST: &str = r#"<TestResult><TestSuite name="demo" result="failed" test_cases_failed="1"><TestCase name="expd" result="passed" assertions_passed="0" assertions_failed="1" warnings_failed="0" expected_failures="1"></TestCase><TestCase name="dies" result="aborted"></TestCase><TestSuite name="s" result="passed"><TestCase name="fixt" result="skipped"></TestCase><TestCase name="late" result="passed" assertions_passed="0" assertions_failed="0" warnings_failed="0" expected_failures="0"></TestCase></TestSuite></TestSuite></TestResult>"#;
 
 const ROBOT: &str = r#"<robot generator="Robot 7.5" schemaversion="5"><suite id="s1" name="T"><test id="s1-t1" name="Good"><kw name="Log"><status status="PASS"/></kw><status status="PASS" elapsed="0.005"/></test>
 <test id="s1-t2" name="Bad"><kw name="Fail"><status status="FAIL">no</status></kw><status status="FAIL">no</status></test><test id="s1-t3" name="Skipped"><status status="SKIP">gone</status></test>
@@ -41,7 +41,17 @@ const TRX: &str = r#"<TestRun xmlns="http://microsoft.com/schemas/VisualStudio/T
 fn xml_of_other_frameworks_is_read() {
     for (name, text, expected) in [
         ("Test.xml", CTEST, vec![("absent", NotRun), ("good", Passed), ("skips", Skipped), ("slow", TimedOut)]),
-        ("report.xml", BOOST, vec![("demo.s::fixt", Skipped), ("demo::dies", Crashed), ("demo::expd", Passed)]),
+        (
+            "report.xml",
+            BOOST,
+            vec![
+                ("demo.s::fixt", Skipped),
+                // What is behind a crash is written as a pass.
+                ("demo.s::late", NotRun),
+                ("demo::dies", Crashed),
+                ("demo::expd", ExpectedFailure),
+            ],
+        ),
         ("output.xml", ROBOT, vec![("T::Bad", Failed), ("T::Good", Passed), ("T::Skipped", Skipped)]),
         ("r.trx", TRX, vec![("N.C.Bad", Failed), ("N.C.Good", Passed), ("N.C.Odd", Unknown), ("N.C.Skip", Skipped)]),
         (

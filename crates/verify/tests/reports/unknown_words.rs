@@ -83,6 +83,11 @@ fn a_file_of_a_form_that_is_not_known_is_no_reason_to_look_away() {
         ("r.json", r#"{"exitcode": 1, "tests": [{"outcome": "failed"}]}"#, "is a report of pytest-json-report"),
         ("r.json", r#"{"suites": [{"status": "ko"}]}"#, "is a report of a framework"),
         (
+            "r.json",
+            r#"{"result": "failed", "report": {"runs": [], "tests": []}}"#,
+            "give the reports that it was made of",
+        ),
+        (
             "r.jsonl",
             "{\"type\": \"suite\", \"event\": \"started\"}\n{\"type\": \"test\", \"event\": \"failed\"}\n",
             "libtest",
