@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 use toml::de::DeValue;
 
-/// Options that make no sense in a file for every run.
-const NOT_IN_A_FILE: [&str; 5] = ["help", "version", "config", "no-config", "json"];
+/// Options that make no sense in a file for every run; `runner-exit` is of one run.
+const NOT_IN_A_FILE: [&str; 6] = ["help", "version", "config", "no-config", "json", "runner-exit"];
 
 /// Commands without a table in the file: today's scripts have their own flags, and the others have
 /// nothing to set.
