@@ -14,7 +14,7 @@ use rocwheel_verify::bench::{
     Baseline, BenchCommand, BenchComparison, BenchConditions, BenchKey, BenchMovement, BenchRecord, Better, History,
     Measurement, Summary, compare, github_benchmarks, measure, measure_pair, parse_measurements,
 };
-use rocwheel_verify::doctor::{self, MachineTree, Patient, SessionVariables};
+use rocwheel_verify::doctor::{self, MachineTree, PackageChoice, Patient, SessionVariables};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -257,7 +257,8 @@ impl Settings {
             tree,
             variables: SessionVariables::of(environment::text_variables()),
             user: None,
-            python: None,
+            packages: PackageChoice::NotAsked,
+            index: None,
             directory: None,
             needs_gpu: false,
             scratch: environment::scratch(),
