@@ -25,6 +25,9 @@ A cell has the exit code of the framework, and rocwheel's result with it (`-- CO
 frameworks that do not try again. All runs, with the framework's last words, are in
 `tests/acceptance/truth/table.csv`; the test programs are beside it.
 
+Other versions leave other reports. With pytest 8.4 and pytest-rerunfailures 15.1, first tries are
+in none, so a failure whose second try skipped itself is not seen.
+
 """
 
 NO_TRACE = """
