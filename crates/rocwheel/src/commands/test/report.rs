@@ -52,9 +52,9 @@ const REASON: usize = 160;
 /// Reads run folders of `rocwheel test`, junit XML of any tool, and forms of other frameworks. A
 /// folder is searched. A later pass undoes a failure only if both are tries of one job: the same
 /// wheels, machine and GPU target. Reports of other tools undo nothing in each other. A folder
-/// named `test-reports-CONFIG-SHARD-SHARDS` is that shard. The report is incomplete, and has not passed,
-/// if a report cannot be read or understood or is missing, if a test was not run, and if no test
-/// passed.
+/// named `test-reports-CONFIG-SHARD-SHARDS` is that shard. The report is incomplete, and has not
+/// passed, if a report cannot be read or understood or is missing, if a test was not run, and if no
+/// test passed.
 ///
 /// A COMMAND behind `--` runs first: reports that are older are not read, and if its exit code is
 /// not 0, the tests have not passed. Frameworks say some failures only with that code.
