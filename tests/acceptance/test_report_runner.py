@@ -1,4 +1,5 @@
-"""`rocwheel test report -- COMMAND` with real frameworks whose exit code says more than their reports."""
+"""`rocwheel test report -- COMMAND` with real frameworks whose exit code says more than their
+reports."""
 
 from __future__ import annotations
 
