@@ -98,6 +98,9 @@ def test_attestations_of_other_bytes_are_refused(rocwheel: Rocwheel, tmp_path: P
         attest(wheel, **wrong)
         said = publish(rocwheel, tmp_path / "dist", tmp_path / "store", expect=1)
         assert reason in said.stderr and not (tmp_path / "store").exists()
+        # Pages of an index with an address would link them.
+        said = rocwheel.run("index", "build", tmp_path / "dist", "--url", "https://example.org/whl/", expect=1)
+        assert reason in said.stderr and not (tmp_path / "dist/simple").exists()
     wheel.with_name(f"{wheel.name}.provenance").write_text("<html>")
     publish(rocwheel, tmp_path / "dist", tmp_path / "store", expect=1)
 

@@ -60,7 +60,9 @@ def on_a_disk(size: str, disk: Path, *command: object, expect: int = 1) -> Resul
 
 def assert_full(result: Result, written: str, left: list[str]) -> None:
     said = result.stderr
-    assert f"error: cannot write `{written}" in said and "No space left on device" in said, said
+    assert f"error: cannot write `{written}" in said, said
+    # The words of the system, or those for its number where only the kind of an error is known.
+    assert "cause: No space left on device" in said or "cause: no storage space" in said, said
     assert f"hint: free space on the file system of `{written}" in said, said
     assert "cannot read" not in said and "could not read" not in said, "what was read is not at fault"
     assert ".rocwheel-" not in said and "unfinished-" not in said, "a temporary file is named"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
+import pypi_simple
 import pytest
 from small_wheels import write_sdist, write_wheel
 from test_index import BIN, index, served
@@ -216,6 +217,20 @@ def test_what_both_install_is_none(rocwheel: Rocwheel, wheel: Path, tmp_path: Pa
         answer = rocwheel.run("index", "check", root, "--files")
         assert said in answer.stdout + answer.stderr and "1 file: 0 errors" in answer.stderr
         install(root, tmp_path, with_uv=True, with_pip=True)
+
+
+def test_a_later_version_stops_a_strict_client(rocwheel: Rocwheel, wheel: Path) -> None:
+    for version, is_later in (("1.0", False), ("1.9", False), ("2.0", True), ("10", True)):
+        replies = good(wheel)
+        changed("<head>", f'<head><meta name="pypi:repository-version" content="{version}">')(replies)
+        with answering(replies) as root, pypi_simple.PyPISimple(root) as client:
+            said = rocwheel.run("index", "check", root, expect=int(is_later)).stdout
+            assert ("have to stop there (PEP 629)" in said) == is_later
+            if is_later:
+                with pytest.raises(pypi_simple.UnsupportedRepoVersionError):
+                    client.get_project_page("foo")
+            else:
+                assert client.get_project_page("foo").packages
 
 
 def test_a_source_distribution_called_packed_is_an_error(rocwheel: Rocwheel, tmp_path: Path) -> None:

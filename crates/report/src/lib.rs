@@ -161,14 +161,18 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// An error and all its causes in one line, for reports that contain many errors.
+/// An error and all its causes in one line, for reports that contain many errors. A cause whose
+/// words are there already is left out.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+        next = error.source();
     }
     text
 }

@@ -32,7 +32,8 @@ struct Carrier(WriteFault);
 
 impl fmt::Display for Carrier {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("it has to be written elsewhere for that")
+        // Whole, because many callers print an `io::Error` without its causes.
+        write!(formatter, "{}: {}", self.0, self.0.source)
     }
 }
 
@@ -208,6 +209,17 @@ mod tests {
         }
     }
 
+    /// As `tempfile` makes its errors: the source of its error is that of the system's.
+    #[test]
+    fn a_cause_that_names_a_temporary_file_is_cut_to_its_kind() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no space at path \"/out/unfinished-x\"")]
+        struct AtPath;
+        let temporary = io::Error::new(io::ErrorKind::StorageFull, AtPath);
+        let failure = Failure::from(Blaming::Read(write_error(Path::new("/out/a"))(temporary)));
+        assert_eq!(format!("{failure:?}"), "cannot write `/out/a`: no storage space");
+    }
+
     #[test]
     fn an_error_of_reading_stays_one() {
         let failure = Failure::from(Blaming::Read(io::Error::other("it broke off")));
@@ -231,5 +243,7 @@ mod tests {
         }
         let error = io::copy(&mut &b"x"[..], &mut NamedWriter::new(Full, "/out/x")).unwrap_err();
         assert_eq!(WriteFault::find(&error).unwrap().to_string(), "cannot write `/out/x`");
+        let text = "cannot read `a.whl`: cannot write `/out/x`: no storage space";
+        assert_eq!(crate::with_causes(&Blaming::Read(error)), text);
     }
 }

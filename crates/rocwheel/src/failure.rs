@@ -147,12 +147,15 @@ fn sentences(failure: &Failure) -> Vec<String> {
             continue;
         }
         before.clone_from(&text);
-        let Some(path) = missing_path(&text) else {
+        let (missing, looping) = (path_of(&text, "(os error 2)"), path_of(&text, "(os error 40)"));
+        let Some(path) = missing.or(looping) else {
             sentences.push(text);
             continue;
         };
         sentences.pop_if(|before| before.starts_with("cannot read ") && before.ends_with(&format!("`{path}`")));
-        sentences.push(if Path::new(path).is_symlink() {
+        sentences.push(if looping.is_some() {
+            format!("`{path}` is a link that leads to itself")
+        } else if Path::new(path).is_symlink() {
             format!("`{path}` is a link to nothing")
         } else if path.contains(['*', '?']) {
             format!("nothing matches `{path}`")
@@ -163,16 +166,16 @@ fn sentences(failure: &Failure) -> Vec<String> {
     sentences
 }
 
-/// The path in a message of `fs_err` about one that does not exist: failed to open file `PATH`: No
-/// such file or directory (os error 2); or in one of `walkdir`: IO error for operation on PATH: and
-/// so on. The error is often part of a library's error with the same text, so its kind cannot be
-/// asked for.
-fn missing_path(text: &str) -> Option<&str> {
-    if let Some(walked) = text.strip_prefix("IO error for operation on ") {
-        return walked.strip_suffix(": No such file or directory (os error 2)");
+/// The path in a message of `fs_err` that ends with an error of the system: failed to open file
+/// `PATH`: No such file or directory (os error 2); or in one of `walkdir`: IO error for operation on
+/// PATH: and so on. The error is often part of a library's error with the same text, so its kind
+/// cannot be asked for.
+fn path_of<'t>(text: &'t str, error: &str) -> Option<&'t str> {
+    let (before, _) = text.rsplit_once(": ").filter(|_| text.ends_with(error))?;
+    if let Some(walked) = before.strip_prefix("IO error for operation on ") {
+        return Some(walked);
     }
-    let (path, _) = text.strip_prefix("failed to ")?.split_once('`')?.1.rsplit_once("`: ")?;
-    text.ends_with("(os error 2)").then_some(path)
+    before.strip_prefix("failed to ")?.split_once('`')?.1.strip_suffix('`')
 }
 
 fn text(failure: &Failure) -> String {
@@ -256,6 +259,18 @@ mod tests {
         // Another fault keeps the words of the system.
         let folder = plain(&text(&Failure::from(fs_err::read("/").unwrap_err())));
         assert!(folder.starts_with("error: failed to "), "{folder}");
+    }
+
+    #[cfg_attr(windows, ignore = "Windows makes links in developer mode only")]
+    #[test]
+    fn a_link_to_itself_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("x");
+        rocwheel_system::symlink("x", &link).unwrap();
+        let failure = Failure::from(fs_err::metadata(&link).unwrap_err()).context("cannot read `y`");
+        let expected =
+            format!("error: cannot read `y`\n  cause: `{}` is a link that leads to itself\n", link.display());
+        assert_eq!(plain(&text(&failure)), expected);
     }
 
     #[test]
