@@ -31,6 +31,7 @@ mod listing;
 mod mirror;
 mod native;
 pub mod promote;
+mod public_names;
 mod publish;
 mod ranges;
 mod remote;
@@ -55,6 +56,7 @@ pub use mirror::{
     mirror_into, plan_mirror, verify_mirror, verify_stored_mirror,
 };
 pub use native::{NativeCopy, NativeOptions, NativeSignature, NativeSigner, publish_native};
+pub use public_names::{NameState, PublicName, find_public_names};
 pub use publish::attested::carry_attestations;
 pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
 pub use publish::pythons::{SetPythons, find_pythons};

@@ -6,6 +6,7 @@ use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
 use rocwheel_index::page::{self, PageLink};
+use rocwheel_index::pages::JSON_TYPE;
 use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_index::{address_without_user, tags};
 use rocwheel_report::{Exit, Reporter, Watched, WithoutProgress};
@@ -79,9 +80,63 @@ pub(super) fn choose<'a>(request: &GetRequest<'a>, reporter: &dyn Reporter) -> R
     Err(nothing(text, format!("{} does not have the project", asked.join(", ")), "name the index with `--index`"))
 }
 
+/// What an index answers when it is asked for a project.
+pub(crate) enum ProjectAnswer {
+    /// The files on its page.
+    Files(Vec<PageLink>),
+    /// There is no such page; the HTTP status.
+    Missing(u16),
+}
+
 impl IndexSite {
     /// The wheels of a project; `None` if the index does not have it.
     fn links(&self, project: &str, reporter: &dyn Reporter) -> Result<Option<Vec<(PageLink, WheelName)>>, Error> {
+        let ProjectAnswer::Files(links) = self.project(project, reporter)? else { return Ok(None) };
+        let wheel = |link: PageLink| {
+            let name: WheelName = link.file_name.parse().ok()?;
+            // The name becomes that of a file.
+            let is_plain = !link.file_name.contains(['/', '\\']);
+            (is_plain && canonical_name(&name.distribution) == project).then_some((link, name))
+        };
+        Ok(Some(links.into_iter().filter_map(wheel).collect()))
+    }
+
+    /// Checks that the first page lists projects.
+    ///
+    /// # Errors
+    /// [`Error::Get`] for another answer; an interruption.
+    pub(crate) fn check_root(&self, reporter: &dyn Reporter) -> Result<(), Error> {
+        let error = |reason: String| Error::Get {
+            attempted: format!("read the index `{}`", shown(&self.root)),
+            reason,
+            hint: "give the address of the page that lists its projects; that of PyPI ends in `/simple/`".to_owned(),
+            exit: Exit::Failed,
+        };
+        let answer = self.fetch.get(&self.root, page::ACCEPT);
+        let answer = answer.map_err(|fault| error(TransferFault::of_request(&*fault).to_string()))?;
+        if answer.status != 200 {
+            return Err(error(format!("the server answers {}", answer.status)));
+        }
+        // The list of PyPI has 40 MB, and this type is an index's alone.
+        if answer.content_type.starts_with(JSON_TYPE) {
+            return Ok(());
+        }
+        let mut body = Vec::new();
+        let read = Watched::new(answer.body, &WithoutProgress(reporter)).take(PAGE).read_to_end(&mut body);
+        reporter.check()?;
+        read.map_err(|fault| error(TransferFault::of_body(&fault).to_string()))?;
+        match page::parse_root(&answer.content_type, &body, &answer.address) {
+            Ok(names) if !names.is_empty() => Ok(()),
+            Ok(_) => Err(error("it lists no project".to_owned())),
+            Err(reason) => Err(error(format!("it is no page of an index: {reason}"))),
+        }
+    }
+
+    /// Reads the page of a project.
+    ///
+    /// # Errors
+    /// [`Error::Get`] for a page that cannot be read; an interruption.
+    pub(crate) fn project(&self, project: &str, reporter: &dyn Reporter) -> Result<ProjectAnswer, Error> {
         let mut address = self.root.clone();
         address.set_path(&format!("{}/{project}/", self.root.path().trim_end_matches('/')));
         let error = |reason: String, hint: Option<&str>, exit: Exit| Error::Get {
@@ -105,7 +160,7 @@ impl IndexSite {
                     exit: Exit::Failed,
                 });
             }
-            403 | 404 | 410 => return Ok(None),
+            status @ (403 | 404 | 410) => return Ok(ProjectAnswer::Missing(status)),
             status => return Err(failed(&TransferFault::of_status(status))),
         }
         let mut body = Vec::new();
@@ -114,13 +169,7 @@ impl IndexSite {
         read.map_err(|error| failed(&TransferFault::of_body(&error)))?;
         let links = page::parse(&answer.content_type, &body, &answer.address)
             .map_err(|reason| error(format!("it is no page of an index: {reason}"), None, Exit::Failed))?;
-        let wheel = |link: PageLink| {
-            let name: WheelName = link.file_name.parse().ok()?;
-            // The name becomes that of a file.
-            let is_plain = !link.file_name.contains(['/', '\\']);
-            (is_plain && canonical_name(&name.distribution) == project).then_some((link, name))
-        };
-        Ok(Some(links.into_iter().filter_map(wheel).collect()))
+        Ok(ProjectAnswer::Files(links))
     }
 }
 

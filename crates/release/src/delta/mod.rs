@@ -29,6 +29,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::Error;
+pub(crate) use choose::ProjectAnswer;
 use choose::{ChosenWheel, shown};
 use description::Description;
 use rebuild::{Rebuilt, rebuild};

@@ -2,6 +2,7 @@
 
 mod complete;
 pub(super) mod outside;
+mod public_names;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,8 +13,8 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::{ExtraCheck, Options};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_release::{
-    AllowedGap, FolderStore, PublicationPlan, PublishOptions, Published, Store, Stream, UnsignedChange, VersionKind,
-    plan_publication, publish, read_set,
+    AllowedGap, FolderStore, PublicName, PublicationPlan, PublishOptions, Published, Store, Stream, UnsignedChange,
+    VersionKind, plan_publication, publish, read_set,
 };
 use rocwheel_report::Exit;
 use url::Url;
@@ -82,6 +83,10 @@ pub(crate) struct Arguments {
     /// thought, with hashes required
     #[arg(long, value_name = "URL")]
     verify_url: Option<Url>,
+    /// Index that others can publish to, such as PyPI: warns of names of the set that are free
+    /// there or that have files which installers with both indexes would take
+    #[arg(long, value_name = "URL|DIR")]
+    public_index: Option<OsString>,
     /// Directory for unpacked and downloaded files [default: the system's directory for temporary
     /// files]
     #[arg(long, value_name = "DIR")]
@@ -141,6 +146,8 @@ pub(crate) struct Settings {
     with: Vec<PathBuf>,
     delta: bool,
     verify_url: Option<Url>,
+    public_index: Option<OsString>,
+    bucket: BucketOptions,
     change: ChangeSettings,
     scratch: PathBuf,
 }
@@ -173,6 +180,8 @@ impl TryFrom<Arguments> for Settings {
             with: arguments.with,
             delta: arguments.delta,
             verify_url: arguments.verify_url,
+            public_index: arguments.public_index,
+            bucket: arguments.bucket,
             change: arguments.change.settings(GapArgument::unsigned(&arguments.allow))?,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })
@@ -224,12 +233,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         options: &settings.audit,
     };
     audit.run(printer)?;
+    let names = match &settings.public_index {
+        Some(index) => public_names::guard(&plan.document, index, &settings.bucket, printer)?,
+        None => Vec::new(),
+    };
     let gate = settings.gate.decide(&stream, &plan.document, &settings.change)?;
     if let Some(gate) = &gate {
         gate.refuse(printer)?;
     }
     if is_dry {
-        show(&plan, None, printer)?;
+        show(&plan, None, &names, printer)?;
         return Ok(exit);
     }
     settings.change.warn_unsigned(printer);
@@ -254,7 +267,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(url) = &settings.verify_url {
         outside::resolve(url, &published.plan.document, settings.change.patience, scratch.path(), printer)?;
     }
-    show(&published.plan, Some(&published), printer)?;
+    show(&published.plan, Some(&published), &names, printer)?;
     Ok(exit)
 }
 
@@ -275,7 +288,7 @@ fn tell_kind(stream: &str, kinds: &BTreeSet<VersionKind>, printer: &Printer) {
     }
 }
 
-fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer) -> Result<()> {
+fn show(plan: &PublicationPlan, published: Option<&Published>, names: &[PublicName], printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         let pages = published.map(|published| &published.pages[..]).unwrap_or_default();
         let deltas = published.map(|published| &published.deltas[..]).unwrap_or_default();
@@ -291,6 +304,7 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
             "recorded": recorded,
             "repaired": repaired,
             "signed": signed,
+            "public-names": names,
             "plan": plan,
         }));
     }
