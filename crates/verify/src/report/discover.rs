@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::open_regular;
+
 use super::merge::Merger;
 use super::model::ReportForm;
 use super::{ReportError, tap};
@@ -165,7 +167,7 @@ fn form_of(path: &Path) -> Option<ReportForm> {
 /// The form of a file whose name does not say it.
 fn form_of_content(path: &Path) -> ReportForm {
     let mut bytes = Vec::new();
-    if let Ok(file) = fs_err::File::open(path) {
+    if let Ok(file) = open_regular(path) {
         // A file that cannot be read is an error when it is read as a whole.
         let _ = file.take(4096).read_to_end(&mut bytes);
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_content::{hexadecimal, open_regular, sha256_of};
 use rocwheel_report::counted;
 
 use super::discover::{NamedShard, ReportSource};
@@ -151,7 +151,7 @@ impl Merger {
     pub(super) fn read(&mut self, source: &ReportSource) -> Result<(), ReportError> {
         let path = source.path.as_path();
         let wrong = |error| ReportError::Read { path: path.to_owned(), source: error };
-        let digest = match fs_err::File::open(path).and_then(sha256_of) {
+        let digest = match open_regular(path).and_then(sha256_of) {
             Ok(digest) => hexadecimal(&digest),
             Err(error) if source.is_named => return Err(wrong(error)),
             Err(error) => {
@@ -163,7 +163,7 @@ impl Merger {
             self.problem(Some(path), format!("`{}` is the same report again, and counts once", path.display()), false);
             return Ok(());
         }
-        let file = fs_err::File::open(path).map_err(wrong)?;
+        let file = open_regular(path).map_err(wrong)?;
         self.runs.push(ReportedRun {
             path: path.to_owned(),
             sha256: digest,

@@ -35,6 +35,7 @@ mod xml_input;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::open_regular;
 use rocwheel_report::{Reporter, Unit};
 
 pub(crate) use census::sha256_of_ids;
@@ -79,7 +80,7 @@ pub(crate) fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)
     let mut take = |case: junit_case::JunitCase| {
         outcomes.extend(case.attempts.into_iter().next_back().map(|attempt| (case.id, attempt.outcome)));
     };
-    let end = junit::read(fs_err::File::open(path)?, path, "", &mut take)?;
+    let end = junit::read(open_regular(path)?, path, "", &mut take)?;
     match end.problems.last() {
         Some(problem) if !end.complete => Err(io::Error::other(format!("`{}`: {problem}", path.display()))),
         _ => Ok(outcomes),

@@ -3,6 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
+use rocwheel_content::open_regular;
+
 use super::{Merger, ReportOrigin};
 use crate::report::discover::ReportSource;
 use crate::report::foreign_report::ForeignReport;
@@ -18,7 +20,7 @@ impl Merger {
     /// Reads an XML file of any form; `false` if it is no report.
     pub(super) fn read_xml(&mut self, file: fs_err::File, source: &ReportSource) -> bool {
         let path = source.path.as_path();
-        let found = fs_err::File::open(path).and_then(xml_forms::kind);
+        let found = open_regular(path).and_then(xml_forms::kind);
         let read = match found {
             Ok(XmlKind::Junit | XmlKind::Damaged) => return self.read_junit(file, source),
             Ok(XmlKind::Foreign(root)) => xml_forms::read(&root, file),
@@ -59,7 +61,7 @@ impl Merger {
             }
             JsonKind::Events => {
                 self.run().form = ReportForm::Events;
-                return self.read_events(fs_err::File::open(path)?, path);
+                return self.read_events(open_regular(path)?, path);
             }
             JsonKind::NoTests => return Ok(self.skip(source)),
             JsonKind::Damaged(reason) => {
