@@ -62,6 +62,7 @@ const REASON: usize = 160;
 /// The exit code is 0 if all tests passed, 1 if one failed or the report is incomplete, and 3 if
 /// tests were not run and `--allow-not-run` is given.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Run folders, folders with reports, and reports
     #[arg(value_name = "RUN", required = true, value_hint = ValueHint::AnyPath)]
@@ -238,16 +239,13 @@ impl Settings {
     /// Runs the runner, if there is one, and reads the reports.
     fn read(&self, printer: &Printer) -> Result<TestReport> {
         let options = &self.options;
-        let (mut report, end) = match &self.runner {
-            Some(runner) => {
-                let earlier = EarlierReports::find(&self.paths);
-                let end = runner.run(printer)?;
-                (report::read_fresh_reports(&self.paths, &earlier, options, printer.reporter())?, end)
-            }
-            None => {
-                let end = self.runner_exit.unwrap_or_default();
-                (report::read_reports(&self.paths, options, printer.reporter())?, end)
-            }
+        let (mut report, end) = if let Some(runner) = &self.runner {
+            let earlier = EarlierReports::find(&self.paths);
+            let end = runner.run(printer)?;
+            (report::read_fresh_reports(&self.paths, &earlier, options, printer.reporter())?, end)
+        } else {
+            let end = self.runner_exit.unwrap_or_default();
+            (report::read_reports(&self.paths, options, printer.reporter())?, end)
         };
         report.set_runner(end, options);
         for expected in &self.expected {
