@@ -84,7 +84,8 @@ fn machines_get_the_same() {
 fn an_edit_that_breaks_a_wheel_is_refused() {
     let context = context();
     context.write("program", fs_err::read("/bin/true").unwrap());
-    let script = "import sys, zipfile\n\
+    let script = "import os, sys, zipfile\n\
+        os.chmod(sys.argv[3], 0o755)\n\
         wheel = zipfile.ZipFile(sys.argv[2], 'w')\n\
         old = zipfile.ZipFile(sys.argv[1])\n\
         for name in old.namelist():\n  \
