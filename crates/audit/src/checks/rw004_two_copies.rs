@@ -78,16 +78,20 @@ fn same_library(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>
             names.entry((folder, size, crc32)).or_default().push(path);
         }
     }
-    for paths in names.into_values().filter(|paths| paths.len() > 1) {
-        let soname = paths.iter().find_map(|path| context.facts.objects.get(*path)?.elf.soname.as_deref());
-        let list = listed(paths.iter().map(|path| file_name(path)));
-        let message = format!(
-            "{list} have the same bytes: a process that is linked to one and opens another by its name has the library \
-             twice"
-        );
-        let finding = context.finding((Code::TwoCopies, wheel), soname.unwrap_or_default(), message, paths);
-        findings.push(finding.weighing(Severity::Note));
-    }
+    let groups: Vec<Vec<&str>> = names.into_values().filter(|paths| paths.len() > 1).collect();
+    let Some(first) = groups.first() else { return };
+    let list = listed(first.iter().map(|path| file_name(path)));
+    let more = match groups.len() - 1 {
+        0 => String::new(),
+        count => format!(", and {count} more libraries have such copies"),
+    };
+    let message = format!(
+        "{list} have the same bytes{more}: a process that is linked to one and opens another by its name has the \
+         library twice"
+    );
+    let subject = file_name(first[0]);
+    let finding = context.finding((Code::TwoCopies, wheel), subject, message, groups.iter().flatten().copied());
+    findings.push(finding.weighing(Severity::Note));
 }
 
 /// `true` if both names are of one library in the chain of names that distributions make:
