@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from small_wheels import core_metadata
+from test_index import index, served
 
 from command import Result, Rocwheel, run
 from linked_wheels import gcc
@@ -103,3 +104,13 @@ def test_pages_name_themselves(rocwheel: Rocwheel, tmp_path: Path) -> None:
     result = on_a_disk("5m", disk, "bash", "-c", script, rocwheel.binary)
     assert f"error: cannot write `{disk}/" in result.stderr and "hint: free space on the file" in result.stderr
     assert "unfinished-" not in result.stderr, result.stderr
+
+
+def test_check_names_the_folder_for_downloads(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Nothing is wrong with the index."""
+    disk, dist = tmp_path / "disk", tmp_path / "dist"
+    noisy_wheel(dist, "1.0")
+    index(rocwheel, dist)
+    with served(dist) as address:
+        words = ("env", f"TMPDIR={disk}", rocwheel.binary, "index", "check", f"{address}/simple/", "--files")
+        assert_full(on_a_disk("1m", disk, *words), str(disk), [])

@@ -210,6 +210,11 @@ impl Site<'_> {
             let path = folder.path().join(&link.file_name);
             if let Err(error) = self.download(&link.address, &path, faults) {
                 self.reporter.check()?;
+                let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+                if let Some(kind @ (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) = kind {
+                    // That says nothing about the index.
+                    return Err(Error::Write { path: std::env::temp_dir(), source: kind.into() });
+                }
                 faults.push(IndexFault::error(&link.address, format!("it cannot be downloaded: {error}")));
                 return Ok(());
             }
