@@ -28,6 +28,7 @@ from test_chooser import (
     installed,
     lines,
     quiet,
+    shell_words,
     text,
     write_release,
     write_wheel,
@@ -262,7 +263,7 @@ def test_a_companion_is_the_one_for_the_chosen_version(rocwheel: Rocwheel, brows
     page = page_of(rocwheel, tmp_path)
     choice = {"package": "torch", "version": "2.9.1+rocm7.1", "python": OWN, "system": SYSTEM, "with": "torchvision"}
     browser.open(page + fragment(**choice))
-    assert lines(browser).split()[-2:] == ["torch==2.9.1+rocm7.1", "torchvision==0.24.0+rocm7.1"]
+    assert shell_words(lines(browser))[-2:] == ["torch==2.9.1+rocm7.1", "torchvision==0.24.0+rocm7.1"]
 
 
 def test_the_rocm_of_the_heading_is_installed(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
