@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_audit::report::AuditReport;
+use rocwheel_audit::report::{AuditReport, LoadAnswer};
 use rocwheel_audit::{ExtraCheck, Fix, Options, audit_facts};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
@@ -110,6 +110,24 @@ fn said(report: &AuditReport) -> Vec<String> {
     let mut lines: Vec<String> = report.findings.iter().map(line).collect();
     lines.sort();
     lines
+}
+
+/// pip does not remove what others require, and `--no-deps` does not install it.
+#[test]
+fn a_requirement_that_the_environment_lacks_is_an_error_if_a_file_needs_it() {
+    let environment = Environment::new();
+    environment.library("libtorch.so", "int torch(void) { return 1; }", &["-Wl,-soname,libtorch.so"]);
+    let user = environment.library("user.so", "int user;", &["-Wl,--no-as-needed", "-l:libtorch.so"]);
+    let files = vec![("user/__init__.py", Vec::new()), ("user/user.so", user)];
+    environment.install(&[&environment.wheel("user", &["torch"], files)]);
+    let report = environment.audit_installed();
+    let finding = report.findings.iter().find(|finding| finding.code.text() == "RW031").unwrap();
+    assert_eq!(
+        finding.message,
+        "needs `libtorch.so` of PyTorch, which `torch` should bring and which is not installed"
+    );
+    assert!(finding.fix.as_ref().unwrap().command().ends_with(" install torch"), "{finding:?}");
+    assert_eq!((finding.severity.name(), report.verdict().answer), ("error", LoadAnswer::Fails));
 }
 
 #[test]

@@ -96,7 +96,8 @@ fn findings(report: &Value) -> Vec<(String, Option<String>)> {
     all.map(|finding| {
         (
             format!("{} {}", text(&finding["code"]), text(&finding["subject"])),
-            finding["fix"].as_str().map(str::to_owned),
+            // A command that looks for requirements fixes nothing.
+            finding["fix"].as_str().filter(|fix| !fix.starts_with("rocwheel audit ")).map(str::to_owned),
         )
     })
     .collect()

@@ -10,6 +10,7 @@ pub(crate) mod missing;
 pub(crate) mod notes;
 pub(crate) mod reached;
 pub(crate) mod record;
+pub(crate) mod required_release;
 pub(crate) mod requirements;
 pub(crate) mod traces;
 pub(crate) mod unchecked;

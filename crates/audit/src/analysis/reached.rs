@@ -17,6 +17,7 @@ use super::traces::may_be_module;
 use super::{Context, file_name};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{Fix, is_rocm};
+use crate::preload::PreloadList;
 
 /// Codes about what happens when a file is loaded.
 const ABOUT_LOADING: [Code; 14] = [
@@ -110,7 +111,7 @@ impl<'a> Starts<'a> {
                 && !computes(wheel)
                 && context.requirements[wheel].unknown(context).is_empty()
                 && !is_rocm(&context.site.distributions[wheel].name),
-            preloaded: context.preloads.lists.iter().flat_map(|list| list.files()).collect(),
+            preloaded: context.preloads.lists.iter().flat_map(PreloadList::files).collect(),
             opened: ctypes().filter_map(|load| load.name.as_deref()).map(file_name).collect(),
         }
     }
@@ -149,8 +150,8 @@ fn can_be_started(context: &Context<'_>, path: &str) -> bool {
 /// `true` for the name of a library or of a plug-in of Node.js.
 pub(crate) fn is_library_name(path: &str) -> bool {
     let name = file_name(path);
-    let is_versioned = |rest: &str| rest.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let version = name.split_once(".so.").map(|(_, version)| version);
     name.ends_with(".so")
         || name.ends_with(".node")
-        || name.split_once(".so.").is_some_and(|(_, rest)| is_versioned(rest))
+        || version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
 }

@@ -135,7 +135,7 @@ fn rw032_a_wheel_that_installers_refuse_is_a_finding_and_the_others_are_audited(
         assert_eq!(answer, LoadAnswer::Fails);
         assert!(sentence.ends_with("does not install: it is refused as no valid wheel"), "{sentence}");
         assert_eq!(alone.wheels[0].file, refused.file_name());
-        let beside = bench.audit_refused(&[good.clone()], vec![refused]);
+        let beside = bench.audit_refused(std::slice::from_ref(&good), vec![refused]);
         assert_eq!(said(&beside), ["RW032 error"]);
         assert!(verdict(&beside).1.starts_with("1 of 2 wheels has errors: "), "{:?}", verdict(&beside));
     }
