@@ -1,5 +1,5 @@
-//! Everything that can go wrong with an ELF or PE file. Readers have no path, so these errors do not
-//! name one: the caller that opened the file adds the path ([`Error::File`] does so for
+//! Everything that can go wrong with an ELF or PE file. Readers have no path, so these errors name
+//! none: the caller that opened the file adds the path ([`Error::File`] does so for
 //! [`crate::edit_file`]).
 
 use std::io;
