@@ -1,4 +1,5 @@
-"""`rocwheel release publish --public-index`: which names of a set others have, or could register."""
+"""`rocwheel release publish --public-index`: which names of a set others have, or could
+register."""
 
 from __future__ import annotations
 

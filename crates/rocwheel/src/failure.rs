@@ -167,8 +167,8 @@ fn sentences(failure: &Failure) -> Vec<String> {
 }
 
 /// The path in a message of `fs_err` that ends with an error of the system: failed to open file
-/// `PATH`: No such file or directory (os error 2); or in one of `walkdir`: IO error for operation on
-/// PATH: and so on. The error is often part of a library's error with the same text, so its kind
+/// `PATH`: No such file or directory (os error 2); or in one of `walkdir`: IO error for operation
+/// on PATH: and so on. The error is often part of a library's error with the same text, so its kind
 /// cannot be asked for.
 fn path_of<'t>(text: &'t str, error: &str) -> Option<&'t str> {
     let (before, _) = text.rsplit_once(": ").filter(|_| text.ends_with(error))?;

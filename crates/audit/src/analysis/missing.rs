@@ -450,8 +450,8 @@ fn of_rocms_packages(context: &Context<'_>, wheel: usize, missing: &FailedLookup
     })
 }
 
-/// The folder beside the packages of the wheel that an entry of a search path names, if it is not in
-/// the set.
+/// The folder beside the packages of the wheel that an entry of a search path names, if it is not
+/// in the set.
 fn neighbour<'e>(context: &Context<'_>, wheel: usize, entry: &'e str) -> Option<&'e str> {
     let mut parts = entry.split('/').filter(|part| !part.is_empty() && *part != ".");
     if !parts.next().is_some_and(|first| ["$ORIGIN", "${ORIGIN}"].contains(&first)) {

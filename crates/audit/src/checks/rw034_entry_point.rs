@@ -65,8 +65,8 @@ fn missing_modules(
     }
 }
 
-/// `true` for a reference to a module or to an object in one. Groups other than those of programs may
-/// have any text.
+/// `true` for a reference to a module or to an object in one. Groups other than those of programs
+/// may have any text.
 fn is_reference(entry: &EntryPoint) -> bool {
     !entry.target().contains(char::is_whitespace) && is_module_name(entry.module())
 }

@@ -1,5 +1,5 @@
-//! Input: the programs that a machine has for its boot loader and its first file system. Output: the
-//! commands that change words of the kernel's command line, or what is loaded first.
+//! Input: the programs that a machine has for its boot loader and its first file system. Output:
+//! the commands that change words of the kernel's command line, or what is loaded first.
 
 use super::finding::Symptom;
 use super::tree::MachineTree;

@@ -178,7 +178,8 @@ pub(super) fn of_cuda(builds: &Builds) -> Vec<String> {
 }
 
 /// Packages that are for other GPUs than torch, or than those of the machine if there is no torch.
-/// `torch` is what torch is built for. Returns their names: their libraries cannot load here either.
+/// `torch` is what torch is built for. Returns their names: their libraries cannot load here
+/// either.
 pub(super) fn check(
     installed: &Installed,
     builds: &Builds,

@@ -1,4 +1,5 @@
-//! Input: PATH and the installed ROCm. Output: a finding if PATH finds the compiler of another ROCm.
+//! Input: PATH and the installed ROCm. Output: a finding if PATH finds the compiler of another
+//! ROCm.
 
 use std::path::Path;
 

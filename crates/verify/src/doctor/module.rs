@@ -1,6 +1,6 @@
-//! Input: the settings and files of kernel modules. Output: the reason why amdgpu is not loaded, and
-//! the command for it. The order is that of the obstacles: a setting forbids the module, the running
-//! kernel has none, Secure Boot refuses it.
+//! Input: the settings and files of kernel modules. Output: the reason why amdgpu is not loaded,
+//! and the command for it. The order is that of the obstacles: a setting forbids the module, the
+//! running kernel has none, Secure Boot refuses it.
 
 use super::boot;
 use super::finding::{Need, Symptom};

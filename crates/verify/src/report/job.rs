@@ -31,8 +31,8 @@ pub(super) enum TestJob {
     },
 }
 
-/// Which reports of another tool may be tries at the same tests. A retry has to be stated: two files
-/// in a folder are those of two configurations as often as those of two tries.
+/// Which reports of another tool may be tries at the same tests. A retry has to be stated: two
+/// files in a folder are those of two configurations as often as those of two tries.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum TriesOf {
     /// This report alone.

@@ -461,8 +461,9 @@ impl<'a> JunitState<'a> {
         });
     }
 
-    /// `true` for a case without an element that is no pass, perhaps: what a TAP program printed in its
-    /// suite has the directives of its tests, and jest-junit announces fewer tests if some are `todo`.
+    /// `true` for a case without an element that is no pass, perhaps: what a TAP program printed in
+    /// its suite has the directives of its tests, and jest-junit announces fewer tests if some are
+    /// `todo`.
     fn has_to_wait(&self, case: &OpenCase) -> bool {
         let is_plain = case.end.is_none() && case.retries.is_empty() && self.held.len() < MOST_HELD;
         let is_todo = self.file.writer == Some(JunitDialect::Jest) && case.seconds == Some(0.0);

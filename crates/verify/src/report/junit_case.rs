@@ -216,8 +216,8 @@ impl OpenCase {
             // What is behind a crash has no reason.
             JunitDialect::Boost => self.printed.0.contains("- reason: ''"),
             _ => {
-                // LLVM's lit writes so of tests that an interrupt or `--max-failures` left, and behave
-                // of scenarios that an abort or `--stop` left.
+                // LLVM's lit writes so of tests that an interrupt or `--max-failures` left, and
+                // behave of scenarios that an abort or `--stop` left.
                 (kind.is_empty() && message == "User interrupt") || (message.is_empty() && status == "untested")
             }
         };

@@ -94,8 +94,9 @@ impl JunitDialect {
     /// announces its test cases.
     pub(super) fn counted_tests(self) -> CountedTests {
         match self {
-            // pytest counts subtests and clean-ups, and no reruns (`Merger::join_reruns_of_pytest`);
-            // Catch2 and doctest count assertions, and Boost only the tests that passed.
+            // pytest counts subtests and clean-ups, and no reruns
+            // (`Merger::join_reruns_of_pytest`); Catch2 and doctest count assertions, and Boost
+            // only the tests that passed.
             JunitDialect::Pytest | JunitDialect::Catch2 | JunitDialect::Doctest | JunitDialect::Boost => {
                 CountedTests::OtherThings
             }
@@ -151,8 +152,8 @@ impl JunitDialect {
 }
 
 /// Meson names its file `testlog.junit.xml`. Elsewhere it is known by a test `PROJECT / NAME` or
-/// `PROJECT:SUITE / NAME` in a suite `PROJECT`, or by the suite `PROJECT.PROJECT / NAME` of a program
-/// with tests in it.
+/// `PROJECT:SUITE / NAME` in a suite `PROJECT`, or by the suite `PROJECT.PROJECT / NAME` of a
+/// program with tests in it.
 fn is_of_meson(case: &CaseNames, file: &FileNames) -> bool {
     let (name, project) =
         case.class.split_once('.').map_or((&*case.name, &*case.class), |(project, test)| (test, project));

@@ -2,7 +2,8 @@
 //! pass are `flakyFailure`, and those before a failure `rerunFailure`.
 //!
 //! nextest's crate quick-junit is not used. It takes tabs and escapes out of names, by which a test
-//! is known again, leaves characters that XML 1.0 cannot have, and needs a copy of the whole report.
+//! is known again, leaves characters that XML 1.0 cannot have, and needs a copy of the whole
+//! report.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

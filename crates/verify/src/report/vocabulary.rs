@@ -1,6 +1,7 @@
 //! Input: a word with which a framework says how a test ended. Output: the outcome.
 //!
-//! The words are a closed list. One that is not in it is never a pass, but [`TestOutcome::Unknown`].
+//! The words are a closed list. One that is not in it is never a pass, but
+//! [`TestOutcome::Unknown`].
 
 use crate::outcome::TestOutcome;
 

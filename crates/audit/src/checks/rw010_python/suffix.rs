@@ -1,6 +1,6 @@
-//! Input: the suffixes of modules, and the platforms of a wheel. Output: the modules that Python does
-//! not look for on these systems, because their suffix names another C library or machine
-//! (PEP 3149; the triplets are those of CPython's `configure`).
+//! Input: the suffixes of modules, and the platforms of a wheel. Output: the modules that Python
+//! does not look for on these systems, because their suffix names another C library or machine (PEP
+//! 3149; the triplets are those of CPython's `configure`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -16,9 +16,9 @@ const RUN_AGAIN: &str = "pytest ran it again after this try, and wrote no reason
 type CaseTries = Vec<ReportedAttempt>;
 
 impl Merger {
-    /// Joins the test cases of one name that pytest wrote. pytest-rerunfailures writes each try as a
-    /// test case, and that of a try which it repeats has no outcome in it. So a case without one is
-    /// a failed try if another case of the same name follows, whatever the file announces: its
+    /// Joins the test cases of one name that pytest wrote. pytest-rerunfailures writes each try as
+    /// a test case, and that of a try which it repeats has no outcome in it. So a case without one
+    /// is a failed try if another case of the same name follows, whatever the file announces: its
     /// numbers count subtests and clean-ups, too. A case that says how it ended is a test.
     ///
     /// `false` if the file has more tests than it announces.
