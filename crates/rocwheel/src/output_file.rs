@@ -246,7 +246,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 26] = [
+    const READ: [&str; 27] = [
         "--accept",
         "--base-python",
         "--bypass",
@@ -256,6 +256,7 @@ mod tests {
         "--descriptor",
         "--durations",
         "--environment",
+        "--expect",
         "--images",
         "--job",
         "--key",

@@ -76,7 +76,6 @@ pub(super) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("recipe check", "rocwheel recipe check torch", "one of ours"),
     ("matrix", "rocwheel matrix", "a grid for each framework"),
     ("matrix", "rocwheel matrix flash-attn --torch 2.14 --wheels wheels --missing-only", "what is missing"),
-    ("test report", "rocwheel test report test-results", "a folder with runs or reports"),
     ("test report", "rocwheel test report reports -- pytest --junitxml=reports/junit.xml", "runs the tests first"),
     ("test report", "rocwheel test report a.xml b.xml --html report.html", "reports of other tools"),
     ("index build", "rocwheel index build dist", "pages beside the wheels"),
