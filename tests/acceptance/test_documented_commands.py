@@ -334,7 +334,14 @@ BUILT = {
 FOLLOWED: dict[str, Page] = {
     "README.md": Page(read_me, {"audit X.whl": 1}, {"fuse": HERE}),
     "audit.md": Page(
-        audited, {"audit X.whl --why": 0, "audit X.whl --library-path": 1, "audit X.whl": 1, "audit gafime": 1}
+        audited,
+        {
+            "audit X.whl --why": 0,
+            "audit X.whl --library-path": 1,
+            "audit X.whl": 1,
+            "audit gafime": 1,
+            "audit wheelhouse --with index": 1,
+        },
     ),
     "buckets.md": Page(
         elsewhere={

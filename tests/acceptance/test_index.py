@@ -358,7 +358,10 @@ def test_nothing_to_list(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None
         in rocwheel.run("index", "build", tmp_path / "empty", expect=1).stderr
     )
     assert list((tmp_path / "empty").rglob("*.html")) == []
-    assert f"error: there is no `{tmp_path}/missing`" in rocwheel.run("index", "build", tmp_path / "missing", expect=1).stderr
+    assert (
+        f"error: there is no `{tmp_path}/missing`"
+        in rocwheel.run("index", "build", tmp_path / "missing", expect=1).stderr
+    )
     file = rocwheel.run("index", "build", dist / "old_style-1.0.tar.gz", expect=1).stderr
     assert "cannot read the folder" in file and f"hint: name the folder that has the file: `{dist}`" in file
     said = rocwheel.run("index", "build", dist, "--filter", "*.rpm", expect=1)

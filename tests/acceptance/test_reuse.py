@@ -523,7 +523,7 @@ def test_the_newest_wheels_count_and_pruning_takes_records_along(
     assert said["reused"] > CHUNK + 40_000
     (vouched.stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 0\n")
     for _ in range(2):
-        rocwheel.run("release", "prune", "--store", store, "--stream", "nightly")
+        rocwheel.run("release", "prune", "--store", store, "--stream", "nightly", *where[2:])
     (record,) = vouched.stream.rglob("*.packing")
     assert "7.1.1" in record.name and record.with_suffix("").is_file()
 
