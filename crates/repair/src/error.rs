@@ -33,7 +33,7 @@ pub enum Error {
         /// The member.
         file: String,
         /// The cause.
-        source: rocwheel_elf::Error,
+        source: Box<rocwheel_elf::Error>,
     },
     /// A file of the wheel, or one that will be added, cannot be parsed or edited.
     #[error("could not read or edit `{file}` for `{}`", wheel.display())]
@@ -264,7 +264,8 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Error::Wheel(error) => error.exit(),
-            Error::Binary { source, .. } | Error::Unreadable { source, .. } => source.exit(),
+            Error::Binary { source, .. } => source.exit(),
+            Error::Unreadable { source, .. } => source.exit(),
             Error::Glob { .. } | Error::UnknownTag { .. } | Error::RocmVersion { .. } => Exit::Usage,
             Error::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,

@@ -207,7 +207,8 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, depth: &ReadingDepth, spool: &Spo
         Ok(Some(elf)) => elf,
         Ok(None) => return Ok(Found::Nothing),
         Err(source) => {
-            return Err(Error::Unreadable { wheel: wheel.path().to_owned(), file: listed.name.clone(), source });
+            let (wheel, source) = (wheel.path().to_owned(), Box::new(source));
+            return Err(Error::Unreadable { wheel, file: listed.name.clone(), source });
         }
     };
     Ok(found(wheel, listed, elf, content))

@@ -156,16 +156,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             deviation.change, deviation.path, deviation.package, deviation.reason
         ));
     }
-    exit(failures, printer)
+    Ok(exit(failures, printer))
 }
 
 /// The exit code for a number of changes that are failures.
-pub(crate) fn exit(failures: usize, printer: &Printer) -> Result<Exit> {
+pub(crate) fn exit(failures: usize, printer: &Printer) -> Exit {
     if failures > 0 {
         printer.warn(format!("{} that may not be", printer::count(failures as u64, "change", "changes")));
-        return Ok(Exit::Failed);
+        return Exit::Failed;
     }
-    Ok(Exit::Done)
+    Exit::Done
 }
 
 fn explain(printer: &Printer) -> Result<Exit> {

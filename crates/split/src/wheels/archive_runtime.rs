@@ -121,11 +121,9 @@ impl Allowed {
         let mut found = Allowed { old: false, new: false };
         for version in allowed {
             // The nightly builds before the first release read them too.
-            if version.release().iter().copied().chain([0]).take(2).ge([7, 13]) {
-                found.new = true
-            } else {
-                found.old = true
-            }
+            let reads_archives = version.release().iter().copied().chain([0]).take(2).ge([7, 13]);
+            found.new |= reads_archives;
+            found.old |= !reads_archives;
         }
         found
     }

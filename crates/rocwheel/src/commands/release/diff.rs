@@ -108,7 +108,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             diff::print(&report, Detail::Grouped, printer)?;
         }
     }
-    diff::exit(failures, printer)
+    Ok(diff::exit(failures, printer))
 }
 
 /// A file that was added, and the one that it follows.
