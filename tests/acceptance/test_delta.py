@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import sys
+import threading
 import zipfile
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler
@@ -180,7 +181,10 @@ def test_a_server_that_changes_meanwhile_is_noticed(rocwheel: Rocwheel, stream: 
         sent: list[tuple[str, int]] = []
 
         def do_GET(self) -> None:  # noqa: N802
-            stream.served_wheel.write_bytes(wrong if "Range" in self.headers else right)
+            # In one step: another thread may be sending the file at this moment.
+            new = tmp_path / f"new-{threading.get_ident()}"
+            new.write_bytes(wrong if "Range" in self.headers else right)
+            new.replace(stream.served_wheel)
             super().do_GET()
 
     with served(stream.folder, Changing) as index:

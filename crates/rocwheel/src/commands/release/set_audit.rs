@@ -65,6 +65,7 @@ impl SetAudit<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<()> {
         let local: BTreeMap<&str, &Path> = self.local.paths().collect();
         let (mut errors, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut audited = 0;
         for environment in &self.plan.environments {
             let is_wheel = |key: &&String| WheelName::is_wheel(key.as_str());
             let mut wheels: Vec<(PathBuf, Role)> = Vec::new();
@@ -82,6 +83,7 @@ impl SetAudit<'_> {
                 wheels.push((self.beside.wheel(key, printer)?, Role::Beside));
             }
             let report = self.audit(environment, &wheels, printer)?;
+            audited += 1;
             for finding in report.findings {
                 if finding.severity == Severity::Error && seen.insert((finding.wheel.clone(), finding.message.clone()))
                 {
@@ -90,8 +92,12 @@ impl SetAudit<'_> {
             }
         }
         let Some(first) = errors.first() else {
-            let files = self.plan.environments.len() as u64;
-            printer.note(format!("audited: no errors in {}", printer::count(files, "environment", "environments")));
+            if audited == 0 {
+                printer.warn("not audited: no environment of the set has a wheel that was not published before");
+            } else {
+                let environments = printer::count(audited, "environment", "environments");
+                printer.note(format!("audited: no errors in {environments}"));
+            }
             return Ok(());
         };
         let code = first.code.text();
