@@ -9,7 +9,7 @@ use rocwheel_wheel::{CLibrary, LoaderFeature, LoaderSupport};
 
 use crate::Error;
 use crate::analysis::traces::{has_module_tag, may_be_module};
-use crate::analysis::{Context, file_name};
+use crate::analysis::{Context, file_name, windows};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
@@ -70,9 +70,12 @@ fn weight(context: &Context<'_>, (wheel, path): (usize, &str), feature: LoaderFe
 }
 
 /// Reports programs that an installer writes without permission to start them: pip gives each file
-/// the mode of the archive, also in the folder for programs.
+/// the mode of the archive, also in the folder for programs. Windows has no such permission.
 fn without_execute_bit(context: &Context<'_>, (wheel, installed): (usize, &Distribution), findings: &mut Vec<Finding>) {
     let Some(archive) = installed.wheel() else { return };
+    if windows::is_for(installed) {
+        return;
+    }
     let is_script = |path: &str| path.starts_with("bin/");
     let is_program = |path: &str| {
         let object = context.facts.objects.get(path).filter(|object| is_for_linux(object));

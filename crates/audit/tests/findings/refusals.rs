@@ -324,4 +324,7 @@ fn rw033_programs_that_nobody_may_start() {
     ] {
         assert_eq!(bench.found(&[wheel(name, mode)]), found, "{name} {mode:o}");
     }
+    let mut windows = pack("demo-1.0", "py3-none-win_amd64").with("demo-1.0.data/scripts/tool.py", "#!python\n");
+    windows.mode = 0o644;
+    assert_eq!(bench.found(&[windows]), &[] as &[&str], "Windows has no such permission");
 }
