@@ -392,7 +392,9 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
     assert "\nnothing changed but the version 7.1.0 → 7.2.0\n" in said, said
     assert change(rocwheel, "diff", store, 1, 2, "--contents", "--fail-on", "any", expect=1).stdout == said
     document = json.loads(change(rocwheel, "diff", store, 2, 3, "--contents", "--json").stdout)
-    assert (document["contents"]["packages"], document["differs_only_in_version"]) == ([], False)
+    new = {package["name"]: package["changes"][0]["kind"] for package in document["contents"]["packages"]}
+    assert new == {"torch": "new-package", "triton-rocm": "new-package"}
+    assert not document["differs_only_in_version"]
 
     words = ("rocm-sdk-core==7.2.0", "--reason", "<b>loses data</b>")
     dry = change(rocwheel, "yank", store, *words, "--dry-run").stdout.splitlines()
@@ -427,6 +429,19 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
     bisect = ("release", "bisect", 1, 3, "--store", store, "--stream", "nightly", "--", "bash", "-c", script)
     said = rocwheel.run(*bisect, environment=WITH_UV)
     assert "1 is good, 2 is bad: publish rocm-7.2.0" in said.stderr
+
+
+def test_a_night_that_lost_a_package_is_not_only_another_version(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for version, targets in (("7.1.0", TARGETS), ("7.2.0", TARGETS), ("7.3.0", TARGETS[:1])):
+        publish(rocwheel, rocm(tmp_path / version, version, targets), store, "--now", NOW, "--allow", "fewer")
+    only = ("--contents", "--fail-on", "any-but-version")
+    assert "nothing changed but the version" in change(rocwheel, "diff", store, 1, 2, *only).stdout
+    said = change(rocwheel, "diff", store, 2, 3, *only, expect=1).stdout
+    assert "lost-package" in said and "nothing changed" not in said, said
+    # The last night counts, and each package once.
+    assert said.count("lost-package") == len(TARGETS) - 1
+    assert change(rocwheel, "diff", store, 1, 3, *only, expect=1).stdout.count("lost-package") == len(TARGETS) - 1
 
 
 def test_bisect_says_what_could_not_be_tested(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 //! Input: the requirements of a wheel. Output: whether its users get a HIP runtime that reads
 //! `.kpack` archives, and the requirements that make sure of it.
 
+use std::path::Path;
 use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
@@ -45,7 +46,7 @@ impl ArchiveRuntime {
     ///
     /// # Errors
     /// [`Error::OldRuntime`] if no ROCm that they allow reads archives, unless that is allowed.
-    pub(super) fn of(requirements: &[String], old_runtime: OldRuntime) -> Result<ArchiveRuntime, Error> {
+    pub(super) fn of(path: &Path, requirements: &[String], old_runtime: OldRuntime) -> Result<ArchiveRuntime, Error> {
         let mut requires = Vec::new();
         let mut is_required = false;
         for text in requirements {
@@ -66,7 +67,7 @@ impl ArchiveRuntime {
             let allowed = Allowed::by(&specifiers);
             if !allowed.new {
                 return match old_runtime {
-                    OldRuntime::Refuse => Err(Error::OldRuntime { requirement: text.clone() }),
+                    OldRuntime::Refuse => Err(Error::OldRuntime { path: path.to_owned(), requirement: text.clone() }),
                     OldRuntime::Allow => Ok(ArchiveRuntime::TooOld { requirement: text.clone() }),
                 };
             }
@@ -135,7 +136,7 @@ mod tests {
 
     fn state(requirements: &[&str]) -> Result<ArchiveRuntime, Error> {
         let requirements: Vec<String> = requirements.iter().map(|text| (*text).to_owned()).collect();
-        ArchiveRuntime::of(&requirements, OldRuntime::Refuse)
+        ArchiveRuntime::of(Path::new("x.whl"), &requirements, OldRuntime::Refuse)
     }
 
     #[test]
@@ -160,9 +161,9 @@ mod tests {
     #[test]
     fn a_requirement_that_allows_only_older_ones_is_refused_unless_forced() {
         for text in ["rocm==7.2.4", "rocm<7.13", "rocm==6.*", "rocm==7.12.0rc1"] {
-            let Err(Error::OldRuntime { requirement }) = state(&[text]) else { panic!("{text}") };
+            let Err(Error::OldRuntime { requirement, .. }) = state(&[text]) else { panic!("{text}") };
             assert_eq!(requirement, text);
-            let forced = ArchiveRuntime::of(&[text.to_owned()], OldRuntime::Allow).unwrap();
+            let forced = ArchiveRuntime::of(Path::new("x.whl"), &[text.to_owned()], OldRuntime::Allow).unwrap();
             assert_eq!(forced, ArchiveRuntime::TooOld { requirement: text.to_owned() });
         }
     }

@@ -79,8 +79,10 @@ pub enum Error {
         reason: String,
     },
     /// The requirements of a wheel allow no ROCm that reads `.kpack` archives.
-    #[error("it requires `{requirement}`, and no such ROCm reads `.kpack` archives: its users would have no kernels")]
+    #[error("`{}` requires `{requirement}`, and no such ROCm reads `.kpack` archives: its users would have no kernels", path.display())]
     OldRuntime {
+        /// Path of the wheel.
+        path: PathBuf,
         /// The requirement in METADATA, or one that was given.
         requirement: String,
     },

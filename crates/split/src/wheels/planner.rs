@@ -192,7 +192,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let extras = metadata::extras(&prefix, &keys, &|target| selection.takes(target));
     check_extras(&wheel, &headers, &extras)?;
     check_names(path, &devices)?;
-    let (requires, runtime) = requirements(&headers, request)?;
+    let (requires, runtime) = requirements(path, &headers, request)?;
     let host = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(warning) = runtime.warning(&host) {
         reporter.warn(&warning);
@@ -231,10 +231,10 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
 }
 
 /// Returns the requirements to add to the host wheel, and what they say of the HIP runtime.
-fn requirements(headers: &Headers, request: &Request) -> Result<(Vec<String>, ArchiveRuntime), Error> {
+fn requirements(path: &Path, headers: &Headers, request: &Request) -> Result<(Vec<String>, ArchiveRuntime), Error> {
     let mut requires = request.host_requires.clone();
     let all = [headers.all("Requires-Dist"), requires.clone()].concat();
-    let runtime = ArchiveRuntime::of(&all, request.old_runtime)?;
+    let runtime = ArchiveRuntime::of(path, &all, request.old_runtime)?;
     if let ArchiveRuntime::Raised { requires: raised } = &runtime {
         requires.extend(raised.iter().cloned());
     }

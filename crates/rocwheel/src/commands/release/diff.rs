@@ -18,7 +18,8 @@ use crate::printer::{Format, Printer};
 /// Compare two snapshots of a stream
 ///
 /// With `--contents` each file that was added is also compared with the one that it follows: the
-/// newest earlier version of the project for the same Python and platform.
+/// newest earlier version of the project for the same Python and platform. Packages that the
+/// earlier set alone has are lost, and those without an earlier version are new.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Number of the first snapshot
@@ -92,8 +93,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Ok(Exit::Done);
     };
     let scratch = environment::scratch_below(&contents.scratch)?;
-    let pairs = successions(&before, &after, &changes.added);
-    let mut report = compare(&*store, &pairs, scratch.path(), printer)?;
+    let sides = Sides::new(&before, &after, &changes.added);
+    let mut report = compare(&*store, &sides, scratch.path(), printer)?;
     contents.fail_on.measure(&mut report);
     let failures = contents.fail_on.failures(&report);
     if printer.format() == Format::Json {
@@ -102,7 +103,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     } else {
         show(&changes, printer)?;
         if report.packages.is_empty() {
-            printer.note("no file that was added follows an earlier one: there are no contents to compare");
+            printer.note("no file was added: there are no contents to compare");
         } else {
             printer.line("")?;
             diff::print(&report, Detail::Grouped, printer)?;
@@ -111,33 +112,47 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(diff::exit(failures, printer))
 }
 
-/// A file that was added, and the one that it follows.
-struct Succession<'a> {
-    before: &'a str,
-    after: &'a str,
+/// The files that are compared, by key.
+struct Sides<'a> {
+    before: BTreeSet<&'a str>,
+    after: BTreeSet<&'a str>,
 }
 
-/// Returns the newest files that were added, each with the one of the first snapshot that it
-/// follows.
-fn successions<'a>(before: &'a SnapshotManifest, after: &SnapshotManifest, added: &'a [String]) -> Vec<Succession<'a>> {
-    // Of several nights between the snapshots the last one counts.
-    let followed: BTreeSet<&str> = added.iter().filter_map(|key| after.predecessor(key)).collect();
-    let newest = added.iter().filter(|key| !followed.contains(key.as_str()));
-    newest.filter_map(|key| Some(Succession { before: before.predecessor(key)?, after: key })).collect()
+impl<'a> Sides<'a> {
+    /// The newest files that were added; and the files that they follow, with the rest of their
+    /// sets, so that a package that is new or lost is a change, too.
+    fn new(before: &'a SnapshotManifest, after: &'a SnapshotManifest, added: &'a [String]) -> Sides<'a> {
+        // Of several nights between the snapshots the last one counts, also for what it lost.
+        let followed: BTreeSet<&str> = added.iter().filter_map(|key| after.predecessor(key)).collect();
+        let set_of = |key: &str| after.files.get(key).map(|file| file.set.as_str());
+        let followers = added.iter().filter_map(|key| Some((set_of(key)?, set_of(after.predecessor(key)?)?)));
+        let earlier: BTreeSet<&str> = followers.filter(|(own, other)| own != other).map(|(_, other)| other).collect();
+        let newest: BTreeSet<&str> = added
+            .iter()
+            .map(String::as_str)
+            .filter(|key| !followed.contains(key) && set_of(key).is_none_or(|set| !earlier.contains(set)))
+            .collect();
+        let predecessors = newest.iter().filter_map(|key| before.predecessor(key));
+        let sets: BTreeSet<&str> =
+            predecessors.clone().filter_map(|key| Some(before.files.get(key)?.set.as_str())).collect();
+        let older: BTreeSet<&str> = before.files.keys().filter_map(|key| before.predecessor(key)).collect();
+        let rest = before.files.iter().filter(|(_, file)| sets.contains(file.set.as_str()));
+        let rest = rest.map(|(key, _)| key.as_str()).filter(|key| !older.contains(key));
+        Sides { before: predecessors.chain(rest).collect(), after: newest }
+    }
 }
 
 /// Compares the files of the two sides.
-fn compare(store: &dyn Store, pairs: &[Succession<'_>], scratch: &Path, printer: &Printer) -> Result<ComparisonReport> {
+fn compare(store: &dyn Store, sides: &Sides<'_>, scratch: &Path, printer: &Printer) -> Result<ComparisonReport> {
     let request = Request { old: scratch.join("old"), new: scratch.join("new"), scratch: scratch.to_owned() };
-    if pairs.is_empty() {
+    if sides.after.is_empty() {
         return Ok(ComparisonReport { old: request.old, new: request.new, packages: Vec::new() });
     }
-    for folder in [&request.old, &request.new] {
+    for (folder, keys) in [(&request.old, &sides.before), (&request.new, &sides.after)] {
         fs_err::create_dir(folder)?;
-    }
-    for pair in pairs {
-        place(store, pair.before, &request.old)?;
-        place(store, pair.after, &request.new)?;
+        for key in keys {
+            place(store, key, folder)?;
+        }
     }
     Ok(rocwheel_diff::compare(&request, printer.reporter())?)
 }
