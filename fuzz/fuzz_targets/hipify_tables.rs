@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rocwheel_hipify::{Tables, build_amd};
-use rocwheel_python::Module;
+use rocwheel_python_literals::Module;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

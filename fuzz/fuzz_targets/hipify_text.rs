@@ -13,8 +13,8 @@ fn tables() -> &'static [Tables; 2] {
     static TABLES: OnceLock<[Tables; 2]> = OnceLock::new();
     TABLES.get_or_init(|| {
         [
-            include_str!("../../crates/hipify/tests/golden/v1/cuda_to_hip_mappings.py"),
-            include_str!("../../crates/hipify/tests/golden/v2/cuda_to_hip_mappings.py"),
+            include_str!("../../crates/build/hipify/tests/golden/v1/cuda_to_hip_mappings.py"),
+            include_str!("../../crates/build/hipify/tests/golden/v2/cuda_to_hip_mappings.py"),
         ]
         .map(|text| Tables::parse(text, None, "tables").expect("the tables are our own"))
     })

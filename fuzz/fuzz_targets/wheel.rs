@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel_report::Silent;
+use rocwheel_progress::Silent;
 use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
 use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 use tempfile::TempDir;

@@ -17,7 +17,7 @@ from pathlib import Path
 from command import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SOURCES = REPOSITORY / "crates/testing/gpu"
+SOURCES = REPOSITORY / "crates/base/fixtures/gpu"
 NAME, VERSION = "Demo.Hip", "1.2+rocm7.1"
 TAGS = ("cp38-abi3-manylinux2014_x86_64", "cp38-abi3-manylinux_2_17_x86_64")
 FILE_NAME = f"demo_hip-{VERSION}-1local-cp38-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"

@@ -17,7 +17,7 @@ import pytest
 from command import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-GENERATED = {"crates/audit/src/code.rs", "crates/audit/src/checks/mod.rs", "docs/findings.md"}
+GENERATED = {"crates/check/audit/src/code.rs", "crates/check/audit/src/checks.rs", "docs/findings.md"}
 
 ROW = """
 [[finding]]
@@ -87,9 +87,9 @@ def test_a_finding_is_three_files(checkout: Path) -> None:
     table = checkout / "data/findings.toml"
     code = f"RW{len(tomllib.loads(table.read_text())['finding']) + 1:03}"
     table.write_text(table.read_text() + ROW.format(code=code))
-    check = checkout / f"crates/audit/src/checks/{code.lower()}_unwanted_file.rs"
+    check = checkout / f"crates/check/audit/src/checks/{code.lower()}_unwanted_file.rs"
     check.write_text(CHECK.format(code=code))
-    tests = checkout / "crates/audit/tests/findings/files.rs"
+    tests = checkout / "crates/check/audit/tests/findings/files.rs"
     tests.write_text(tests.read_text() + TEST.format(code=code, lower=code.lower()))
     by_hand = {str(path.relative_to(checkout)) for path in (table, check, tests)}
 

@@ -1,0 +1,197 @@
+//! Input: a plan. Output: the converted tree, in place or as a copy. All results are complete and
+//! beside their destinations before the first one is moved; until the last one is moved, everything
+//! can be undone.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rocwheel_output::Destination;
+use rocwheel_progress::{Reporter, Unit};
+use rocwheel_system::{FileMetadata as _, Lock};
+use walkdir::WalkDir;
+
+use super::journal::{Journal, Stamp, step};
+use super::{Plan, Write};
+use crate::Error;
+
+/// The numbers of a finished conversion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct WrittenCounts {
+    /// Number of files that were written.
+    pub files: u64,
+    /// Number of bytes that were written.
+    pub bytes: u64,
+}
+
+impl Plan {
+    /// Writes the results.
+    ///
+    /// # Errors
+    /// An error of the disk, an interruption, another run with the same destination. In each case
+    /// the tree is unchanged.
+    pub fn execute(&self, place: &Destination, reporter: &dyn Reporter) -> Result<WrittenCounts, Error> {
+        match place {
+            Destination::InPlace if self.writes.is_empty() => {}
+            Destination::InPlace => self.write(reporter)?,
+            Destination::Folder(folder) => self.copy(folder, reporter)?,
+        }
+        let bytes = self.writes.iter().map(|write| write.bytes.len() as u64).sum();
+        Ok(WrittenCounts { files: self.writes.len() as u64, bytes })
+    }
+
+    fn write(&self, reporter: &dyn Reporter) -> Result<(), Error> {
+        let mut journal = Journal::begin(&self.root, &self.writes)?;
+        let staged = self.stage(&journal, reporter);
+        match staged.and_then(|stamps| journal.put(stamps)) {
+            Ok(()) => journal.forget(),
+            Err(error) => {
+                // If that fails too, the journal stays, and the next run undoes the changes.
+                let _ = journal.take_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes all results beside their destinations.
+    fn stage(&self, journal: &Journal, reporter: &dyn Reporter) -> Result<Vec<Stamp>, Error> {
+        for folder in journal.folders() {
+            step();
+            fs_err::create_dir(folder)?;
+        }
+        let stage = reporter.stage("writing", Some(self.writes.len() as u64), Unit::Items);
+        let stamp = |(index, write): (usize, &Write)| {
+            reporter.check()?;
+            reporter.advance(1);
+            step();
+            let replaced = journal.replaced(index).map(fs_err::metadata).transpose()?;
+            create(&journal.beside(index), &write.bytes, replaced.as_ref())
+        };
+        let stamps: Vec<Result<Stamp, Error>> = self.writes.par_iter().enumerate().map(stamp).collect();
+        drop(stage);
+        let stamps = stamps.into_iter().collect::<Result<_, _>>()?;
+        reporter.check()?;
+        Ok(stamps)
+    }
+
+    /// Writes a copy of the whole tree with the results in it. It gets its name when it is
+    /// complete.
+    fn copy(&self, folder: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+        let folder = std::path::absolute(folder)?;
+        let parent = folder.parent().unwrap_or(Path::new("/"));
+        if fs_err::symlink_metadata(&folder).is_ok() {
+            return Err(Error::OutputExists(folder.display().to_string()));
+        }
+        fs_err::create_dir_all(parent)?;
+        if rocwheel_system::canonicalize(parent)?.starts_with(&self.root) {
+            return Err(Error::OutputInside(folder.display().to_string()));
+        }
+        let staging = Staging::open(&folder)?;
+        let copy = staging.tree();
+        copy_tree(&self.root, &copy, reporter)?;
+        let stage = reporter.stage("writing", Some(self.writes.len() as u64), Unit::Items);
+        let put = |write: &Write| {
+            reporter.check()?;
+            reporter.advance(1);
+            let path = copy.join(&write.path);
+            fs_err::create_dir_all(path.parent().unwrap_or(&copy))?;
+            let replaced = fs_err::metadata(&path).ok();
+            if replaced.is_some() {
+                fs_err::remove_file(&path)?;
+            }
+            create(&path, &write.bytes, replaced.as_ref()).map(drop)
+        };
+        let put: Vec<Result<(), Error>> = self.writes.par_iter().map(put).collect();
+        drop(stage);
+        put.into_iter().collect::<Result<(), _>>()?;
+        Ok(rocwheel_system::rename(&copy, &folder)?)
+    }
+}
+
+/// Writes a new file with the mode and owner of the file that it replaces.
+fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Result<Stamp, Error> {
+    // The file has the mode of every new file, reduced by the umask.
+    let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    let own = file.metadata()?;
+    if let Some(replaced) = replaced {
+        if let Some(owner) = replaced.owner().filter(|owner| own.owner() != Some(*owner)) {
+            // Only an administrator may do this. For one it matters, because the files of other
+            // users must keep their owner.
+            let _ = rocwheel_system::set_owner(&file, owner);
+        }
+        if own.permissions() != replaced.permissions() {
+            file.set_permissions(replaced.permissions())?;
+        }
+    }
+    Ok(Stamp::of(path, &own)?)
+}
+
+/// The folder in which a copy is made, beside its destination. Its name allows the next run to find
+/// it.
+struct Staging {
+    path: PathBuf,
+    /// `None` only while it is dropped.
+    lock: Option<Lock>,
+}
+
+impl Staging {
+    /// Locks the folder, and removes the files that a killed run has left in it.
+    fn open(folder: &Path) -> Result<Self, Error> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let path = folder.with_file_name(format!(".{name}.rocwheel-hipify"));
+        loop {
+            fs_err::create_dir_all(&path)?;
+            let lock = match Lock::at(&path.join("lock")) {
+                // The previous holder has removed the folder meanwhile.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                lock => lock?.ok_or_else(|| Error::Locked(folder.display().to_string()))?,
+            };
+            let staging = Self { path, lock: Some(lock) };
+            if fs_err::symlink_metadata(staging.tree()).is_ok() {
+                fs_err::remove_dir_all(staging.tree())?;
+            }
+            return Ok(staging);
+        }
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.path.join("tree")
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Files that cannot be removed now are removed by the next run.
+        let _ = fs_err::remove_dir_all(&self.path);
+        // Not every system removes a file that this process has open, or its folder.
+        self.lock = None;
+        let _ = fs_err::remove_dir(&self.path);
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+    let mut files = Vec::new();
+    for entry in WalkDir::new(from) {
+        let entry = entry.map_err(|error| Error::Io(error.into()))?;
+        let path = entry.path().strip_prefix(from).unwrap_or(entry.path()).to_owned();
+        if entry.file_type().is_dir() {
+            fs_err::create_dir(to.join(&path))?;
+        } else if entry.file_type().is_symlink() {
+            let target = fs_err::read_link(entry.path())?;
+            rocwheel_system::symlink(target, to.join(&path))?;
+        } else if entry.file_type().is_file() {
+            files.push(path);
+        } else {
+            return Err(Error::NotAFile(path.display().to_string()));
+        }
+    }
+    let _stage = reporter.stage("copying", Some(files.len() as u64), Unit::Items);
+    files.par_iter().try_for_each(|path| -> Result<(), Error> {
+        reporter.check()?;
+        reporter.advance(1);
+        fs_err::copy(from.join(path), to.join(path))?;
+        Ok(())
+    })?;
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Input: a condition of a recipe (`when`) and a cell. Output: `true` if the condition holds.
+
+use std::collections::BTreeMap;
+use std::str::FromStr as _;
+
+use pep440_rs::{Version, VersionSpecifiers};
+
+use crate::cell::{BuildMode, BuildPurpose, Cell, CompilerCache, Platform, SdkKind, Switch};
+use crate::error::Error;
+use crate::recipe::When;
+use rocwheel_progress::suggestion;
+
+/// Names whose values are version specifiers.
+const VERSIONS: [&str; 3] = ["version", "torch", "rocm"];
+
+/// The other names that every recipe may use.
+const NAMES: [&str; 9] =
+    ["platform", "backend", "sdk", "compiler-cache", "release", "mode", "clean", "system-packages", "with"];
+
+/// The facts that decide conditions.
+pub(crate) struct Facts<'a> {
+    /// Path of the recipe, as errors show it.
+    pub(crate) path: &'a str,
+    pub(crate) cell: &'a Cell,
+    /// The backend that was chosen for the cell.
+    pub(crate) backend: &'a str,
+    /// All backends of the recipe.
+    pub(crate) backends: &'a [String],
+    /// Features that are already decided.
+    pub(crate) features: &'a BTreeMap<String, Switch>,
+}
+
+impl Facts<'_> {
+    /// `true` if every name of the condition fits. A version that is not known fits no specifier.
+    ///
+    /// # Errors
+    /// A name or value does not exist, even if another name has already decided the condition.
+    pub(crate) fn hold(&self, when: &When) -> Result<bool, Error> {
+        let mut holds = true;
+        for (key, values) in when {
+            let mut fits = false;
+            for value in values.all() {
+                fits |= self.fits(key, value)?;
+            }
+            holds &= fits;
+        }
+        Ok(holds)
+    }
+
+    fn fits(&self, key: &str, value: &str) -> Result<bool, Error> {
+        let cell = self.cell;
+        let one_of = |names: &mut dyn Iterator<Item = &str>, is: &str| {
+            let names: Vec<&str> = names.collect();
+            if names.contains(&value) { Ok(value == is) } else { Err(self.unknown(key, value, &names)) }
+        };
+        match key {
+            "platform" => one_of(&mut Platform::ALL.into_iter().map(Platform::name), cell.platform.name()),
+            "backend" => one_of(&mut self.backends.iter().map(String::as_str), self.backend),
+            "compiler-cache" => one_of(&mut CompilerCache::NAMES.iter().copied(), cell.compiler_cache.name()),
+            "sdk" => one_of(&mut SdkKind::NAMES.iter().copied(), cell.sdk.name()),
+            "release" => one_of(&mut BuildPurpose::NAMES.iter().copied(), cell.release.name()),
+            "mode" => one_of(&mut BuildMode::NAMES.iter().copied(), cell.mode.name()),
+            "clean" => one_of(&mut Switch::NAMES.iter().copied(), cell.clean.name()),
+            "system-packages" => one_of(&mut Switch::NAMES.iter().copied(), cell.system_packages.name()),
+            "with" => Ok(cell.with.contains(value)),
+            "version" => self.specified(key, value, cell.version.as_deref()),
+            "torch" => self.specified(key, value, cell.torch.as_deref()),
+            "rocm" => self.specified(key, value, cell.rocm.as_deref()),
+            _ => {
+                if let Some(switch) = self.features.get(key) {
+                    one_of(&mut Switch::NAMES.iter().copied(), switch.name())
+                } else {
+                    let mut names = NAMES.to_vec();
+                    names.extend(VERSIONS);
+                    names.extend(self.features.keys().map(String::as_str));
+                    let reason = format!("there is no condition `{key}`");
+                    Err(self.malformed(reason, suggestion(key, names)))
+                }
+            }
+        }
+    }
+
+    fn specified(&self, key: &str, value: &str, is: Option<&str>) -> Result<bool, Error> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            let reason = format!("the condition `{key}` is `{value}`: {error}");
+            self.malformed(reason, "versions are compared as in requirements: `>=2.14`".into())
+        };
+        let specifiers = VersionSpecifiers::from_str(value).map_err(|error| wrong(&error))?;
+        let Some(is) = is else { return Ok(false) };
+        // A value that is not a version is the name of a branch, and newer than every number.
+        Ok(Version::from_str(is).is_ok_and(|version| rocwheel_wheel::accepts(&specifiers, &version)))
+    }
+
+    fn unknown(&self, key: &str, value: &str, names: &[&str]) -> Error {
+        let reason = format!("the condition `{key}` cannot be `{value}`");
+        self.malformed(reason, suggestion(value, names.iter().copied()))
+    }
+
+    fn malformed(&self, reason: String, hint: String) -> Error {
+        Error::Malformed { path: self.path.to_owned(), line: None, reason, hint: Some(hint) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rocwheel_progress::Hint as _;
+
+    use super::*;
+    use crate::recipe::OneOrMany;
+
+    fn hold(key: &str, values: &[&str]) -> Result<bool, Error> {
+        let cell = Cell { torch: Some("2.14.1".into()), ..Cell::new(Platform::Linux) };
+        let backends = ["ck".to_owned(), "triton".to_owned()];
+        let features = BTreeMap::from([("flash-attention".to_owned(), Switch::On)]);
+        let facts = Facts { path: "x.toml", cell: &cell, backend: "ck", backends: &backends, features: &features };
+        let values = OneOrMany::Many(values.iter().map(|&value| value.to_owned()).collect());
+        facts.hold(&When::from([(key.to_owned(), values)]))
+    }
+
+    #[test]
+    fn conditions_hold_or_not_and_wrong_ones_are_errors() {
+        assert!(hold("platform", &["windows", "linux"]).unwrap());
+        assert!(!hold("backend", &["triton"]).unwrap());
+        assert!(hold("torch", &[">=2.14"]).unwrap());
+        assert!(!hold("torch", &["<2.14"]).unwrap());
+        assert!(!hold("rocm", &[">=1"]).unwrap(), "nobody said it");
+        assert!(hold("flash-attention", &["on"]).unwrap());
+        assert!(!hold("with", &["triton"]).unwrap());
+        for (key, value, hint) in [
+            ("platfrom", "linux", "did you mean `platform`?"),
+            ("platform", "linx", "did you mean `linux`?"),
+            ("backend", "tritn", "did you mean `triton`?"),
+            ("torch", "2.14", "versions are compared as in requirements: `>=2.14`"),
+        ] {
+            assert_eq!(hold(key, &[value]).unwrap_err().hint().unwrap(), hint);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Writes a script as a POSIX shell script.
+
+use rocwheel_progress::shell_word_with;
+
+use super::{Dialect, Otherwise, indented};
+use crate::evaluated::{Action, Provided};
+use crate::recipe::Pick;
+
+pub(super) struct Shell;
+
+/// The marks of a here-document, whose text stays unchanged.
+pub(super) const BEGIN: &str = "<<'END'";
+pub(super) const END: &str = "END";
+
+/// A quoted shell word. `${…}` stays readable.
+pub(crate) fn quoted(word: &str) -> String {
+    shell_word_with(word, |letter| letter == '$')
+}
+
+fn test(provided: &Provided) -> String {
+    match provided {
+        Provided::Exists(path) => format!("[ -e {} ]", quoted(path)),
+        Provided::Lacks(path) => format!("[ ! -e {} ]", quoted(path)),
+        Provided::Contains(contains) => {
+            format!("grep --quiet --fixed-strings {} {}", quoted(&contains.text), quoted(&contains.path))
+        }
+        Provided::Variable(name) => format!("[ -n \"${{{name}:-}}\" ]"),
+    }
+}
+
+impl Dialect for Shell {
+    fn comment(&self, text: &str) -> String {
+        format!("# {text}")
+    }
+
+    fn set(&self, name: &str, value: &str) -> String {
+        format!("export {name}={}", quoted(value))
+    }
+
+    fn set_default(&self, name: &str, value: &str) -> String {
+        // A variable that is empty is an answer too.
+        format!("[ -n \"${{{name}+set}}\" ] || export {name}={}", quoted(value))
+    }
+
+    fn set_from_file(&self, path: &str) -> String {
+        let program = "import json, shlex, sys\nfor item in json.load(open(sys.argv[1])).items(): print('export %s=%s' % (item[0], shlex.quote(item[1])))";
+        format!("eval \"$(${{python}} -c {} {})\"", quoted(program), quoted(path))
+    }
+
+    fn prepend(&self, name: &str, value: &str) -> String {
+        format!("export {name}={}:\"${name}\"", quoted(value))
+    }
+
+    fn append(&self, name: &str, value: &str) -> String {
+        format!("export {name}=\"${{{name}:-}}\"{}", quoted(value))
+    }
+
+    fn under(&self, provided: &Provided, lines: Vec<String>, otherwise: Option<Otherwise<'_>>) -> Vec<String> {
+        let mut all = vec![format!("if {}; then", test(provided))];
+        all.extend(indented(if lines.is_empty() { vec![":".to_owned()] } else { lines }));
+        match otherwise {
+            None => {}
+            Some(Otherwise::Warning(text, names)) => {
+                let unset: Vec<String> = names.iter().map(|name| format!("[ -z \"${{{name}:-}}\" ]")).collect();
+                let head =
+                    if unset.is_empty() { "else".to_owned() } else { format!("elif {}; then", unset.join(" || ")) };
+                all.extend([head, format!("  echo {} >&2", quoted(&format!("warning: {text}")))]);
+            }
+            Some(Otherwise::Error(text)) => {
+                all.extend(["else".into(), format!("  echo {} >&2; exit 1", quoted(&format!("error: {text}")))]);
+            }
+        }
+        all.push("fi".into());
+        all
+    }
+
+    fn inside(&self, directory: &str, lines: Vec<String>) -> Vec<String> {
+        let mut all = vec!["(".to_owned(), format!("  cd {}", quoted(directory))];
+        all.extend(indented(lines));
+        all.push(")".into());
+        all
+    }
+
+    fn command(&self, words: &[String]) -> String {
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn action(&self, action: &Action) -> Vec<String> {
+        match action {
+            Action::Run { command, more, expect } => {
+                let mut lines = vec!["set --".to_owned()];
+                for more in more {
+                    let add = format!("set -- \"$@\" {}", self.command(&more.arguments));
+                    match &more.provided {
+                        Some(provided) => lines.extend(self.under(provided, vec![add], None)),
+                        None => lines.push(add),
+                    }
+                }
+                let mut line = self.command(command);
+                if more.is_empty() {
+                    lines.clear();
+                } else {
+                    line.push_str(" \"$@\"");
+                }
+                if let Some(expect) = expect {
+                    line.push_str(&format!(" | grep --extended-regexp {}", quoted(expect)));
+                }
+                lines.push(line);
+                lines
+            }
+            Action::Install { requirements, index } => {
+                let index = index.as_ref().map(|index| format!(" --index-url {}", quoted(index)));
+                vec![format!("${{python}} -m pip install{} {}", index.unwrap_or_default(), self.command(requirements))]
+            }
+            Action::Uninstall(names) => vec![format!("${{python}} -m pip uninstall --yes {}", self.command(names))],
+            Action::Write(file) => heredoc(">", &file.path, &file.text),
+            Action::Append(file) => heredoc(">>", &file.path, &file.text),
+            Action::Copy(copy) => {
+                let (from, to) = (quoted(&copy.from), quoted(&copy.to));
+                vec![match (copy.pick, copy.as_file) {
+                    (Pick::Folder, _) => format!("mkdir -p {to} && cp -a {from}/. {to}"),
+                    (Pick::First, _) => format!("cp \"$(ls {} | head -1)\" {to}", copy.from),
+                    (Pick::One, true) => format!("cp {from} {to}"),
+                    (Pick::One, false) => format!("mkdir -p {to} && cp {from} {to}"),
+                }]
+            }
+            Action::Remove(paths) => vec![format!("rm -rf {}", self.command(paths))],
+            Action::Replace(replace) => {
+                let script = format!("s@{}@{}@g", replace.pattern, perl_replacement(&replace.with));
+                vec![format!("perl -0777 -pi -e {} {}", quoted(&script), quoted(&replace.path))]
+            }
+            Action::Script(path) => vec![self.comment(&format!("these lines are written to {path}"))],
+        }
+    }
+}
+
+/// The text that replaces a match, as Perl reads it between two `@`: only its `$1` and our `${…}`
+/// stay names.
+fn perl_replacement(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_name = letters.peek().is_some_and(|&next| next == '{' || next.is_ascii_digit());
+        match letter {
+            '@' => written.push_str(r"\x40"),
+            '\\' => written.push_str(r"\\"),
+            '$' if !is_name => written.push_str(r"\$"),
+            _ => written.push(letter),
+        }
+    }
+    written
+}
+
+fn heredoc(how: &str, path: &str, text: &str) -> Vec<String> {
+    let mut lines = vec![format!("cat {how} {} {BEGIN}", quoted(path))];
+    lines.extend(text.trim_end_matches('\n').split('\n').map(str::to_owned));
+    lines.push(END.into());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+    use std::process::Command;
+
+    use super::*;
+    use crate::recipe::Replace;
+
+    /// Perl writes what the build writes.
+    #[test]
+    fn text_with_signs_of_perl_replaces_a_match() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script");
+        let text = "echo \"NOT_FOUND\"\nexit 1\n";
+        fs_err::write(&path, text).unwrap();
+        let replace = Replace {
+            path: path.to_str().unwrap().into(),
+            pattern: r#"echo "(NOT_FOUND)"\s+exit"#.into(),
+            with: r"it=$(tool | cut -d . -f 1,2).0 a@b \n $1".into(),
+        };
+        let expected =
+            regex::Regex::new(&replace.pattern).unwrap().replace_all(text, replace.with.as_str()).into_owned();
+        let lines = Shell.action(&Action::Replace(replace));
+        assert!(Command::new("sh").arg("-ec").arg(lines.join("\n")).status().unwrap().success());
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), expected);
+    }
+}

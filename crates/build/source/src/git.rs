@@ -1,0 +1,509 @@
+//! Input: a folder and arguments. Output: the answer of `git`. git is started only here.
+//!
+//! git receives only what it needs to reach repositories: no `GIT_*` variables, and of the settings
+//! of the user and the machine only those for transport, credentials and large files. It never asks
+//! questions. So a checkout does not depend on its user: line ends, hooks, signatures and global
+//! ignore rules have no effect, and neither do names and dates in commits.
+
+mod settings;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rocwheel_progress::{Exit, Hint, Interrupted, Reporter, shell_word};
+use rocwheel_system::RunningGroup;
+
+use crate::error::Error;
+use crate::state::Lock;
+
+/// Name and address of the committer.
+const NAME: &str = "rocwheel";
+const EMAIL: &str = "rocwheel@localhost";
+
+/// Bytes of git's error output that are kept: the last ones explain the failure.
+const LONGEST_COMPLAINT: usize = 16 << 10;
+
+/// Time that git has to clean up after it was asked to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// git with an isolated environment.
+#[derive(Debug, Clone)]
+pub struct Git {
+    variables: Vec<(OsString, OsString)>,
+    settings: Vec<(String, String)>,
+    /// The lock in which each started process is recorded.
+    lock: Option<Lock>,
+}
+
+/// The output of a successful call.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) output: Vec<u8>,
+}
+
+/// A git command that failed.
+#[derive(Debug)]
+pub struct GitFailure {
+    command: String,
+    directory: PathBuf,
+    status: Option<ExitStatus>,
+    complaint: String,
+}
+
+/// A git command to run.
+pub(crate) struct Call<'a> {
+    git: &'a Git,
+    directory: &'a Path,
+    arguments: Vec<OsString>,
+    variables: Vec<(&'static str, OsString)>,
+    settings: Vec<(String, String)>,
+}
+
+/// Outcomes of a call without an answer.
+pub(crate) enum Broken {
+    Failed(GitFailure),
+    Other(Error),
+}
+
+impl Git {
+    /// git with an environment from which all variables `GIT_*` are removed.
+    ///
+    /// # Errors
+    /// git is not installed or too old.
+    pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Git, Error> {
+        let unwanted = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            name.starts_with("GIT_")
+                || ["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "LANGUAGE", "LC_ALL"].contains(&name.as_ref())
+        };
+        let variables = environment.into_iter().filter(|(name, _)| !unwanted(name)).collect();
+        let mut git = Git { variables, settings: Vec::new(), lock: None };
+        settings::check_version(&git)?;
+        git.settings = settings::of_the_user(&git);
+        Ok(git)
+    }
+
+    /// The same git, recording the processes that it starts in a lock.
+    pub(crate) fn leaving_word(&self, lock: Lock) -> Git {
+        Git { lock: Some(lock), ..self.clone() }
+    }
+
+    /// Begins a command in a folder.
+    pub(crate) fn at<'a>(&'a self, directory: &'a Path) -> Call<'a> {
+        Call { git: self, directory, arguments: Vec::new(), variables: Vec::new(), settings: Vec::new() }
+    }
+
+    /// The process without settings, used to read the settings themselves.
+    fn bare(&self) -> Command {
+        let mut command = Command::new("git");
+        command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
+        command
+    }
+}
+
+impl Call<'_> {
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    pub(crate) fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn variable(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds a setting for this command and its children.
+    pub(crate) fn setting(mut self, key: &str, value: &str) -> Self {
+        self.settings.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sets the date of commits in git's format (`1700000000 +0000`).
+    pub(crate) fn dated(self, date: &str) -> Self {
+        // Without the `@`, git does not read a small number as seconds.
+        let date = format!("@{date}");
+        self.variable("GIT_AUTHOR_DATE", &date).variable("GIT_COMMITTER_DATE", &date)
+    }
+
+    /// Runs the command and returns its answer. An exit code other than 0 is a failure.
+    pub(crate) fn run(self, reporter: &dyn Reporter) -> Result<Answer, Broken> {
+        let command = shown(&self.arguments);
+        let directory = self.directory.to_owned();
+        let (status, output, complaint) = self.wait(reporter).map_err(Broken::Other)?;
+        if status.success() {
+            return Ok(Answer { output });
+        }
+        let complaint = if complaint.is_empty() { output } else { complaint };
+        let complaint = String::from_utf8_lossy(&complaint).into_owned();
+        Err(Broken::Failed(GitFailure { command, directory, status: Some(status), complaint }))
+    }
+
+    /// Runs the command; `attempt` becomes part of the error.
+    pub(crate) fn expect(self, attempt: impl Into<String>, reporter: &dyn Reporter) -> Result<Answer, Error> {
+        self.run(reporter).map_err(|broken| broken.into_error(attempt))
+    }
+
+    /// Runs the command; `true` if its exit code is 0.
+    pub(crate) fn succeeds(self, reporter: &dyn Reporter) -> Result<bool, Error> {
+        self.wait(reporter).map(|(status, ..)| status.success())
+    }
+
+    /// Runs the command and returns its output without trailing white space; `None` if it fails.
+    pub(crate) fn answer(self, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+        let (status, output, _) = self.wait(reporter)?;
+        Ok(status.success().then(|| String::from_utf8_lossy(&output).trim_end().to_owned()))
+    }
+
+    fn wait(self, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
+        let mut command = self.git.bare();
+        command.current_dir(self.directory).args(&self.arguments);
+        settings::apply(&mut command, self.git.settings.iter().chain(&self.settings));
+        command.env("GIT_AUTHOR_NAME", NAME).env("GIT_AUTHOR_EMAIL", EMAIL);
+        command.env("GIT_COMMITTER_NAME", NAME).env("GIT_COMMITTER_EMAIL", EMAIL);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // Without a repository in the folder, git must not use one of a parent folder.
+        if let Some(above) = self.directory.parent() {
+            command.env("GIT_CEILING_DIRECTORIES", above);
+        }
+        // git gets its own process group. When the work stops, everything that git has started
+        // stops with it.
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        reporter.check()?;
+        if let Some(lock) = &self.git.lock {
+            let (name, value) = lock.variable();
+            command.env(name, value);
+        }
+        let child = RunningGroup::start(&mut command).map_err(|source| match source.kind() {
+            // A missing working folder looks like a missing program.
+            std::io::ErrorKind::NotFound if !self.directory.is_dir() => {
+                std::io::Error::new(source.kind(), format!("there is no folder `{}`", self.directory.display())).into()
+            }
+            _ => Error::NoGit { source },
+        })?;
+        if let Some(lock) = &self.git.lock {
+            lock.has_begun(child.id())?;
+        }
+        watch(child, reporter)
+    }
+}
+
+/// Reads both outputs to their end, and ends the process if the user stops the work.
+fn watch(mut child: RunningGroup, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
+    let (done, finished) = mpsc::channel();
+    let output = child.stdout.take().map(|stream| gather(stream, usize::MAX, done.clone()));
+    let complaint = child.stderr.take().map(|stream| gather(stream, LONGEST_COMPLAINT, done));
+    let mut interrupted = false;
+    loop {
+        match finished.recv_timeout(Duration::from_millis(50)) {
+            // Both outputs are closed when the channel is.
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if reporter.interrupted() && !interrupted => {
+                interrupted = true;
+                child.end(PATIENCE);
+            }
+            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    let status = child.wait()?;
+    let joined =
+        |thread: Option<thread::JoinHandle<Vec<u8>>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    let (output, complaint) = (joined(output), joined(complaint));
+    if interrupted || (reporter.interrupted() && !status.success()) {
+        return Err(Error::Interrupted(Interrupted));
+    }
+    Ok((status, output, complaint))
+}
+
+/// Reads a stream to its end and keeps the last `longest` bytes.
+fn gather(
+    mut stream: impl Read + Send + 'static,
+    longest: usize,
+    done: mpsc::Sender<()>,
+) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut page = vec![0; 1 << 14];
+        while let Ok(read @ 1..) = stream.read(&mut page) {
+            kept.extend_from_slice(&page[..read]);
+            if kept.len() > longest.saturating_mul(2) {
+                kept.drain(..kept.len() - longest);
+            }
+        }
+        let _ = done.send(());
+        kept
+    })
+}
+
+impl Answer {
+    /// The output without trailing white space.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output).trim_end().to_owned()
+    }
+
+    /// The records of output with `-z`.
+    pub(crate) fn records(&self) -> impl Iterator<Item = String> + '_ {
+        self.output
+            .split(|byte| *byte == 0)
+            .filter(|record| !record.is_empty())
+            .map(|record| String::from_utf8_lossy(record).into_owned())
+    }
+}
+
+impl Broken {
+    pub(crate) fn into_error(self, attempt: impl Into<String>) -> Error {
+        match self {
+            Broken::Failed(failure) => Error::git(attempt)(failure),
+            Broken::Other(error) => error,
+        }
+    }
+}
+
+impl GitFailure {
+    /// `true` if git's error output contains one of these texts.
+    pub(crate) fn says(&self, words: &[&str]) -> bool {
+        words.iter().any(|words| self.complaint.contains(words))
+    }
+
+    /// The names that follow `words` at the beginning of lines of git's error output, without a
+    /// line number at the end.
+    pub(crate) fn named_after(&self, words: &str) -> Vec<String> {
+        let names = self.complaint.lines().filter_map(|line| line.strip_prefix(words));
+        names.map(|name| name.rsplit_once(':').map_or(name, |(name, _)| name).to_owned()).collect()
+    }
+}
+
+impl fmt::Display for GitFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` in `{}` ", self.command, self.directory.display())?;
+        match self.status.and_then(|status| status.code()) {
+            Some(code) => write!(formatter, "ended with {code}")?,
+            None => write!(formatter, "was ended by a signal")?,
+        }
+        // Progress overwrites itself with carriage returns; only the last state of each line
+        // matters.
+        let lines: Vec<&str> =
+            self.complaint.lines().map(|line| line.rsplit('\r').next().unwrap_or(line).trim_end()).collect();
+        let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+        for line in &lines[lines.len().saturating_sub(12)..] {
+            write!(formatter, "\n    {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for GitFailure {}
+
+/// The cause of a failure as far as git's output shows it, the most certain first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Space,
+    Owner,
+    Lock,
+    LocalSubmodule,
+    Credentials,
+    Gone,
+    Damaged,
+    Network,
+}
+
+/// Messages of git and curl by cause. Servers that hide from strangers which repositories they have
+/// ask for a password instead.
+const CAUSES: [(Cause, &[&str]); 8] = [
+    (Cause::Space, &["No space left on device", "Disk quota exceeded"]),
+    (Cause::Owner, &["dubious ownership"]),
+    (Cause::Lock, &[".lock': File exists"]),
+    (Cause::LocalSubmodule, &["transport 'file' not allowed"]),
+    (
+        Cause::Credentials,
+        &[
+            "terminal prompts disabled",
+            "could not read Username",
+            "could not read Password",
+            "unable to get password from user",
+            "Authentication failed",
+            "Permission denied (publickey",
+            "returned error: 401",
+            "returned error: 403",
+        ],
+    ),
+    (
+        Cause::Gone,
+        &[
+            "does not appear to be a git repository",
+            "epository not found",
+            "repository not exported",
+            "/' not found",
+            "does not exist",
+            "returned error: 404",
+        ],
+    ),
+    (
+        Cause::Damaged,
+        &["repository corruption on the remote side", "remote: fatal: unable to read", "remote: fatal: bad object"],
+    ),
+    (
+        Cause::Network,
+        &[
+            "Could not resolve host",
+            "Temporary failure in name resolution",
+            "unable to look up",
+            "Connection timed out",
+            "Connection refused",
+            "Connection reset",
+            "Couldn't connect",
+            "Could not connect",
+            "Failed to connect",
+            "unable to connect to",
+            "Network is unreachable",
+            "No route to host",
+            "Operation timed out",
+            "Operation too slow",
+            "Empty reply from server",
+            "transfer closed",
+            "RPC failed",
+            "unexpected disconnect",
+            "hung up unexpectedly",
+            "hung up upon initial contact",
+            "early EOF",
+            "The requested URL returned error: 429",
+            "The requested URL returned error: 5",
+        ],
+    ),
+];
+
+impl GitFailure {
+    fn cause(&self) -> Option<Cause> {
+        CAUSES.iter().find(|(_, words)| self.says(words)).map(|(cause, _)| *cause)
+    }
+
+    /// `true` if a later attempt may succeed.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.cause() == Some(Cause::Network)
+    }
+}
+
+impl Hint for GitFailure {
+    fn hint(&self) -> Option<String> {
+        let is_submodule = self.command.starts_with("git submodule");
+        Some(match self.cause()? {
+            Cause::Space => "free some space and run it again: it continues where it stopped".to_owned(),
+            Cause::Owner => {
+                format!("if you trust it: `git config --global --add safe.directory {}`", self.directory.display())
+            }
+            Cause::Lock => "another git is working there, or one was killed: if none is, remove the named lock file and run it again".to_owned(),
+            Cause::LocalSubmodule => "submodules on this machine are taken only when the project itself is: see `protocol.file.allow` in git's manual".to_owned(),
+            Cause::Credentials => "it never asks: set up a credential helper or an SSH agent for that address, or name another with `--origin`; a repository that is \
+                 gone looks the same on many servers"
+                .to_owned(),
+            Cause::Gone if is_submodule => "an address in .gitmodules leads nowhere: if the submodule has moved, `git config --global url.NEW.insteadOf OLD` leads there".to_owned(),
+            Cause::Gone => "the origin is gone or never was: name the right one with `--origin`".to_owned(),
+            Cause::Damaged => "the repository at the other end is damaged: tell its owner, or name another with `--origin`".to_owned(),
+            Cause::Network => "the network failed: run it again, and it continues where it stopped".to_owned(),
+        })
+    }
+
+    fn exit(&self) -> Exit {
+        if self.is_temporary() { Exit::TryAgain } else { Exit::Failed }
+    }
+}
+
+/// A command in shell syntax, without the password of an address.
+fn shown(arguments: &[OsString]) -> String {
+    let mut text = "git".to_owned();
+    for argument in arguments {
+        text.push(' ');
+        text.push_str(&shell_word(&without_secret(&argument.to_string_lossy())));
+    }
+    text
+}
+
+/// A word of a command line without the user names and passwords of its addresses, for logs and
+/// messages. A user name alone is kept, except in HTTP addresses: there it is a token.
+pub fn without_secret(word: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(word.len()), word);
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        shown.push_str(before);
+        // `--index-url=https`, `name @ git+https`.
+        let scheme = before[..at].rsplit(|sign: char| !sign.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let is_http = ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http));
+        let end = after.find(|sign: char| sign.is_whitespace() || "/?#\"'".contains(sign)).unwrap_or(after.len());
+        let user = after[..end].rsplit_once('@').map_or("", |(user, _)| user);
+        let is_secret = !user.is_empty() && (is_http || user.contains(':'));
+        rest = if is_secret { &after[user.len() + 1..] } else { after };
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_typed_and_without_secrets() {
+        let shown = |arguments: &[&str]| shown(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(shown(&["fetch", "https://user:secret@host/x y"]), "git fetch 'https://host/x y'");
+        assert_eq!(shown(&["fetch", "https://token@host/x"]), "git fetch https://host/x");
+        for (word, expected) in [
+            ("HTTPS://token@host/x", "HTTPS://host/x"),
+            ("git+https://token@host/x.git@v1", "git+https://host/x.git@v1"),
+            ("demo @ git+https://token@host/x", "demo @ git+https://host/x"),
+            ("--index-url=https://user:p@ss@host:80/simple", "--index-url=https://host:80/simple"),
+            ("https://one@host https://two@host/?mail=a@b", "https://host https://host/?mail=a@b"),
+            ("https://host?mail=a@b", "https://host?mail=a@b"),
+            ("git+ssh://git@host/x", "git+ssh://git@host/x"),
+            ("ssh://git:secret@host/x", "ssh://host/x"),
+            ("https://", "https://"),
+        ] {
+            assert_eq!(without_secret(word), expected);
+        }
+        assert_eq!(shown(&["fetch", "ssh://git@host/x", "it's"]), r"git fetch ssh://git@host/x 'it'\''s'");
+    }
+
+    #[test]
+    fn the_last_lines_of_a_complaint_are_shown() {
+        let complaint = format!("{}Receiving 1%\rReceiving 2%\nfatal: it broke\n", "noise\n".repeat(50));
+        let failure = GitFailure { command: "git fetch".into(), directory: "d".into(), status: None, complaint };
+        let text = failure.to_string();
+        assert!(text.contains("was ended by a signal") && text.ends_with("\n    fatal: it broke"), "{text}");
+        assert!(!text.contains("1%") && text.lines().count() == 13, "{text}");
+    }
+
+    #[test]
+    fn complaints_are_told_apart() {
+        let failure = |complaint: &str| GitFailure {
+            command: "git fetch".into(),
+            directory: "d".into(),
+            status: None,
+            complaint: complaint.into(),
+        };
+        assert_eq!(failure("fatal: Could not resolve host: x").exit(), Exit::TryAgain);
+        assert_eq!(failure("fatal: terminal prompts disabled").exit(), Exit::Failed);
+        assert!(failure("error: file write error: No space left on device").hint().unwrap().contains("space"));
+        assert!(failure("fatal: 'x' does not appear to be a git repository").hint().unwrap().contains("--origin"));
+        assert!(failure("fatal: detected dubious ownership").hint().unwrap().contains("safe.directory d"));
+        assert!(failure("fatal: repository 'http://h/x/' not found").hint().unwrap().contains("gone or never was"));
+        assert_eq!(
+            failure("fatal: could not read Username: terminal prompts disabled\nearly EOF").exit(),
+            Exit::Failed
+        );
+        let damaged = "remote: aborting due to possible repository corruption on the remote side.\nfatal: early EOF";
+        assert_eq!(failure(damaged).exit(), Exit::Failed);
+        assert!(failure(damaged).hint().unwrap().contains("is damaged"));
+        assert_eq!(failure("error: RPC failed; curl 18 transfer closed").exit(), Exit::TryAgain);
+        assert_eq!(failure("something new").hint(), None);
+    }
+}

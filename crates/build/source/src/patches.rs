@@ -1,0 +1,496 @@
+//! Converts between the user's commits in a checkout and sets of patches, in both directions.
+//!
+//! A set is `<set>/<folder of the project>/{base,hipified}/NNNN-*.patch` for the checkout itself
+//! and `<set>/<path of the submodule>/{base,hipified}/…` for submodules. `base` goes on top of the
+//! upstream commit, `hipified` on top of the converted sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rocwheel_progress::{Interrupted, Reporter, Silent, shell_word};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::git::{Broken, Git};
+use crate::pins;
+use crate::plan::PINNED_SET;
+use crate::repository::{HIPIFY, Repository, UPSTREAM};
+use crate::state::{self, Folder, Left};
+use crate::table::Table;
+
+/// Options of `git am`. Three-way merging leaves conflict markers in files to which a patch does
+/// not apply, and is otherwise the same.
+const AM_OPTIONS: [&str; 4] = ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
+
+/// Patches for one repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PatchGroup {
+    /// The stage at which the patches are applied.
+    pub stage: Stage,
+    /// Path of the submodule; empty for the checkout itself.
+    pub repository: String,
+    /// Paths of the patches, in the order in which they are applied: by name.
+    pub files: Vec<PathBuf>,
+}
+
+/// The commit on which patches are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The upstream commit.
+    Base,
+    /// The commit of the converted sources.
+    Hipified,
+}
+
+impl Stage {
+    /// Name of the folder in a set.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Stage::Base => "base",
+            Stage::Hipified => "hipified",
+        }
+    }
+}
+
+/// The patches that were saved or applied for one repository.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    /// The stage at which the patches are applied.
+    pub stage: Stage,
+    /// Path of the submodule; empty for the checkout itself.
+    pub repository: String,
+    /// Folder of the patches.
+    pub folder: PathBuf,
+    /// Names of the patches, in order.
+    pub patches: Vec<String>,
+    /// Patches of the set that the repository already has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub present: Vec<String>,
+}
+
+/// Names of the patch sets in the folder of a project, including names with a `/`.
+///
+/// # Errors
+/// The folder cannot be read. A folder that does not exist has no sets.
+pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    // `<set>/<repository>`, where both may have several parts. A set ends where the project's own
+    // folder begins. A set that has patches only for submodules lacks that folder; its name is then
+    // the first part.
+    let own = format!("/{}", folder.file_name().unwrap_or_default().to_string_lossy());
+    let parents: Vec<String> = groups(folder, folder)?.into_iter().map(|(parent, ..)| parent).collect();
+    let mut found: Vec<String> =
+        parents.iter().filter_map(|parent| parent.strip_suffix(&own)).map(str::to_owned).collect();
+    for parent in &parents {
+        if !found.iter().any(|set| parent.strip_prefix(set.as_str()).is_some_and(|rest| rest.starts_with('/'))) {
+            found.extend(parent.split('/').next().map(str::to_owned));
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// The patches of a set: first those for the checkout itself, then by path of the submodule. `own`
+/// is the folder of the checkout's patches.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
+    let mut found: Vec<PatchGroup> = Vec::new();
+    for (parent, stage, files) in groups(set, set)? {
+        let repository = if parent == own { String::new() } else { parent };
+        found.push(PatchGroup { stage, repository, files });
+    }
+    found.sort_by(|left, right| (left.stage, &left.repository).cmp(&(right.stage, &right.repository)));
+    Ok(found)
+}
+
+/// All folders with patches below `folder`: the path of the repository relative to `root`, the
+/// stage and the patches.
+fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>)>, Error> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        let stage =
+            [Stage::Base, Stage::Hipified].into_iter().find(|stage| path.file_name() == Some(stage.folder().as_ref()));
+        let files = patch_files(&path)?;
+        match stage {
+            Some(stage) if !files.is_empty() => {
+                let parent = rocwheel_system::slashed(folder.strip_prefix(root).unwrap_or(folder));
+                let parent = parent.to_string_lossy().into_owned();
+                found.push((parent, stage, files));
+            }
+            _ => found.extend(groups(root, &path)?),
+        }
+    }
+    Ok(found)
+}
+
+fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "patch") && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Options of `git am` for some patches. By default it removes every carriage return at the end of
+/// a line, which changes files with CRLF. Carriage returns were added on the way only if the lines
+/// of the mail header end in CRLF too.
+pub(crate) fn am_options(files: &[PathBuf]) -> Vec<&'static str> {
+    let has_line_feeds = |file: &PathBuf| fs_err::read(file).is_ok_and(|text| !ends_in_crlf(&text));
+    let keep = files.iter().all(has_line_feeds).then_some("--keep-cr");
+    AM_OPTIONS.into_iter().chain(keep).collect()
+}
+
+/// `true` if the first line of a text ends in CRLF.
+fn ends_in_crlf(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r"))
+}
+
+/// Applies patches as commits to one repository of a checkout.
+///
+/// # Errors
+/// A patch does not apply, and git waits with it for the user; or the submodule does not exist.
+pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(), Error> {
+    let repository = checkout.submodule(&group.repository);
+    if !repository.path.join(".git").exists() {
+        let path = group.files.first().and_then(|file| file.parent()).unwrap_or(Path::new("")).to_owned();
+        return Err(Error::PatchTarget { path, repository: group.repository.clone() });
+    }
+    let call =
+        repository.git.at(&repository.path).arg("am").args(am_options(&group.files)).arg("--").args(&group.files);
+    match call.run(repository.reporter) {
+        Ok(_) => Ok(()),
+        Err(Broken::Other(Error::Interrupted(_))) => {
+            // The user has not seen the state yet, so nothing is lost.
+            let _ = repository.git.at(&repository.path).args(["am", "--abort"]).succeeds(&Silent);
+            Err(Error::Interrupted(Interrupted))
+        }
+        Err(Broken::Other(error)) => Err(error),
+        Err(Broken::Failed(source)) => {
+            let waiting = repository.unfinished()?.is_some();
+            let patch = waiting.then(|| current_patch(&repository, &group.files)).transpose()?.flatten();
+            let patch = patch.or_else(|| group.files.first().cloned()).unwrap_or_default();
+            let mut files = repository.git.at(&repository.path).args(["diff", "--name-only", "--diff-filter=U", "-z"]);
+            files = files.args(["--ignore-submodules=all"]);
+            let answer = files.expect("list the files with conflicts", repository.reporter)?;
+            let mut files: Vec<String> = answer.records().collect();
+            if files.is_empty() {
+                files = source.named_after("error: patch failed: ");
+            }
+            Err(Error::Conflict { path: repository.path.clone(), patch, files, waiting, source: Box::new(source) })
+        }
+    }
+}
+
+/// The patch at which git stopped.
+fn current_patch(repository: &Repository<'_>, files: &[PathBuf]) -> Result<Option<PathBuf>, Error> {
+    let place = repository
+        .run(&["rev-parse", "--path-format=absolute", "--git-path", "rebase-apply/next"], "find the patch")?;
+    let number = fs_err::read_to_string(place).ok().and_then(|text| text.trim().parse::<usize>().ok());
+    Ok(number.and_then(|number| files.get(number.checked_sub(1)?).cloned()))
+}
+
+/// A checkout and its patch set.
+#[derive(Debug, Clone)]
+pub struct PatchSet {
+    /// Path of the checkout; absolute.
+    pub checkout: PathBuf,
+    /// Folder of the set, `PATCHES/PROJECT/SET`; absolute.
+    pub set: PathBuf,
+    /// Folder in the set with the checkout's own patches, usually named after the project.
+    pub own: String,
+}
+
+impl PatchSet {
+    /// The set of a checkout in a folder of sets by project. `name` overrides the default set of
+    /// the checkout.
+    ///
+    /// # Errors
+    /// The checkout does not record its reference, and no name is given.
+    pub fn of(checkout: &Path, patches: &Path, name: Option<&str>, table: &Table) -> Result<PatchSet, Error> {
+        let state = state::read(checkout);
+        let known = table.project(&state.project).map(|project| project.directory.clone());
+        let own = known.unwrap_or_else(|_| checkout.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        let name = match (name, state.reference.as_str()) {
+            (Some(name), _) => name.to_owned(),
+            (None, "") if state.archive.is_some() => set_of_archive(&state.origin),
+            (None, "") => {
+                return Err(Error::Request {
+                    reason: format!("`{}` does not say which patch set is its", checkout.display()),
+                    hint: Some("name it with `--set`".into()),
+                });
+            }
+            (None, reference) => match &state.branch {
+                Some(branch) => branch.clone(),
+                None if pins::is_commit(reference) => PINNED_SET.to_owned(),
+                None => reference.to_owned(),
+            },
+        };
+        Ok(PatchSet { checkout: checkout.to_owned(), set: patches.join(&own).join(name), own })
+    }
+
+    /// Writes the commits on top of the upstream commit and of the converted sources as patches, in
+    /// submodules too. Existing patches for these repositories are replaced. The same commits make
+    /// the same files with any version of git.
+    ///
+    /// # Errors
+    /// A tag is missing, work is not committed, or the set cannot be written.
+    pub fn save(&self, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
+        let folder = self.open(git, reporter)?;
+        let git = folder.git(git);
+        let checkout = Repository::new(&git, &self.checkout, reporter);
+        if checkout.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
+            return Err(Error::NoTag { path: self.checkout.clone(), tag: UPSTREAM });
+        }
+        let repositories = checkout.all()?;
+        let mut unsaved = Vec::new();
+        for path in &repositories {
+            let repository = checkout.submodule(path);
+            if let Some(command) = repository.unfinished()? {
+                unsaved.push(format!("{}: `{command}` is not finished", shown(path)));
+            }
+        }
+        if !unsaved.is_empty() {
+            return Err(Error::Dirty { path: self.checkout.clone(), found: unsaved });
+        }
+        fs_err::create_dir_all(&self.set)?;
+        let staging = tempfile::Builder::new().prefix(".saving-").tempdir_in(&self.set)?;
+        let mut groups = Vec::new();
+        let mut heads = BTreeMap::new();
+        for path in &repositories {
+            let repository = checkout.submodule(path);
+            for (stage, range) in ranges(&repository)? {
+                let place = if path.is_empty() { self.own.as_str() } else { path };
+                let folder = Path::new(place).join(stage.folder());
+                refuse_merges(&repository, &range)?;
+                let patches = write(&repository, &range, &staging.path().join(&folder))?;
+                if !patches.is_empty() {
+                    let (repository, folder) = (path.clone(), self.set.join(folder));
+                    groups.push(Group { stage, repository, folder, patches, present: Vec::new() });
+                }
+            }
+            heads.insert(path.clone(), repository.head()?.unwrap_or_default());
+        }
+        // A tree that is not converted says nothing about patches for converted sources, so they
+        // stay.
+        let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
+        let mut state = folder.state();
+        let is_known = |stage: Stage, path: &String| {
+            (is_converted || stage == Stage::Base) && !state.unreached.contains(&(stage, path.clone()))
+        };
+        for path in &repositories {
+            for stage in [Stage::Base, Stage::Hipified].into_iter().filter(|stage| is_known(*stage, path)) {
+                self.replace(path, stage, staging.path(), &groups)?;
+            }
+        }
+        drop(staging);
+        // A set without patches is removed, unless its folder has other files.
+        let _ = fs_err::remove_dir(&self.set);
+        // The commits are saved in files now, so a checkout may overwrite them.
+        for (path, head) in heads {
+            let left = state.repositories.entry(path).or_insert_with(Left::default);
+            left.head = head;
+        }
+        state.fingerprint.clear();
+        folder.write(&state)?;
+        Ok(groups)
+    }
+
+    /// Moves the new patches of a repository into the set and removes the previous ones.
+    fn replace(&self, path: &str, stage: Stage, staging: &Path, groups: &[Group]) -> Result<(), Error> {
+        let place = Path::new(if path.is_empty() { self.own.as_str() } else { path }).join(stage.folder());
+        let target = self.set.join(&place);
+        if target.is_dir() {
+            for file in patch_files(&target)? {
+                fs_err::remove_file(file)?;
+            }
+        }
+        if let Some(group) = groups.iter().find(|group| group.folder == target) {
+            fs_err::create_dir_all(&target)?;
+            for name in &group.patches {
+                rocwheel_system::rename(staging.join(&place).join(name), target.join(name))?;
+            }
+        } else {
+            // Only empty folders are removed; a set may have notes beside its patches.
+            let _ = fs_err::remove_dir(&target);
+            let _ = target.parent().map(fs_err::remove_dir);
+        }
+        Ok(())
+    }
+
+    /// Applies the patches of one stage, or of both if `stage` is `None`. Those for converted
+    /// sources are applied only if the sources are converted.
+    ///
+    /// # Errors
+    /// The set does not exist, the tree has uncommitted work, or a patch does not apply.
+    pub fn apply(&self, stage: Option<Stage>, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
+        let folder = self.open(git, reporter)?;
+        let git = folder.git(git);
+        let checkout = Repository::new(&git, &self.checkout, reporter);
+        if !self.set.is_dir() {
+            let folder = self.set.parent().unwrap_or(&self.set);
+            return Err(Error::NoPatchSet { path: self.set.clone(), known: sets(folder)? });
+        }
+        let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
+        let stage = stage.unwrap_or(if is_converted { Stage::Hipified } else { Stage::Base });
+        let groups: Vec<PatchGroup> =
+            read(&self.set, &self.own)?.into_iter().filter(|group| group.stage == stage).collect();
+        let mut found = Vec::new();
+        for group in &groups {
+            let repository = checkout.submodule(&group.repository);
+            if repository.path.join(".git").exists() {
+                if let Some(command) = repository.unfinished()? {
+                    found.push(format!("{}: `{command}` is not finished", shown(&group.repository)));
+                }
+                // New files do not disturb a patch, unless it creates the same file; git refuses
+                // that itself.
+                let changes = repository.changes()?.into_iter().filter(|line| !line.starts_with("??"));
+                found.extend(changes.map(|line| beside(&group.repository, &line)));
+            }
+        }
+        if !found.is_empty() {
+            return Err(Error::Dirty { path: self.checkout.clone(), found });
+        }
+        let mut applied = Vec::new();
+        for mut group in groups {
+            let there = changes_there(&checkout.submodule(&group.repository), stage, folder.scratch()?.path())?;
+            let parent = group.files.first().and_then(|file| file.parent()).unwrap_or(&self.set).to_owned();
+            let names = |files: &[PathBuf]| -> Vec<String> {
+                files.iter().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect()
+            };
+            let (present, absent): (Vec<PathBuf>, Vec<PathBuf>) = group.files.into_iter().partition(|file| {
+                fs_err::read(file).is_ok_and(|text| change(&text).is_some_and(|change| there.contains(&change)))
+            });
+            let (patches, present) = (names(&absent), names(&present));
+            group.files = absent;
+            if !group.files.is_empty() {
+                apply(&checkout, &group)?;
+            }
+            let (stage, repository) = (group.stage, group.repository);
+            applied.push(Group { stage, repository, folder: parent, patches, present });
+        }
+        Ok(applied)
+    }
+
+    fn open(&self, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Error> {
+        if !self.checkout.join(".git").exists() {
+            return Err(Error::NotGit { path: self.checkout.clone() });
+        }
+        Folder::open(&self.checkout, git, reporter)
+    }
+}
+
+/// The changed lines of a patch, without message, hashes and line numbers, which depend on the
+/// place where it was made.
+fn change(patch: &[u8]) -> Option<Vec<u8>> {
+    let lines: Vec<&[u8]> = patch.split(|byte| *byte == b'\n').collect();
+    let first = lines.iter().position(|line| line.starts_with(b"diff --git "))?;
+    // The last lines may be the version of git: two lines, and the text after the last line break.
+    let end = lines.iter().rposition(|line| *line == b"-- ").filter(|at| at + 4 >= lines.len()).unwrap_or(lines.len());
+    let place = |line: &&&[u8]| !line.starts_with(b"@@ ") && !line.starts_with(b"index ");
+    let kept: Vec<&[u8]> = lines.get(first..end)?.iter().filter(place).copied().collect();
+    Some(kept.join(&b'\n').trim_ascii_end().to_vec())
+}
+
+/// The changes of the user's commits in a repository.
+fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let mut found = BTreeSet::new();
+    if !repository.path.join(".git").exists() || repository.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
+        return Ok(found);
+    }
+    for (_, range) in ranges(repository)?.into_iter().filter(|(of, _)| *of == stage) {
+        for name in write(repository, &range, scratch)? {
+            found.extend(change(&fs_err::read(scratch.join(name))?));
+        }
+    }
+    Ok(found)
+}
+
+/// The ranges of the user's commits: before the conversion and after it.
+fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
+    let commit = |name: &str| repository.commit(&format!("refs/tags/{name}"));
+    let Some(upstream) = commit(UPSTREAM)? else {
+        return Err(Error::NoTag { path: repository.path.clone(), tag: UPSTREAM });
+    };
+    Ok(match commit(HIPIFY)? {
+        Some(hipify) if hipify != upstream => {
+            vec![(Stage::Base, format!("{upstream}..{hipify}^")), (Stage::Hipified, format!("{hipify}..HEAD"))]
+        }
+        // The conversion changed nothing, so later commits belong on top of it.
+        Some(hipify) => vec![(Stage::Hipified, format!("{hipify}..HEAD"))],
+        None => vec![(Stage::Base, format!("{upstream}..HEAD"))],
+    })
+}
+
+/// Refuses ranges with merges.
+fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> {
+    let merge =
+        repository.run(&["log", "--merges", "--max-count=1", "--format=%h %s", range, "--"], "look for merges")?;
+    if !merge.is_empty() {
+        // git skips merges, and with them the changes made in one.
+        let (base, path) = (range.split("..").next().unwrap_or(range), repository.path.display());
+        return Err(Error::Request {
+            reason: format!("`{path}` has the merge `{merge}`, which no patch can hold"),
+            hint: Some(format!(
+                "make ordinary commits of it, for example one of all: `git -C {} reset --soft {base}`, then `git commit`",
+                shell_word(&path.to_string())
+            )),
+        });
+    }
+    Ok(())
+}
+
+/// Writes the patches of a range. They contain no commit hash, no version of git and no abbreviated
+/// hash whose length varies.
+fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Error> {
+    let commits = repository.run(&["rev-list", "--count", range, "--"], "count commits")?;
+    if commits == "0" {
+        return Ok(Vec::new());
+    }
+    fs_err::create_dir_all(folder)?;
+    let options =
+        ["--zero-commit", "--no-signature", "--no-numbered", "--full-index", "--binary", "--no-stat", "--quiet"];
+    let call =
+        repository.git.at(&repository.path).arg("format-patch").args(options).arg("-o").arg(folder).args([range, "--"]);
+    call.expect(format!("write patches of `{}`", repository.path.display()), repository.reporter)?;
+    let mut names = Vec::new();
+    for file in patch_files(folder)? {
+        if change(&fs_err::read(&file)?).is_none() {
+            // A commit without changes, which git does not apply.
+            fs_err::remove_file(&file)?;
+            continue;
+        }
+        names.push(file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
+/// The set of a source archive: its name without the packing suffix.
+pub(crate) fn set_of_archive(name: &str) -> String {
+    name.split_once(".tar").map_or(name, |(stem, _)| stem).to_owned()
+}
+
+/// A line of changes, with the submodule's path in front of the file.
+pub(crate) fn beside(repository: &str, line: &str) -> String {
+    match (repository, line.split_at_checked(3)) {
+        ("", _) | (_, None) => line.to_owned(),
+        (_, Some((letters, path))) => format!("{letters}{repository}/{path}"),
+    }
+}
+
+pub(crate) fn shown(repository: &str) -> &str {
+    if repository.is_empty() { "the checkout" } else { repository }
+}

@@ -1,0 +1,291 @@
+//! `rocwheel compat artifact_manager`: today's flags for `rocwheel artifact fetch` and `push`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use rocwheel_fetch::{BuildTopology, RunPlace, StreamType};
+use rocwheel_tables::TargetTable;
+
+use super::fetch_artifacts::{Run, begin, platform, repository};
+use super::given;
+use super::translation::Translation;
+use crate::commands::artifact_fetch::SystemArgument;
+use crate::environment;
+use crate::failure::{Result, Usage};
+
+/// artifact_manager: the artifacts of a run, fetched and pushed by stages of the build
+#[derive(Debug, Subcommand)]
+#[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+pub(super) enum Arguments {
+    /// Fetch what a stage needs
+    Fetch(Box<FetchArguments>),
+    /// Pack and upload what a stage made
+    Push(PushArguments),
+    /// Not here: fetch the artifacts, then push them
+    Copy(CopyArguments),
+    /// Print what a stage makes and needs
+    Info(InfoArguments),
+    /// Print the stages
+    ListStages(TopologyArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TopologyArguments {
+    /// BUILD_TOPOLOGY.toml of TheRock
+    #[arg(long, value_name = "FILE", default_value = "BUILD_TOPOLOGY.toml")]
+    topology: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    topology: TopologyArguments,
+    /// Number of the run [default: THEROCK_RUN_ID, GITHUB_RUN_ID, `local`]
+    #[arg(long, value_name = "ID")]
+    run_id: Option<String>,
+    /// System of the build [default: THEROCK_PLATFORM, linux]
+    #[arg(long)]
+    platform: Option<SystemArgument>,
+    /// Repository of the run [default: GITHUB_REPOSITORY, else ROCm/TheRock]
+    #[arg(long, value_name = "OWNER/NAME")]
+    run_github_repo: Option<String>,
+    /// A directory instead of the bucket [default: THEROCK_LOCAL_STAGING_DIR]
+    #[arg(long, value_name = "DIR")]
+    local_staging_dir: Option<PathBuf>,
+}
+
+impl RunArguments {
+    fn id(&self) -> String {
+        let variables = || environment::first_of(&["THEROCK_RUN_ID", "GITHUB_RUN_ID"]);
+        given(self.run_id.clone()).or_else(variables).unwrap_or_else(|| "local".to_owned())
+    }
+
+    fn platform(&self) -> SystemArgument {
+        let variable = || environment::first_of(&["THEROCK_PLATFORM"]);
+        let of_variable = || variable().and_then(|name| SystemArgument::from_str(&name, true).ok());
+        self.platform.or_else(of_variable).unwrap_or(SystemArgument::Linux)
+    }
+
+    fn staging(&self) -> Option<PathBuf> {
+        let variable = || environment::first_of(&["THEROCK_LOCAL_STAGING_DIR"]).map(PathBuf::from);
+        self.local_staging_dir.clone().or_else(variable)
+    }
+}
+
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(super) struct FetchArguments {
+    #[command(flatten)]
+    run: RunArguments,
+    /// Stage whose needs are fetched; `all`: every artifact
+    #[arg(long, value_name = "NAME", default_value = "all")]
+    stage: String,
+    /// GPU families, separated by `;`
+    #[arg(long, value_name = "LIST", conflicts_with = "generic_only")]
+    amdgpu_families: Option<String>,
+    /// Only artifacts without GPU code
+    #[arg(long)]
+    generic_only: bool,
+    /// GPU targets, separated by commas
+    #[arg(long, value_name = "LIST")]
+    amdgpu_targets: Option<String>,
+    /// Also the targets of the families, as is the default here
+    #[arg(long)]
+    expand_family_to_targets: bool,
+    /// Directory whose folder `artifacts` gets the artifacts, or the tree
+    #[arg(long, value_name = "DIR")]
+    output_dir: PathBuf,
+    /// Not here: lays artifacts into TheRock's build tree
+    #[arg(long, conflicts_with = "flatten")]
+    bootstrap: bool,
+    /// Lay artifacts over each other
+    #[arg(long)]
+    flatten: bool,
+    /// Keep archives packed
+    #[arg(long)]
+    no_extract: bool,
+    /// Folder in which archives are kept
+    #[arg(long, value_name = "DIR")]
+    download_cache_dir: Option<PathBuf>,
+    /// Downloads at the same time
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    download_concurrency: u16,
+    /// Without effect: each archive is unpacked when it is complete
+    #[arg(long, value_name = "N")]
+    extract_concurrency: Option<u16>,
+    /// Components that are not fetched
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    exclude_components: String,
+    /// Artifacts that are not fetched
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    exclude_artifacts: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PushArguments {
+    #[command(flatten)]
+    run: RunArguments,
+    /// Stage whose artifacts are pushed; `all`: every artifact
+    #[arg(long, value_name = "NAME")]
+    stage: String,
+    /// Directory of the build, with a folder `artifacts`
+    #[arg(long, value_name = "DIR")]
+    build_dir: PathBuf,
+    /// Format of the archives
+    #[arg(long, value_name = "TYPE", default_value = "zstd")]
+    compression_type: String,
+    /// How hard to compress
+    #[arg(long, value_name = "N")]
+    compression_level: Option<u32>,
+    /// Without effect: `--jobs` is the number of threads
+    #[arg(long, value_name = "N")]
+    compress_concurrency: Option<u16>,
+    /// Without effect: files are uploaded side by side
+    #[arg(long, value_name = "N")]
+    upload_concurrency: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CopyArguments {
+    /// The flags of the script
+    #[arg(value_name = "FLAGS", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+    flags: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct InfoArguments {
+    #[command(flatten)]
+    topology: TopologyArguments,
+    /// The stage
+    #[arg(long, value_name = "NAME")]
+    stage: String,
+    /// GPU families whose file names are printed, separated by `;`
+    #[arg(long, value_name = "LIST")]
+    amdgpu_families: Option<String>,
+}
+
+/// The answer to a call of the script: a command of ours, or lines to print.
+pub(super) enum Answer {
+    Run(Translation),
+    Lines(Vec<String>),
+}
+
+impl Arguments {
+    pub(super) fn answer(self) -> Result<Answer> {
+        Ok(match self {
+            Self::Fetch(arguments) => Answer::Run(arguments.translated()?),
+            Self::Push(arguments) => Answer::Run(arguments.translated()?),
+            Self::Copy(arguments) => {
+                let flags = if arguments.flags.is_empty() { "" } else { " with these flags" };
+                return Err(Usage::new(format!("`artifact_manager copy`{flags} has no counterpart: rocwheel copies nothing inside of a store"))
+                    .hint("run `rocwheel artifact fetch --no-extract --run-id ID --output DIR`, then `rocwheel artifact push DIR`")
+                    .into());
+            }
+            Self::ListStages(arguments) => {
+                let topology = BuildTopology::read(&arguments.topology)?;
+                Answer::Lines(topology.stages().into_iter().map(str::to_owned).collect())
+            }
+            Self::Info(arguments) => Answer::Lines(info(&arguments)?),
+        })
+    }
+}
+
+fn info(arguments: &InfoArguments) -> Result<Vec<String>> {
+    let topology = BuildTopology::read(&arguments.topology.topology)?;
+    let (Some(made), Some(needed)) = (topology.made_by(&arguments.stage), topology.needed_by(&arguments.stage)) else {
+        let usage = Usage::new(format!("there is no stage `{}`", arguments.stage));
+        return Err(usage.hint(format!("there are {}", topology.stages().join(", "))).into());
+    };
+    let families = split(arguments.amdgpu_families.as_deref().unwrap_or_default());
+    let mut lines = Vec::new();
+    for (title, names) in [("makes", made), ("needs", needed)] {
+        lines.push(format!("{} {title}:", arguments.stage));
+        for name in names {
+            lines.push(format!("  {name}"));
+            lines.extend(families.iter().map(|family| format!("    {name}_*_{family}.tar.zst")));
+        }
+    }
+    Ok(lines)
+}
+
+/// The words of a list with `;` or `,`.
+fn split(list: &str) -> Vec<String> {
+    list.split([';', ',']).map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+impl FetchArguments {
+    fn translated(self) -> Result<Translation> {
+        if self.bootstrap {
+            return Err(Usage::new("rocwheel lays no artifacts into TheRock's build tree")
+                .hint("continue with today's script for `--bootstrap`, or use `--flatten` for an installed ROCm")
+                .into());
+        }
+        let run = Run {
+            id: self.run.id(),
+            platform: self.run.platform(),
+            repository: self.run.run_github_repo.clone(),
+            staging: self.run.staging(),
+        };
+        let mut translation = begin(run);
+        if self.stage != "all" {
+            translation.option("--stage", Some(self.stage));
+            translation.option("--topology", Some(self.run.topology.topology));
+        }
+        let mut targets = vec!["generic".to_owned()];
+        for list in [self.amdgpu_families, self.amdgpu_targets].iter().flatten() {
+            targets.extend(split(list));
+        }
+        if self.expand_family_to_targets {
+            let known = |word: &&String| !TargetTable::embedded().expand(word).unwrap_or_default().is_empty();
+            let families: Vec<&String> = targets.iter().filter(known).collect();
+            translation.note(format!("`--expand-family-to-targets` is the default ({} families)", families.len()));
+        }
+        translation.option("--targets", Some(targets.join(",")));
+        for component in split(&self.exclude_components) {
+            translation.option("--exclude", Some(format!("*_{component}_*")));
+        }
+        for artifact in split(&self.exclude_artifacts) {
+            translation.option("--exclude", Some(format!("{artifact}_*")));
+        }
+        let output = if self.flatten { self.output_dir } else { self.output_dir.join("artifacts") };
+        translation.option("--output", Some(output));
+        translation.flag("--no-extract", self.no_extract);
+        translation.flag("--flatten", self.flatten && !self.no_extract);
+        translation.flag("--force", !self.flatten);
+        translation.flag("--no-cache", self.download_cache_dir.is_none());
+        translation.option("--cache", self.download_cache_dir);
+        translation.option("--connections", Some(self.download_concurrency.to_string()));
+        let why = "each archive is unpacked when it is complete";
+        translation.without_effect("--extract-concurrency", self.extract_concurrency.is_some(), why);
+        Ok(translation)
+    }
+}
+
+impl PushArguments {
+    fn translated(self) -> Result<Translation> {
+        let mut translation = Translation::new("artifact push");
+        translation.word(self.build_dir.join("artifacts"));
+        if let Some(staging) = self.run.staging() {
+            translation.option("--to", Some(staging));
+        } else {
+            let kind = environment::first_of(&["RELEASE_TYPE"]).unwrap_or_else(|| "ci".to_owned());
+            let repository = repository(self.run.run_github_repo.clone());
+            let repository = repository.unwrap_or_else(|| "ROCm/TheRock".to_owned());
+            let place = RunPlace::new(StreamType::parse(&kind)?, &repository, false)?;
+            translation.option("--to", Some(place.store().to_string()));
+        }
+        translation.option("--run-id", Some(self.run.id()));
+        translation.option("--platform", Some(platform(self.run.platform())));
+        if self.stage != "all" {
+            translation.option("--stage", Some(self.stage));
+            translation.option("--topology", Some(self.run.topology.topology));
+        }
+        translation.option("--compression", Some(self.compression_type));
+        translation.option("--level", self.compression_level.map(|level| level.to_string()));
+        let why = "`--jobs` is the number of threads";
+        translation.without_effect("--compress-concurrency", self.compress_concurrency.is_some(), why);
+        let why = "files are uploaded side by side";
+        translation.without_effect("--upload-concurrency", self.upload_concurrency.is_some(), why);
+        Ok(translation)
+    }
+}

@@ -1,0 +1,129 @@
+//! `rocwheel compat build_python_packages`: today's flags and layout, done by the engine of
+//! `rocwheel package`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rocwheel_artifact::Manifest;
+use rocwheel_artifact::manifest::{BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE};
+use rocwheel_package::{Request, Unclaimed, Unsupported};
+use rocwheel_progress::Exit;
+
+use super::given;
+use crate::commands::last_look::LastLookArguments;
+use crate::commands::reuse::ReuseArguments;
+use crate::commands::{Mode, package as packages, rocm_version};
+use crate::environment;
+use crate::failure::{Failure, Result};
+use crate::printer::Printer;
+
+/// build_python_packages: artifacts → wheels and the selector, in DEST_DIR/dist
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(super) struct Arguments {
+    /// Folder of artifacts
+    #[arg(long, value_name = "DIR")]
+    artifact_dir: PathBuf,
+    /// Folder to write to: missing, empty, or made by rocwheel
+    #[arg(long, value_name = "DIR")]
+    dest_dir: PathBuf,
+    /// Write the packages, as is the default
+    #[arg(long, overrides_with = "no_build_packages")]
+    build_packages: bool,
+    /// Print the plan and write nothing
+    #[arg(long)]
+    no_build_packages: bool,
+    /// Version of the packages [default: X.Y.Z.dev0 with the numbers of version.json, else of the
+    /// artifacts' manifest]
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// Append this to the names of the import packages
+    #[arg(long, value_name = "SUFFIX")]
+    version_suffix: Option<String>,
+    /// Without effect: the wheel that holds the tar is compressed
+    #[arg(long, overrides_with = "no_devel_tarball_compression")]
+    devel_tarball_compression: bool,
+    /// Without effect, as is the default
+    #[arg(long)]
+    no_devel_tarball_compression: bool,
+    /// Compress the wheels, as is the default
+    #[arg(long, overrides_with = "no_wheel_compression")]
+    wheel_compression: bool,
+    /// Store the files in the wheels uncompressed
+    #[arg(long)]
+    no_wheel_compression: bool,
+    /// GPU families to package for Linux, separated by `;` or `,`; each has to exist [default: all
+    /// of the artifacts]
+    #[arg(long, value_name = "LIST")]
+    linux_amdgpu_families: Option<String>,
+    /// The same for Windows. Artifacts are for one of the two systems; families of the other one
+    /// are only offered
+    #[arg(long, value_name = "LIST")]
+    windows_amdgpu_families: Option<String>,
+    #[command(flatten)]
+    last_look: LastLookArguments,
+}
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    settings: packages::Settings,
+    unused: Vec<&'static str>,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Failure;
+
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        let version = match given(arguments.version) {
+            Some(version) => Some(version),
+            None => default_version(&arguments.artifact_dir)?,
+        };
+        let request = Request {
+            version,
+            nonce: given(arguments.version_suffix).unwrap_or_default(),
+            linux_targets: given(arguments.linux_amdgpu_families).into_iter().collect(),
+            windows_targets: given(arguments.windows_amdgpu_families).into_iter().collect(),
+            level: if arguments.no_wheel_compression {
+                rocwheel_wheel::Level::None
+            } else {
+                rocwheel_wheel::Level::Default
+            },
+            epoch: environment::epoch()?,
+            unclaimed: Unclaimed::Report,
+            unsupported: Unsupported::Refuse,
+            ..Request::new(arguments.artifact_dir, arguments.dest_dir)
+        };
+        let mode = Mode::new(arguments.no_build_packages);
+        let unused = arguments.devel_tarball_compression.then_some("--devel-tarball-compression");
+        let last_look = arguments.last_look.choice();
+        let settings = packages::Settings {
+            request,
+            mode,
+            last_look,
+            reuse: ReuseArguments::default(),
+            // Today's script also replaces them without asking.
+            earlier: packages::Earlier::Replace,
+            scratch: environment::scratch(),
+        };
+        Ok(Self { settings, unused: unused.into_iter().collect() })
+    }
+}
+
+/// The version of a build without `--version`. `None` if neither file gives one: the plan then
+/// reports the error.
+fn default_version(artifacts: &Path) -> Result<Option<String>> {
+    let base = if let Some(file) = rocm_version::read_version_file(None)? {
+        Some(file.rocm_version)
+    } else {
+        let path = artifacts.join(BASE_ARTIFACT).join(MANIFEST_DIRECTORY).join(MANIFEST_FILE);
+        Manifest::read(&path).ok().and_then(|manifest| manifest.rocm_version)
+    };
+    Ok(base.map(|base| format!("{base}.dev0")))
+}
+
+pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    for flag in &settings.unused {
+        printer.note(format!("`{flag}` has no effect: the wheel that holds the tar is compressed"));
+    }
+    packages::command(&settings.settings, printer)
+}

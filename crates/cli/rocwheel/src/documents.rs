@@ -1,0 +1,43 @@
+//! `data/documents.toml`: the names that other documents and tools use for features of rocwheel,
+//! and the page that is generated from it (docs/coming-from.md).
+
+#[cfg(test)]
+mod page;
+#[cfg(test)]
+mod support;
+
+use serde::Deserialize;
+
+/// The part of the table that the program needs. The command lines of documents are only for the
+/// page and the tests.
+#[derive(Debug, Deserialize)]
+struct Table {
+    #[serde(rename = "word")]
+    words: Vec<Word>,
+}
+
+/// Words with the same meaning, typed at one command.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Word {
+    /// The command at which they are typed: `source checkout`; empty for the program itself.
+    pub(crate) at: String,
+    pub(crate) typed: Vec<String>,
+    /// The words to type instead.
+    pub(crate) meant: Option<String>,
+    /// The reason; if there is nothing to type instead, the advice.
+    pub(crate) why: String,
+    /// `true` for a feature that rocwheel does not have yet.
+    #[serde(default)]
+    pub(crate) later: bool,
+}
+
+/// The words, those of one command in the order of the table.
+///
+/// # Panics
+///
+/// If the embedded table is wrong, which a test excludes.
+pub(crate) fn words() -> Vec<Word> {
+    let table: Table = toml::from_str(include_str!("../../../../data/documents.toml")).expect("a test reads the table");
+    table.words
+}

@@ -1,0 +1,131 @@
+//! The program: arguments → settings → command → exit code. The libraries know ROCm, ELF and
+//! wheels; the command line, the environment, the terminal and the messages are here.
+//!
+//! The libraries, in the order in which to read them; each uses only those before it.
+//!
+//! * Ground: [`rocwheel_progress`] is how a library talks to its caller, [`rocwheel_system`] how it
+//!   talks to the operating system. `rocwheel_pipeline` makes results in parallel and in order.
+//!   [`rocwheel_content`] is bytes at random access, [`rocwheel_output`] a result that appears
+//!   whole or not at all, `rocwheel_python_literals` reads Python's literals.
+//! * Formats: [`rocwheel_elf`] reads and edits ELF files, [`rocwheel_kpack`] GPU code, with the
+//!   names of [`rocwheel_tables`], the tables of what AMD ships. [`rocwheel_wheel`] reads and
+//!   writes wheels. [`rocwheel_survey`] finds GPU code in any file.
+//! * From a ROCm build to packages: [`rocwheel_artifact`] → [`rocwheel_package`];
+//!   [`rocwheel_split`] moves GPU code out of files and back.
+//! * What a wheel needs: [`rocwheel_loader`] finds libraries as the system does,
+//!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
+//! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`].
+//! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
+//!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
+
+mod any_index;
+mod arguments;
+mod commands;
+mod configuration;
+mod documents;
+mod environment;
+mod failure;
+mod github;
+mod help;
+mod interrupt;
+mod misplaced;
+mod output_file;
+mod printer;
+mod progress;
+mod store;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use rocwheel_progress::Exit;
+
+use crate::arguments::Arguments;
+use crate::configuration::{CommandLine, Used};
+use crate::failure::Result;
+use crate::printer::{Format, Printer};
+
+fn main() -> ExitCode {
+    rocwheel_system::return_large_blocks();
+    printer::choose_color(arguments::color_of(std::env::args_os()));
+    failure::install_panic_hook();
+    let exit = failure::guard(|| match parse() {
+        Ok(parsed) => run(parsed),
+        Err(exit) => exit,
+    });
+    ExitCode::from(exit as u8)
+}
+
+/// The parsed command line.
+struct Parsed {
+    arguments: Arguments,
+    /// The file that added options to it, or the error of that file.
+    configuration: Result<Option<Used>>,
+}
+
+/// Parses the command line. Errors in it, and `--help`, are printed here.
+fn parse() -> Result<Parsed, Exit> {
+    let command = environment::without_empty_variables(help::program());
+    let mut typed = commands::compat::without_folder(std::env::args_os().collect());
+    let applied =
+        environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
+    let (words, configuration) = match applied {
+        Ok(CommandLine { words, configuration }) => (words, Ok(configuration)),
+        Err(error) => (typed.clone(), Err(error)),
+    };
+    let mut matches = command.clone().try_get_matches_from(&words);
+    let asked = matches.as_ref().ok().and_then(|matches| matches.subcommand_matches("help"));
+    if let (Some(asked), Some(program)) = (asked, words.first()) {
+        let of: Vec<_> = asked.get_many("command").unwrap_or_default().cloned().collect();
+        typed = help::words_for(program, &of);
+        matches = command.try_get_matches_from(&typed);
+    }
+    if let Ok(matches) = &matches {
+        github::begin(arguments::path_of(matches));
+    }
+    let error = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => return Ok(Parsed { arguments, configuration }),
+        Err(error) => error,
+    };
+    let typed: Vec<String> = typed.into_iter().filter_map(|argument| argument.into_string().ok()).collect();
+    if let Some(misplaced) =
+        misplaced::explain(&error, &typed).or_else(|| commands::compat::explain(&error, typed.into_iter()))
+    {
+        failure::print(&misplaced.into());
+        return Err(Exit::Usage);
+    }
+    let is_wrong = error.use_stderr();
+    let printed = failure::print_usage(error);
+    if !is_wrong {
+        return Err(printed.map_or_else(|error| failure::print(&error), |()| Exit::Done));
+    }
+    match configuration {
+        Ok(Some(used)) => printer::talk(&format!("{}\n", used.hint())),
+        Ok(None) => {}
+        // The error may come from the lack of options in the file.
+        Err(error) => drop(failure::print(&error)),
+    }
+    Err(Exit::Usage)
+}
+
+fn run(Parsed { arguments, configuration }: Parsed) -> Exit {
+    let (configuration, wrong) = match configuration {
+        Ok(configuration) => (configuration, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    let printer = Printer::new(&arguments.global, configuration);
+    let answer = wrong
+        .and_then(|()| environment::prepare(&arguments.global))
+        .and_then(|()| interrupt::install(printer.progress()))
+        .and_then(|()| commands::dispatch(arguments, &printer));
+    printer.finish();
+    let exit = answer.unwrap_or_else(|error| {
+        let exit = failure::print(&error);
+        if printer.format() == Format::Json {
+            // If stdout itself failed, this error cannot be reported.
+            let _ = printer.json(&failure::document(&error));
+        }
+        exit
+    });
+    printer.conclude(exit);
+    exit
+}

@@ -1,0 +1,104 @@
+//! The recipes that are built in containers, and the messages about them before any container
+//! starts.
+
+use rocwheel_fixtures::TestContext;
+use serde_json::{Value, json};
+
+fn context() -> TestContext {
+    TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))
+}
+
+/// The containers of a dry run.
+fn planned(context: &TestContext, arguments: &[&str]) -> Vec<Value> {
+    let ran = context.run(["build"].iter().chain(arguments).chain(&["--dry-run", "--json"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    document["recipes"].as_array().unwrap().iter().map(|recipe| recipe["container"].clone()).collect()
+}
+
+#[test]
+fn magma_is_built_in_its_image() {
+    let context = self::context();
+    let image = "pytorch/almalinux-builder:rocm6.3";
+    let podman = json!({ "engine": "podman", "image": image, "pull": "missing" });
+    let with_podman = self::context().with_variable("DOCKER_CMD", "podman");
+    assert_eq!(planned(&with_podman, &["magma-rocm63"]), [podman]);
+    let never = json!({ "engine": "docker", "image": image, "pull": "never" });
+    assert_eq!(planned(&context, &["magma-rocm63", "--executor", "docker", "--pull", "never"]), [never]);
+    // An image that the user names may be in no registry.
+    let own = json!({ "engine": "podman", "image": "mine:1", "pull": "never" });
+    assert_eq!(planned(&with_podman, &["magma-rocm63", "--image", "mine:1"]), [own]);
+    assert_eq!(planned(&with_podman, &["magma-rocm63", "--executor", "here"]), [Value::Null]);
+
+    let ran = with_podman.run(["build", "magma-rocm63", "--dry-run"]);
+    assert!(ran.stderr.contains(&format!("in a container of `podman`: image {image}")), "{ran:?}");
+    assert!(ran.stdout.contains("gcc-gfortran python3 (dnf) or gfortran python3 python3-venv (apt)"), "{ran:?}");
+    let ran = with_podman.run(["build", "magma-rocm63", "magma-rocm64", "--dry-run"]);
+    assert!(ran.stderr.contains("rocm6.3") && ran.stderr.contains("rocm6.4"), "{ran:?}");
+    with_podman.write("rocwheel.toml", "[build]\nexecutor = \"here\"\n");
+    assert_eq!(planned(&with_podman, &["magma-rocm63"]), [Value::Null]);
+}
+
+#[test]
+fn a_variable_that_names_an_engine_asks_for_containers() {
+    let flash = ["flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2"];
+    assert_eq!(planned(&context(), &flash), [Value::Null]);
+    let podman = json!({ "engine": "podman", "image": "pytorch/manylinux2_28-builder:cpu", "pull": "missing" });
+    assert_eq!(planned(&context().with_variable("DOCKER_CMD", "podman"), &flash), [podman]);
+}
+
+#[test]
+fn without_an_engine_there_is_a_way() {
+    let ran = context().with_variable("PATH", "/nowhere").run(["build", "magma-rocm63"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("neither `docker` nor `podman` is installed"), "{ran:?}");
+    assert!(ran.stderr.contains("`--executor here` builds on this machine"), "{ran:?}");
+    let ran = context().with_variable("DOCKER_CMD", "dcker").run(["build", "magma-rocm63"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("the engine `dcker`, which is not installed"), "{ran:?}");
+}
+
+/// A Docker or Podman that answers the questions about an image that no registry has.
+const ENGINE: &str = "#!/bin/sh
+[ \"$1\" = --version ] && { echo \"NAME version 4.3.1\"; exit 0; }
+[ \"$1\" = info ] && { echo rootless=false; exit 0; }
+[ \"$1\" = images ] && exit 0
+echo \"$@\" >>asked
+[ \"$1\" = pull ] && { echo \"manifest unknown\"; exit 1; }
+echo \"No such image: $4\"; exit 1
+";
+
+#[cfg(unix)]
+#[test]
+fn an_image_that_is_not_here_is_fetched() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (engine, pulled) in [("docker", "pytorch/"), ("podman", "docker.io/pytorch/")] {
+        let context = context();
+        let program = context.write(engine, ENGINE.replace("NAME", engine).replace(">>asked", ">>$HOME/asked"));
+        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let context = context.with_variable("DOCKER_CMD", program.to_string_lossy());
+        let ran = context.run(["build", "magma-rocm63", "--pull", "never"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains("`--pull missing`"), "{ran:?}");
+        let asked = || fs_err::read_to_string(program.with_file_name("asked")).unwrap();
+        assert!(!asked().contains("pull"), "{}", asked());
+        let ran = context.run(["build", "magma-rocm63"]);
+        assert!(ran.stderr.contains("could not fetch the image `pytorch/almalinux-builder:rocm6.3`"), "{ran:?}");
+        assert!(ran.stderr.contains("the registry has no such image"), "{ran:?}");
+        assert!(asked().contains(&format!("pull {pulled}almalinux-builder:rocm6.3\n")), "{}", asked());
+    }
+}
+
+#[test]
+fn a_new_rocm_is_one_row() {
+    let context = self::context();
+    context.write("own.toml", "schema = 1\n[[rocm]]\nversion = \"7.15\"\n");
+    let ran = context.run(["build", "magma-rocm715", "--table", "own.toml", "--executor", "docker", "--dry-run"]);
+    assert!(ran.stdout.contains("linux-64/magma-rocm715-"), "{ran:?}");
+    assert!(ran.stderr.contains("image pytorch/almalinux-builder:rocm7.15"), "{ran:?}");
+    let ran = context.run(["build", "magma-rocm714", "--executor", "docker", "--dry-run"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("no image for ROCm `7.14` and magma"), "{ran:?}");
+    let ran = context.run(["matrix", "magma", "--excluded"]);
+    assert!(ran.stdout.contains("there is no image for ROCm `7.14` and magma"), "{ran:?}");
+    for rocm in ["magma-rocm61", "magma-rocm62"] {
+        let ran = context.run(["build", rocm, "--executor", "docker", "--dry-run"]);
+        assert!(ran.stderr.contains("image pytorch/manylinux2_28-builder:rocm6."), "{ran:?}");
+    }
+}

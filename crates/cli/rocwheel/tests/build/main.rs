@@ -1,0 +1,515 @@
+//! `rocwheel build`, `recipe` and `matrix`: small builds that need neither network nor compiler,
+//! and the messages about wrong ones.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+mod containers;
+mod plans;
+mod recipes;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use rocwheel_fixtures::{Ran, TestContext};
+use serde_json::Value;
+
+const RECIPE: &str = r#"
+schema = 1
+name = "tiny"
+summary = "Something tiny"
+distribution = "tiny"
+source = "tiny"
+platforms = ["linux"]
+backends = ["plain", "rocm"]
+without-sdk = ["plain"]
+any-python = ["plain", "rocm"]
+layers = ["compilers", "rocm"]
+work-on = "copy"
+
+[version-file]
+path = "version.txt"
+
+[[version]]
+when = { backend = "plain" }
+text = "${source.version}+rocm${rocm.minor}"
+
+[[version]]
+text = "${source.version}+${label}"
+
+[[environment]]
+set = { TINY_VERSION = "${version}" }
+default = { TINY_FAST = "on" }
+
+[[step]]
+name = "count"
+directory = "${work}"
+run = ["${python}", "-c", "open('count', 'a').write('x')"]
+
+[[step]]
+name = "wheel"
+timeout = "20s"
+run = ["${python}", "make.py"]
+
+[output]
+wheel = "dist/*.whl"
+"#;
+
+/// Makes a wheel with only the standard library, or does what `how.txt` says.
+const MAKE: &str = r#"
+import base64, hashlib, os, pathlib, sys, time, zipfile
+how = pathlib.Path("how.txt").read_text().strip()
+version = os.environ["TINY_VERSION"]
+if how == "memory":
+    print("\n".join(f"[{n}/9] compiling {n}.cpp" for n in range(30)))
+    print("c++: fatal error: Killed signal terminated program cc1plus")
+    sys.exit(1)
+if how.startswith("sleep"):
+    # Once: the next run goes on.
+    mark = pathlib.Path(os.environ["VIRTUAL_ENV"]).parent / "slept"
+    if not mark.exists():
+        mark.write_text("")
+        print("sleeping", flush=True)
+        time.sleep(60)
+if how == "nothing":
+    sys.exit(0)
+if how == "version":
+    version = "9.9"
+for name, value in sorted(os.environ.items()):
+    print(f"{name}={value}")
+pathlib.Path("dist").mkdir(exist_ok=True)
+info = f"tiny-{version}.dist-info"
+files = {
+    "tiny.py": "",
+    f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n",
+    f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+}
+rows = []
+with zipfile.ZipFile(f"dist/tiny-{version}-py3-none-any.whl", "w") as wheel:
+    def add(name, text):
+        wheel.writestr(zipfile.ZipInfo(name), text)
+    for name, text in files.items():
+        add(name, text)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        rows.append(f"{name},sha256={digest},{len(text)}\n")
+    add(f"{info}/RECORD", "".join(rows) + f"{info}/RECORD,,\n")
+"#;
+
+fn context(how: &str) -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    context.write("recipes/tiny.toml", RECIPE);
+    context.write("source/version.txt", "1.0\n");
+    context.write("source/make.py", MAKE);
+    context.write("source/how.txt", how);
+    context
+}
+
+const WHEEL: &str = "tiny-1.0+rocm7.2-py3-none-any.whl";
+
+fn build(context: &TestContext, more: &[&str]) -> Ran {
+    let arguments =
+        ["build", "tiny", "--recipes", "recipes", "--source", "source", "--rocm", "7.2", "--output", "out", "--no-uv"];
+    context.run(arguments.iter().chain(more))
+}
+
+/// The only folder of a job.
+fn job(context: &TestContext) -> std::path::PathBuf {
+    let mut jobs = fs_err::read_dir(context.path("out/.rocwheel/jobs")).unwrap();
+    let job = jobs.next().unwrap().unwrap().path();
+    assert!(jobs.next().is_none(), "there are several jobs");
+    job
+}
+
+fn log(context: &TestContext, stage: &str) -> String {
+    let mut logs = fs_err::read_dir(job(context).join("logs")).unwrap().map(|entry| entry.unwrap().path());
+    let path = logs.find(|path| path.to_string_lossy().ends_with(&format!("-{stage}.log"))).unwrap();
+    fs_err::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_wheel_is_built_once() {
+    let context = context("good").with_variable("SECRET", "mine").with_variable("CXXFLAGS", "-O9");
+    let ran = build(&context, &["-v"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("audited: no errors"), "{ran:?}");
+    // The names of stages, as in the line that appears every ten seconds.
+    for stage in ["sources (step 1 of 7)", "wheel (step 4 of 7)", "publish (step 7 of 7)"] {
+        assert!(ran.stderr.contains(&format!("\ntiny-1.0-plain-rocm7.2: {stage}: ")), "{stage}: {ran:?}");
+    }
+    let bytes = fs_err::read(context.path("out").join(WHEEL)).unwrap();
+    // Only the written records and the logs are left.
+    let left: Vec<String> = fs_err::read_dir(job(&context))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(left.iter().all(|name| ["state.json", "job.toml", "lock", "logs"].contains(&name.as_str())), "{left:?}");
+    assert!(!context.path("source/dist").exists(), "sources are never changed");
+    let said = log(&context, "wheel");
+    assert!(said.contains("TINY_VERSION=1.0+rocm7.2\n") && said.contains("PYTHONNOUSERSITE=1"), "{said}");
+    assert!(!said.contains("SECRET") && !said.contains("-O9"), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("PATH=") && line.contains("/venv/bin:")), "{said}");
+    let ran = build(&context, &["--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["jobs"][0]["status"], "unchanged");
+    assert_eq!(document["jobs"][0]["outputs"][0]["path"], WHEEL);
+    // A removed wheel is built again, with the same bytes.
+    fs_err::remove_file(context.path("out").join(WHEEL)).unwrap();
+    let ran = build(&context, &["--json"]);
+    assert!(ran.stdout.contains("\"status\": \"built\""), "{ran:?}");
+    assert_eq!(fs_err::read(context.path("out").join(WHEEL)).unwrap(), bytes);
+}
+
+#[test]
+fn a_job_file_is_the_same_job() {
+    let context = context("good");
+    for name in ["job.toml", "job.json"] {
+        let ran = build(&context, &["--write-job", name]);
+        assert_eq!((ran.code, ran.stdout.trim()), (Some(0), name), "{ran:?}");
+    }
+    assert!(build(&context, &["--write-job", "/dev/stdout"]).stdout.starts_with("schema = 1\n"));
+    assert!(!context.path("out").exists());
+    let ran = context.run(["build", "--job", "job.json", "--output", "out", "--no-uv", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let ran = context.run(["build", "--job", "job.toml", "--output", "out", "--no-uv", "--json"]);
+    let again: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(again["jobs"][0]["status"], "unchanged");
+    assert_eq!(again["jobs"][0]["key"], document["jobs"][0]["key"]);
+    context.write("source/how.txt", "other");
+    let ran = context.run(["build", "--job", "job.toml", "--output", "elsewhere", "--no-uv"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("are not those that the job was made for"), "{ran:?}");
+    for (text, words) in [
+        ("{\"schema\": 1}", "missing field"),
+        ("schema = 1", "missing field"),
+        ("schema = 1\nsorce = 1", "unknown field `sorce`\nhint: did you mean `source`?"),
+    ] {
+        context.write("bad.toml", text);
+        let ran = context.run(["build", "--job", "bad.toml", "--output", "out"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains(words), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_a_variable_decides_is_a_part_of_the_job() {
+    let key = |context: &TestContext| {
+        let ran = build(context, &["--write-job", "job.toml", "--json"]);
+        serde_json::from_str::<Value>(&ran.stdout).unwrap()["key"].clone()
+    };
+    let usual = context("good");
+    let own = context("good").with_variable("TINY_FAST", "${off}");
+    assert_ne!(key(&usual), key(&own));
+    // The file has the same key wherever it is run.
+    fs_err::copy(own.path("job.toml"), usual.path("own.toml")).unwrap();
+    let text = fs_err::read_to_string(usual.path("own.toml")).unwrap();
+    let text = text.replace(&*own.path("").to_string_lossy(), &usual.path("").to_string_lossy());
+    usual.write("own.toml", &text);
+    let ran = usual.run(["build", "--job", "own.toml", "--output", "out", "--no-uv", "--keep"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(log(&usual, "wheel").contains("TINY_FAST=${off}\n"));
+}
+
+#[test]
+fn wheels_that_are_there_are_installed_before() {
+    let context = context("good");
+    assert_eq!(build(&context, &[]).code, Some(0));
+    let asks = RECIPE.replace("\nname = \"tiny\"", "\nname = \"asks\"");
+    let asks = asks.replace("open('count', 'a').write('x')", "import tiny; print(tiny.__file__)");
+    context.write("recipes/asks.toml", asks);
+    let wheel = format!("out/{WHEEL}");
+    let base =
+        ["build", "asks", "--recipes", "recipes", "--source", "source", "--rocm", "7.2", "--no-uv", "--output", "more"];
+    let only = ["--only", "count"];
+    let ran = context.run(base.iter().chain(&only));
+    assert!(ran.code == Some(1) && ran.stderr.contains("No module named 'tiny'"), "{ran:?}");
+    let ran = context.run(base.iter().chain(&only).chain(&["--with", &wheel]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for (with, words) in
+        [("out/none-1.0-py3-none-any.whl", "none-1.0"), ("recipes/tiny.toml", "is not the name of a wheel")]
+    {
+        let ran = context.run(base.iter().chain(&["--with", with]));
+        assert!(ran.code != Some(0) && ran.stderr.contains(words), "{ran:?}");
+    }
+}
+
+/// The version of the Python that builds here: `3.11`.
+fn python() -> String {
+    let code = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let ran = std::process::Command::new("python3").args(["-c", code]).output().unwrap();
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_wheel_for_any_python_is_tried_on_those_that_are_named() {
+    let context = context("good");
+    let ran = build(&context, &["--try-on", "3.99"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("fresh environments, and tiny has none"), "{ran:?}");
+    let check = "[[check]]\nname = \"call\"\nfresh = true\nrun = [\"${python}\", \"-c\", \"import tiny\"]\n";
+    context.write("recipes/tiny.toml", format!("{RECIPE}\n{check}"));
+    let ran = build(&context, &["--try-on", "3.99"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there is no Python 3.99"), "{ran:?}");
+    assert!(!context.path("out").join(WHEEL).exists());
+    let ran = build(&context, &["--try-on", &python()]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(context.path("out").join(WHEEL).exists());
+}
+
+#[test]
+fn the_version_stands_in_places_of_one_cell_too() {
+    let context = context("good");
+    context.write("rocm-7.2/.info/version", "7.2.1-43\n");
+    context.write("rocm-7.2/bin/hipcc", "");
+    let job = ["--backend", "rocm", "--gpu-targets", "gfx942", "--write-job", "job.toml", "--rocm-sdk"];
+    let ran = build(&context, &[&job[..], &["prefix=rocm-{rocm}"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(fs_err::read_to_string(context.path("job.toml")).unwrap().contains("rocm-7.2"));
+    fs_err::write(context.path("rocm-7.2/.info/version"), "7.1.0\n").unwrap();
+    let ran = build(&context, &[&job[..], &["prefix=rocm-{rocm}"]].concat());
+    assert!(ran.code == Some(2) && ran.stderr.contains("is ROCm 7.1.0, and 7.2 is to be built against"), "{ran:?}");
+    // A dry run of an existing job only prints it.
+    let ran = context.run(["build", "--job", "job.toml", "--dry-run"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("# step `wheel`"), "{ran:?}");
+    assert!(!context.path("out").exists());
+}
+
+#[test]
+fn a_step_that_fails_says_why() {
+    let context = context("memory");
+    let ran = build(&context, &[]);
+    let text = ran.snapshot().replace(&job(&context).file_name().unwrap().to_string_lossy().into_owned(), "tiny-[KEY]");
+    assert_snapshot!("build_failed_step", text);
+    assert!(log(&context, "wheel").contains("[0/9] compiling"));
+    assert_eq!(fs_err::read_dir(context.path("out")).unwrap().count(), 1, "nothing but the jobs");
+}
+
+#[test]
+fn what_hangs_is_stopped_and_the_next_run_goes_on() {
+    let context = context("sleep");
+    let began = Instant::now();
+    let ran = build(&context, &["--time-limit", "6s", "--keep"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stdout.contains("stopped in wheel"), "{ran:?}");
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(!context.path("out").join(WHEEL).exists());
+    let ran = build(&context, &["--keep"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(context.path("out").join(WHEEL).exists());
+    // Completed steps are not repeated.
+    assert_eq!(fs_err::read_to_string(job(&context).join("count")).unwrap(), "x");
+    let ran = build(&context, &["--from", "count", "--keep"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(fs_err::read_to_string(job(&context).join("count")).unwrap(), "xx");
+    let ran = build(&context, &["--only", "count"]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("done up to count"), "{ran:?}");
+    let ran = build(&context, &["--only", "cuont"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("hint: did you mean `count`?"), "{ran:?}");
+}
+
+#[test]
+fn a_step_that_takes_too_long_fails() {
+    let context = context("sleep");
+    context.write("recipes/tiny.toml", RECIPE.replace("20s", "1s"));
+    let ran = build(&context, &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("failed: it took longer than [TIME] and was stopped"), "{ran:?}");
+    assert!(ran.stderr.contains("raise `timeout` of that step"), "{ran:?}");
+}
+
+/// The requirements of a recipe are checked before anything is installed.
+#[cfg(unix)]
+#[test]
+fn requirements_of_a_recipe_are_looked_at_first() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let requirement = "[[require]]\nprogram = \"forge\"\nversion = \">=1.13.1\"\nsays = \"older ones fail\"\n\
+                       fix = \"install another\"\n\n[[step]]\nname = \"count\"";
+    let context = context("good");
+    context.write("recipes/tiny.toml", RECIPE.replacen("[[step]]\nname = \"count\"", requirement, 1));
+    let path = format!("{}:{}", context.path("bin").display(), std::env::var("PATH").unwrap());
+    let context = context.with_variable("PATH", &path);
+    let ran = build(&context, &["--dry-run"]);
+    assert!(ran.stdout.contains("# needs forge >=1.13.1: older ones fail\n"), "{ran:?}");
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there is no forge >=1.13.1: older ones fail"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: install another"), "{ran:?}");
+    let forge = |version: &str| {
+        context.write("bin/forge", format!("#!/bin/sh\necho 'forge version {version} (now)'\n"));
+        fs_err::set_permissions(context.path("bin/forge"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    forge("1.13.0");
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("bin/forge` is 1.13.0 and not >=1.13.1"), "{ran:?}");
+    assert!(!context.path("out").join(WHEEL).exists() && !job(&context).join("count").exists());
+    forge("1.14.2");
+    assert_eq!(build(&context, &[]).code, Some(0));
+    for (wrong, words) in [
+        ("program = \"forge\"\nsays", "has `program` and `version`, or `python-without-spaces`"),
+        ("program = \"forge\"\nversion = \"new\"\nsays", "a `require` has the version `new`"),
+    ] {
+        let text = requirement.replace("program = \"forge\"\nversion = \">=1.13.1\"\nsays", wrong);
+        context.write("recipes/tiny.toml", RECIPE.replacen("[[step]]\nname = \"count\"", &text, 1));
+        let ran = build(&context, &["--dry-run"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains(words), "{ran:?}");
+    }
+}
+
+/// A Python with a space in its path, as in `C:\Program Files\Python312`.
+#[cfg(unix)]
+#[test]
+fn a_python_with_a_space_in_its_path_is_refused_where_a_recipe_says_so() {
+    let requirement = "[[require]]\npython-without-spaces = true\nsays = \"it would not build\"\n\
+                       fix = \"use another\"\n\n[[step]]\nname = \"count\"";
+    let context = context("good");
+    context.write("recipes/tiny.toml", RECIPE.replacen("[[step]]\nname = \"count\"", requirement, 1));
+    let made = std::process::Command::new("python3")
+        .args(["-m", "venv", "--without-pip"])
+        .arg(context.path("Program Files"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let ran = build(&context, &["--interpreter", "Program Files/bin/python"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("has a space: it would not build"), "{ran:?}");
+    assert!(build(&context, &["--no-preflight", "--interpreter", "Program Files/bin/python"]).code == Some(0));
+    let ran = build(&context, &["--overwrite", "--interpreter", "python3"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_everything_and_leaves_no_wheel() {
+    let context = context("sleep");
+    let arguments =
+        ["build", "tiny", "--recipes", "recipes", "--source", "source", "--rocm", "7.2", "--output", "out", "--no-uv"];
+    let mut child = context.command().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mark = loop {
+        let found = fs_err::read_dir(context.path("out/.rocwheel/jobs")).ok().and_then(|mut jobs| jobs.next());
+        if let Some(Ok(job)) = found
+            && job.path().join("slept").exists()
+        {
+            break job.path();
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it slept");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // Another run of the same job does not disturb it.
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(4) && ran.stderr.contains("another run builds tiny"), "{ran:?}");
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(mark.join("state.json").exists() && !context.path("out").join(WHEEL).exists());
+    assert_eq!(build(&context, &[]).code, Some(0));
+}
+
+#[test]
+fn what_is_made_has_to_be_what_was_asked_for() {
+    for (how, words, hint) in [
+        ("nothing", "made the wrong thing: no file fits `dist/*.whl`", "its log says what it did"),
+        ("version", "has version 9.9, not 1.0+rocm7.2", "did not take the version from its environment"),
+    ] {
+        let context = context(how);
+        let ran = build(&context, &[]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(words) && ran.stderr.contains(hint), "{ran:?}");
+        assert_eq!(fs_err::read_dir(context.path("out")).unwrap().count(), 1);
+    }
+    let context = context("good");
+    context.write("recipes/tiny.toml", RECIPE.replace("[output]", "[output]\nsmallest = 1000000"));
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("at least 1000000 were expected"), "{ran:?}");
+}
+
+#[test]
+fn a_file_of_somebody_else_stays() {
+    let context = context("good");
+    context.write(Path::new("out").join(WHEEL), "somebody's");
+    let ran = build(&context, &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("is no earlier result"), "{ran:?}");
+    assert_eq!(fs_err::read(context.path("out").join(WHEEL)).unwrap(), b"somebody's");
+    let ran = build(&context, &["--overwrite"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(fs_err::metadata(context.path("out").join(WHEEL)).unwrap().len() > 100);
+}
+
+#[test]
+fn a_build_against_an_installed_rocm_knows_it() {
+    let context = context("good");
+    context.write("rocm/.info/version", "7.2.1-43\n");
+    context.write("rocm/bin/hipcc", "");
+    let arguments = ["--backend", "rocm", "--rocm-sdk", "prefix=rocm", "--gpu-targets", "gfx942,gfx1100"];
+    let ran = build(&context, &arguments);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("HIP_DEVICE_LIB_PATH is not set"), "{ran:?}");
+    assert!(context.path("out/tiny-1.0+rocm7.2.1-py3-none-any.whl").exists());
+    let said = log(&context, "wheel");
+    let rocm = context.path("rocm");
+    for line in [format!("ROCM_HOME={}", rocm.display()), "PYTORCH_ROCM_ARCH=gfx942;gfx1100".to_owned()] {
+        assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    }
+    assert!(said.contains(&format!("PATH={}/bin:", rocm.display())), "{said}");
+    for (sdk, words) in [
+        ("prefix=nowhere", "has no folder `bin`"),
+        ("prefix", "needs a place"),
+        ("indx=x", "is nothing that is known"),
+        ("directory=nowhere", "there is no folder `nowhere`"),
+    ] {
+        let ran = build(&context, &["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk", sdk]);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+    // A user who sets the variable gets no warning.
+    let context = context.with_variable("HIP_DEVICE_LIB_PATH", "/usr/lib/bitcode");
+    let ran = build(&context, &arguments.into_iter().chain(["--from", "count"]).collect::<Vec<_>>());
+    assert!(ran.code == Some(0) && !ran.stderr.contains("HIP_DEVICE_LIB_PATH"), "{ran:?}");
+    assert!(log(&context, "wheel").contains("HIP_DEVICE_LIB_PATH=/usr/lib/bitcode"));
+}
+
+#[test]
+fn wrong_usage_is_told_with_what_helps() {
+    let context = context("good");
+    let base = ["--output", "out", "--no-uv"];
+    for (arguments, words) in [
+        (&["build", "trch"][..], "hint: did you mean `torch`?"),
+        (&["build", "flash-attn"], "hint: give it with `--torch`"),
+        (&["build", "torch", "--gpu-targets", "gfx9999"], "unknown GPU target or family `gfx9999`"),
+        (&["build", "torch", "--feature", "flash=maybe"], "a feature is `on` or `off`"),
+        (&["build", "torch", "--time-limit", "soon"], "write it as `90s`"),
+        (&["build", "torch", "--release-type", "nightley"], "there is no release type `nightley`"),
+        (
+            &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--repair", "rocm"],
+            "is built without ROCm",
+        ),
+        (&["build", "magma-rocm63", "--rocm", "7.1"], "remove `--rocm`, or write `magma --rocm 7.1`"),
+        (&["build", "torch", "--torch", "2.99", "--dry-run"], "there is no version line `2.99`"),
+        (
+            &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--source", "2.6.3"],
+            "cannot be built: the Triton backend came with 2.7.1",
+        ),
+        (
+            &["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"],
+            "cannot be built: torch 2.5 is not for ROCm 7.2, but for 6.1, 6.2",
+        ),
+        (
+            &["build", "flash-attn", "--torch", "2.14", "--rocm", "7.14", "--label-style", "compact"],
+            "`rocm714` can mean ROCm 7.1 or 7.14",
+        ),
+        (&["build", "torch", "--framework-version", "2.9,2.10"], "one version line at a time"),
+        (&["build", "flash-attn", "--torch", "2.9", "--origin", "flash-atn=x"], "did you mean `flash-attn`?"),
+        (&["build", "magma-rocm99"], "there is no version of ROCm `99` for magma"),
+        (&["build", "torch", "triton", "--source", "x"], "does not say for which recipe it is"),
+        (&["build", "torch", "--source", "triton=x"], "is for triton, which is not built"),
+        (&["build", "--job", "x.toml", "--rocm", "7.2"], "cannot be used with"),
+        (&["build", "torch", "--only", "a", "--from", "b"], "cannot be used with"),
+    ] {
+        let ran = context.run(arguments.iter().chain(&base));
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{arguments:?}: {ran:?}");
+    }
+    let ran = context.run(["build", "--artifacts", "x"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `rocwheel package`?"), "{ran:?}");
+    let ran = build(&context, &["--python", "3.99"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there is no Python 3.99 on this machine"), "{ran:?}");
+    let ran = build(&context, &["--source", "nowhere"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there are no sources at"), "{ran:?}");
+    let many = TestContext::new(env!("CARGO_BIN_EXE_rocwheel")).with_variable("MAX_JOBS", "many");
+    assert!(many.run(["build", "torch", "--dry-run"]).stderr.contains("MAX_JOBS is `many`"));
+}

@@ -1,0 +1,192 @@
+//! The results of evaluating recipes and the table of frameworks, before anything is built.
+
+use std::path::Path;
+
+use insta::assert_snapshot;
+use rocwheel_fixtures::TestContext;
+use serde_json::Value;
+
+use super::{RECIPE, context};
+
+#[test]
+fn variables_that_people_use_are_honoured() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .with_variable("PYTORCH_ROCM_ARCH", "gfx90a gfx942")
+        .with_variable("DESIRED_ROCM", "rocm6.4")
+        .with_variable("BUILD_TRITON_BACKEND", "true");
+    let ran = context.run(["build", "flash-attn", "--torch", "2.9", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let recipes = document["recipes"].as_array().unwrap();
+    let backends: Vec<&str> = recipes.iter().map(|recipe| recipe["cell"]["backend"].as_str().unwrap()).collect();
+    assert_eq!(backends, ["ck", "triton"]);
+    assert_eq!(recipes[0]["targets"]["names"], serde_json::json!(["gfx90a", "gfx942"]));
+    assert_eq!(recipes[0]["cell"]["rocm"], "6.4");
+    // Options override the recipe.
+    let ran = context.run([
+        "build",
+        "flash-attn",
+        "--torch",
+        "2.9",
+        "--gpu-targets",
+        "gfx950",
+        "--backend",
+        "ck",
+        "--dry-run",
+    ]);
+    assert!(ran.stdout.contains("# GPU targets: gfx950 (as asked for)"), "{ran:?}");
+    let ran = context.run(["build", "all", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let names: Vec<&str> =
+        document["recipes"].as_array().unwrap().iter().map(|recipe| recipe["recipe"].as_str().unwrap()).collect();
+    assert_eq!(names, ["triton", "torch", "torchaudio", "torchvision"]);
+}
+
+#[test]
+fn recipes_are_listed_shown_checked_and_begun() {
+    let context = context("good");
+    assert_snapshot!("recipe_list", context.run(["recipe", "list"]).snapshot());
+    let ran = context.run(["recipe", "new", "my-extension"]);
+    assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "recipes/my-extension.toml"), "{ran:?}");
+    let ran = context.run(["recipe", "check", "recipes/my-extension.toml", "recipes/tiny.toml", "torch"]);
+    assert_snapshot!("recipe_check", ran.snapshot());
+    let ran = context.run(["recipe", "check", "recipes"]);
+    assert_eq!(
+        ran.stdout.lines().map(|line| line.split(':').next().unwrap()).collect::<Vec<_>>(),
+        ["my-extension", "tiny"]
+    );
+    let ran = context.run(["recipe", "check", "source"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("`source` has no recipes"), "{ran:?}");
+    // A recipe of ours is replaced by one of the same name, and that is reported.
+    let ran = context.run(["recipe", "new", "torch", "--output", "own"]);
+    assert!(ran.stderr.contains("it takes the place of our recipe torch"), "{ran:?}");
+    let ran = context.run(["recipe", "show", "flash-attn"]);
+    assert!(ran.stderr.contains("for example `--torch 2.9 --rocm 6.4`"), "{ran:?}");
+    let ran = context.run(["recipe", "new", "my-extension"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("exists already"), "{ran:?}");
+    assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
+    // `build` would take these names for something else.
+    for name in ["all", "install-rocm", "magma-rocm63", "plan"] {
+        let ran = context.run(["recipe", "new", name, "--output", "none"]);
+        assert!(ran.code != Some(0) && ran.stderr.contains("a recipe cannot be called `"), "{name}: {ran:?}");
+        assert!(!context.path("none").exists(), "{name}");
+    }
+    let ran = context.run(["recipe", "show", "tiny", "--recipes", "recipes", "--rocm", "7.2"]);
+    assert_snapshot!("recipe_show", ran.snapshot());
+    context.write("bad/bad.toml", RECIPE.replace("timeout", "timeuot"));
+    let ran = context.run(["recipe", "check", "bad/bad.toml"]);
+    assert_snapshot!("recipe_bad", ran.snapshot());
+    let ran = context.run(["recipe", "show", "torch", "--source"]);
+    assert!(ran.stdout.starts_with("# PyTorch") && ran.stdout.contains("[[step]]"), "{ran:?}");
+}
+
+#[test]
+fn the_matrix_knows_what_is_there() {
+    let context = context("good");
+    for name in [
+        "flash_attn-2.8.3+rocm7.2torch2.14triton-py3-none-any.whl",
+        "flash_attn-2.8.3+rocm72torch2.13-cp312-cp312-linux_x86_64.whl",
+        "flash_attn-2.8.3+rocm714torch2.14-cp312-cp312-linux_x86_64.whl",
+        "flash_attn-2.8.3+cu130torch2.14-cp312-cp312-linux_x86_64.whl",
+        "numpy-2.0-py3-none-any.whl",
+    ] {
+        context.write(Path::new("wheels").join(name), "");
+    }
+    let base = ["matrix", "flash-attn", "--framework-version", "2.8.3", "--rocm", "7.2,7.14", "--python", "3.12"];
+    let run = |more: &[&str]| context.run(base.iter().chain(more));
+    assert_snapshot!("matrix", run(&["--wheels", "wheels"]).snapshot());
+    assert_snapshot!("matrix_table", run(&["--wheels", "wheels", "--format", "table"]).snapshot());
+    // Without `--wheels`, nothing counts as missing.
+    let ran = run(&["--backend", "ck"]);
+    assert!(ran.stdout.contains("2.14   7.14  •") && !ran.stderr.contains("missing"), "{ran:?}");
+    assert!(!run(&["--format", "table"]).stdout.contains("Status"));
+    for (table, option) in [("frameworks", "matrix"), ("sources", "source"), ("images", "build")] {
+        let ran = context.run(["matrix", "--print-table", table]);
+        assert!(ran.code == Some(0) && ran.stdout.contains("\nschema = 1\n"), "{option}: {ran:?}");
+    }
+    context.write("mine.toml", context.run(["matrix", "--print-table"]).stdout);
+    assert_eq!(context.run(["matrix", "--table", "mine.toml"]).stdout, context.run(["matrix"]).stdout);
+    assert_snapshot!("matrix_missing", run(&["--wheels", "wheels", "--missing-only", "--format", "github"]).snapshot());
+    let ran = run(&["--excluded", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(
+        document["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["reason"] == "torch 2.5 is not for ROCm 7.2, but for 6.1, 6.2")
+    );
+    for (arguments, words) in [
+        (&["matrix", "flash-atn"][..], "hint: did you mean `flash-attn`?"),
+        (&["matrix", "--rocm", "7.3"], "there is no version of ROCm `7.3` in the table"),
+    ] {
+        let ran = context.run(arguments);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+    }
+    assert_eq!(context.run(["matrix", "--wheels", "nowhere"]).code, Some(1));
+}
+
+#[test]
+fn sources_are_named_by_recipe_or_by_project() {
+    let context = context("good");
+    let base = ["build", "flash-attn", "--torch", "2.12", "--rocm", "7.2", "--dry-run"];
+    let planned = |more: &[&str]| context.run(base.iter().chain(more)).stderr;
+    for name in ["flash-attn", "flash-attention"] {
+        let said = planned(&["--origin", &format!("{name}=/mirror"), "--ref", &format!("{name}=v2.8.2")]);
+        assert!(said.contains("would check out flash-attention: v2.8.2 of /mirror in "), "{said}");
+        let said = planned(&["--source", &format!("{name}=2.7.4")]);
+        assert!(said.contains("would check out flash-attention: v2.7.4 of https://"), "{said}");
+    }
+    // A build that compiles nothing needs no submodules.
+    let of = |backend: &str| planned(&["--source", "2.7.4", "--backend", backend]);
+    assert!(of("triton").contains("flash-attention-v2.7.4-without-submodules\n"), "{}", of("triton"));
+    assert!(of("ck").contains("flash-attention-v2.7.4\n"), "{}", of("ck"));
+}
+
+#[test]
+fn labels_are_written_as_the_user_wants_them() {
+    let context = context("good");
+    let run = |more: &[&str]| {
+        let base = ["build", "flash-attn", "--source", "2.8.3", "--torch", "2.5.1", "--rocm", "6.2", "--dry-run"];
+        context.run(base.iter().chain(more)).stdout
+    };
+    for (more, label) in [
+        (&[][..], "rocm6.2torch2.5"),
+        (&["--label-style", "compact"], "rocm62torch2.5"),
+        (&["--label-style", "compact", "--backend", "triton"], "rocm62torch2.5triton"),
+        (&["--version-suffix", "+mine.1"], "mine.1"),
+    ] {
+        let said = run(more);
+        assert!(said.contains(&format!("FLASH_ATTN_LOCAL_VERSION={label}\n")), "{label}: {said}");
+        assert!(said.contains(&format!("# version: ${{source.version}}+{label}\n")), "{label}: {said}");
+    }
+    // A torch that PyTorch's index lacks is fine if another index is named, or if none is
+    // installed.
+    let base = ["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"];
+    for more in [["--torch-index", "https://example.invalid"], ["--backend", "triton"]] {
+        let ran = context.run(base.iter().chain(&more));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+}
+
+/// One file is enough for a recipe: the list, the matrix, `all` and the checkout include it.
+#[test]
+fn a_recipe_from_outside_is_one_file() {
+    let context = context("good");
+    let origin = context.path("source").display().to_string();
+    let recipe = RECIPE.replace("name = \"tiny\"", "name = \"outside\"\npart-of-all = true");
+    let recipe = recipe.replace("source = \"tiny\"", "source = \"outside\"");
+    let project = format!("[project]\nref = \"main\"\norigin = \"here\"\norigins = {{ here = \"{origin}\" }}\n");
+    context.write("own/outside.toml", format!("{recipe}\n{project}\n[framework]\nversions = [\"1.0\"]\n"));
+    assert_eq!(fs_err::read_dir(context.path("own")).unwrap().count(), 1);
+    let ran = context.run(["recipe", "list", "--recipes", "own"]);
+    assert!(ran.stdout.contains("outside") && ran.stderr.contains("builds outside, torch"), "{ran:?}");
+    let ran = context.run(["matrix", "outside", "--recipe-folder", "own", "--format", "json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["rows"][0]["recipe"], "outside", "{ran:?}");
+    let ran = context.run(["build", "outside", "--recipes", "own", "--rocm", "7.2", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["checkouts"][0]["project"], "outside", "{ran:?}");
+    let all = ["build", "all", "--recipes", "own", "--rocm", "7.2", "--gpu-targets", "gfx942", "--dry-run", "--json"];
+    let ran = context.run(all);
+    assert!(ran.stdout.contains("\"recipe\": \"outside\""), "{ran:?}");
+}

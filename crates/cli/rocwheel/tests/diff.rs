@@ -1,0 +1,114 @@
+//! `rocwheel diff`: words, JSON, exit codes. The crate `diff` tests the changes that are found.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use rocwheel_fixtures::TestContext;
+use serde_json::Value;
+
+/// Two folders: a changed text, a new file, and a document with the same content in another order.
+fn context() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    context.write("old/lib/text.txt", "one\ntwo\n");
+    context.write("new/lib/text.txt", "one\nthree\n");
+    context.write("new/lib/added.bin", [0, 1, 2]);
+    context.write("old/data.json", "{\"a\": 1, \"b\": 2}");
+    context.write("new/data.json", "{\"b\": 2, \"a\": 1}");
+    context.write("old/same", "same");
+    context.write("new/same", "same");
+    context
+}
+
+#[test]
+fn changes_are_shown_and_are_no_failure_by_themselves() {
+    let context = context();
+    let ran = context.run(["diff", "old", "new"]);
+    let expected = "old → new\n  28 B → 33 B (+17.8 %)\n  files: 1 the same, 1 the same in meaning, 1 different, 1 new\n\
+        Change    File           What\ncontent   lib/text.txt   +1 −1 lines\nnew-file  lib/added.bin  3 B\n\n2 changes\n";
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected), "{ran:?}");
+    let all = context.run(["diff", "old", "new", "--all"]);
+    assert!(all.stdout.contains("(same meaning)  data.json      the same JSON, written in another way\n"), "{all:?}");
+    let same = context.run(["diff", "old", "old"]);
+    assert!(same.stdout.ends_with("\nthe same bytes\n"), "{same:?}");
+}
+
+#[test]
+fn the_same_change_of_many_files_is_one_row() {
+    let context = context();
+    for name in ["a", "b", "c", "d"] {
+        context.write(format!("old/many/{name}"), "one\n");
+        let program = context.write(format!("new/many/{name}"), "one\n");
+        fs_err::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let ran = context.run(["diff", "old", "new"]);
+    assert!(ran.stdout.contains("mode      many/a and 3 more  not executable → executable\n"), "{ran:?}");
+    let all = context.run(["diff", "old", "new", "--all"]);
+    assert!(all.stdout.contains("many/d") && !all.stdout.contains("more"), "{all:?}");
+}
+
+#[test]
+fn machines_get_the_same() {
+    let context = context();
+    let ran = context.run(["diff", "old", "new", "--json", "--fail-on", "new-file"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&document["schema"], &document["failures"]), (&1.into(), &1.into()));
+    let files: Vec<(&str, &str)> = document["packages"][0]["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| (file["path"].as_str().unwrap(), file["kept"].as_str().unwrap()))
+        .collect();
+    assert_eq!(files, [("data.json", "meaning"), ("lib/added.bin", "nothing"), ("lib/text.txt", "some")]);
+    let kinds = context.run(["diff", "--explain", "--json"]);
+    let kinds: Value = serde_json::from_str(&kinds.stdout).unwrap();
+    assert!(kinds["changes"].as_array().unwrap().iter().any(|kind| kind["change"] == "lost-needed"));
+}
+
+#[test]
+fn accepted_changes_are_no_failures() {
+    let context = context();
+    let failing = context.run(["diff", "old", "new", "--fail-on", "any"]);
+    assert_eq!(failing.code, Some(1), "{failing:?}");
+    assert!(failing.stderr.contains("2 changes that may not be"), "{failing:?}");
+    assert_eq!(context.run(["diff", "old", "new", "--fail-on", "mode,growth=50%"]).code, Some(0));
+    assert_eq!(context.run(["diff", "old", "new", "--fail-on", "growth=5%"]).code, Some(1));
+
+    let written = context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]);
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let unexplained = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
+    assert_eq!(unexplained.code, Some(2), "{unexplained:?}");
+    assert!(unexplained.stderr.contains("deviation 1 in `accept.toml` has no reason"), "{unexplained:?}");
+    let again = context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]);
+    assert!(again.code == Some(2) && again.stderr.contains("may hold reasons"), "{again:?}");
+    let text = fs_err::read_to_string(context.path("accept.toml")).unwrap();
+    context.write("accept.toml", text.replace("reason = \"\"", "reason = \"a newer text\""));
+    let accepted = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    assert!(accepted.stdout.ends_with("2 changes, 2 of them accepted\n"), "{accepted:?}");
+    context.write("new/lib/text.txt", "one\ntwo\n");
+    let unused = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
+    assert_eq!(unused.code, Some(0), "{unused:?}");
+    assert!(unused.stderr.contains("remove the deviation"), "{unused:?}");
+    context.write("new/other", "other");
+    assert_eq!(context.run(["diff", "old", "new", "--accept", "accept.toml"]).code, Some(1));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let context = context();
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["diff", "old"], 2, "<NEW>"),
+        (&["diff", "old", "gone"], 1, "gone"),
+        (&["diff", "old", "new", "--fail-on", "new-neded"], 2, "did you mean `new-needed`?"),
+        (&["diff", "old", "new", "--fail-on", "growth=much"], 2, "it looks like `5%`"),
+        (&["diff", "old", "new", "--accept", "old/data.json"], 2, "could not understand the deviations"),
+        (&["diff", "old", "new", "--accept", "gone.toml"], 1, "gone.toml"),
+    ];
+    for (arguments, code, text) in cases {
+        let ran = context.run(arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.contains(text), "{arguments:?}: {ran:?}");
+    }
+}

@@ -1,0 +1,228 @@
+//! `rocwheel edit`: words, JSON, exit codes. The crate `wheel` tests the edited files.
+
+#![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+use std::process::Command;
+
+use rocwheel_fixtures::TestContext;
+use serde_json::{Value, json};
+
+const NAME: &str = "pkg-1.0-py3-none-any.whl";
+
+fn context() -> TestContext {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let script = "import base64, hashlib, sys, zipfile\n\
+        info = 'pkg-1.0.dist-info/'\n\
+        members = {'pkg/__init__.py': b'', 'pkg/version.py': b'version = \"1.0\"\\n',\n\
+        info + 'METADATA': b'Metadata-Version: 2.1\\nName: pkg\\nVersion: 1.0\\n',\n\
+        info + 'WHEEL': b'Wheel-Version: 1.0\\nTag: py3-none-any\\n'}\n\
+        wheel, record = zipfile.ZipFile(sys.argv[1], 'w'), ''\n\
+        for name, data in members.items():\n  \
+          wheel.writestr(name, data)\n  \
+          digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')\n  \
+          record += '%s,sha256=%s,%d\\n' % (name, digest, len(data))\n\
+        wheel.writestr(info + 'RECORD', record + info + 'RECORD,,\\n')\n\
+        wheel.close()\n";
+    let made = Command::new("python3").args(["-c", script]).arg(context.path(NAME)).status();
+    assert!(made.expect("python3 is on PATH").success());
+    context
+}
+
+#[test]
+fn changes_are_said_and_made() {
+    let context = context();
+    let words = ["edit", NAME, "--version", "2.0", "--requires", "rocm>=7"];
+    let dry = context.run(words.iter().chain(&["--dry-run"]));
+    let expected = "pkg-1.0-py3-none-any.whl -> pkg-2.0-py3-none-any.whl (not written)\n  \
+        file name: pkg-1.0-py3-none-any.whl -> pkg-2.0-py3-none-any.whl\n  \
+        folder: pkg-1.0.dist-info -> pkg-2.0.dist-info\n  METADATA Version: 1.0 -> 2.0\n  \
+        METADATA Requires-Dist: rocm>=7\n";
+    assert_eq!((dry.code, dry.stdout.as_str()), (Some(0), expected), "{dry:?}");
+    assert!(dry.stderr.contains("1 line still with `1.0`; `--also-in GLOB`"), "{dry:?}");
+    assert!(
+        dry.stderr.contains("  pkg/version.py:1: version = \"1.0\"\n") && dry.stderr.contains("would write 1 file")
+    );
+    assert!(!context.path("out").exists());
+    let ran = context.run(words.iter().chain(&["--output", "out"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.starts_with("pkg-1.0-py3-none-any.whl -> out/pkg-2.0-py3-none-any.whl, "), "{ran:?}");
+    assert!(context.path("out/pkg-2.0-py3-none-any.whl").is_file() && context.path(NAME).is_file());
+    let again = context.run(words.iter().chain(&["--output", "out"]));
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(again.stdout.contains("out/pkg-2.0-py3-none-any.whl: unchanged, it exists already\n"), "{again:?}");
+    let other = context.run(words.iter().chain(&["--requires", "numpy", "--output", "out"]));
+    assert_eq!(other.code, Some(1), "{other:?}");
+    let refused = "error: the output `out/pkg-2.0-py3-none-any.whl` exists\nhint: replace it with `--force`";
+    assert!(other.stderr.contains(refused), "{other:?}");
+    let forced = context.run(words.iter().chain(&["--output", "out", "--force"]));
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+    let same = context.run(["edit", "out/pkg-2.0-py3-none-any.whl", "--version", "2.0", "--in-place"]);
+    assert_eq!((same.code, same.stdout.as_str()), (Some(0), "out/pkg-2.0-py3-none-any.whl: nothing to change\n"));
+}
+
+#[test]
+fn machines_get_the_same() {
+    let context = context();
+    let ran = context.run(["edit", NAME, "--local-version", "rocm7", "--in-place", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let file = &document["files"][0];
+    assert_eq!(file["output"], "pkg-1.0+rocm7-py3-none-any.whl");
+    assert_eq!(file["form"], "wheel");
+    assert_eq!(file["leftovers"][0]["member"], "pkg/version.py");
+    assert_eq!(file["changes"][0]["subject"], "file name");
+    let size = fs_err::metadata(context.path("pkg-1.0+rocm7-py3-none-any.whl")).unwrap().len();
+    assert_eq!(file["written_size"], size);
+    assert!(!context.path(NAME).exists(), "the new one took its place");
+    let ran = context.run(["edit", "nothing-1.0-py3-none-any.whl", "--no-local", "--dry-run", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["error"]["message"], "there is no `nothing-1.0-py3-none-any.whl`");
+}
+
+#[test]
+fn an_edit_that_breaks_a_wheel_is_refused() {
+    let context = context();
+    context.write("program", fs_err::read("/bin/true").unwrap());
+    let script = "import os, sys, zipfile\n\
+        os.chmod(sys.argv[3], 0o755)\n\
+        wheel = zipfile.ZipFile(sys.argv[2], 'w')\n\
+        old = zipfile.ZipFile(sys.argv[1])\n\
+        for name in old.namelist():\n  \
+          data = old.read(name)\n  \
+          if name.endswith('WHEEL'): data = data.replace(b'py3-none-any', b'py3-none-linux_x86_64')\n  \
+          if not name.endswith('RECORD'): wheel.writestr(name, data)\n\
+        wheel.write(sys.argv[3], 'pkg/program')\n\
+        wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
+        wheel.close()\n";
+    let linux = "pkg-1.0-py3-none-linux_x86_64.whl";
+    let paths = [context.path(NAME), context.path(linux), context.path("program")];
+    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    let lie = ["edit", linux, "--platform-tag", "any", "--output", "out"];
+    let ran = context.run(lie);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.starts_with("error RW009 tags: pkg/program\n"), "{ran:?}");
+    assert!(ran.stderr.contains("error: nothing was written: the audit finds 1 error in `pkg-1.0-py3-none-any.whl`"));
+    assert!(!context.path("out").exists(), "nothing is left");
+    let forced = context.run(lie.iter().chain(&["--no-audit"]));
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+
+    // Existing errors are no reason to refuse another change.
+    let wrong = "out/pkg-1.0-py3-none-any.whl";
+    let ran = context.run(["edit", wrong, "--requires", "rocm", "--in-place", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(document["files"][0]["audit"]["old_errors"][0]["code"], "RW009", "{ran:?}");
+    let ran = context.run(["edit", wrong, "--requires", "numpy", "--in-place"]);
+    assert!(ran.stderr.contains("warning: audited: 1 error that was there before (RW009)"), "{ran:?}");
+    assert!(ran.stderr.contains("/out/pkg-1.0-py3-none-any.whl` shows "), "{ran:?}");
+}
+
+/// Lists that are shortened for people are complete for programs.
+#[test]
+fn machines_get_whole_lists() {
+    let context = context();
+    let functions = (0..5).map(|n| format!("int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}\n"));
+    context.write("source.c", functions.collect::<String>() + "int PyInit__m(void) { return 0; }\n");
+    let gcc = "gcc -shared -fPIC -o module.so source.c";
+    assert!(Command::new("sh").args(["-c", gcc]).current_dir(context.directory()).status().unwrap().success());
+    let script = "import sys, zipfile\n\
+        wheel, old = zipfile.ZipFile(sys.argv[2], 'w'), zipfile.ZipFile(sys.argv[1])\n\
+        for name in old.namelist():\n  \
+          data = old.read(name)\n  \
+          if name.endswith('WHEEL'): data = data.replace(b'py3-none-any', b'cp312-cp312-linux_x86_64')\n  \
+          if name.endswith('version.py'): data = b'# 1.0 %s\\n' % (b'x' * 300) * 40\n  \
+          if not name.endswith('RECORD'): wheel.writestr(name, data)\n\
+        wheel.write(sys.argv[3], 'pkg/_m.cpython-312-x86_64-linux-gnu.so')\n\
+        wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
+        wheel.close()\n";
+    let many = "pkg-1.0-cp312-cp312-linux_x86_64.whl";
+    let paths = [context.path(NAME), context.path(many), context.path("module.so")];
+    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    let ran = context.run(["edit", many, "--version", "2.0", "--requires", "numpy", "--output", "out", "--json"]);
+    let file = &serde_json::from_str::<Value>(&ran.stdout).unwrap()["files"][0];
+    let leftovers = file["leftovers"].as_array().unwrap();
+    assert_eq!(leftovers.len(), 40);
+    assert!(leftovers.iter().all(|left| left["text"].as_str().unwrap().len() == 306), "{leftovers:?}");
+    let undefined = &file["audit"]["old_errors"][0];
+    assert!(undefined["message"].as_str().unwrap().contains("`pool_0`, `pool_1`, `pool_2` and 2 more"), "{undefined}");
+    assert_eq!(undefined["names"], json!(["pool_0", "pool_1", "pool_2", "pool_3", "pool_4"]));
+}
+
+#[test]
+fn absolute_entries_of_search_paths_go() {
+    let context = context();
+    context.write("source.c", "int f(void) { return 1; }");
+    let gcc = ["gcc -shared -fPIC -o", "lib.so source.c -Wl,-rpath,/opt/rocm/lib:'$ORIGIN/lib':/x"].join(" ");
+    let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'a') as wheel: wheel.write(sys.argv[2], 'pkg/lib.so')\n";
+    assert!(Command::new("sh").args(["-c", &gcc]).current_dir(context.directory()).status().unwrap().success());
+    let paths = [context.path(NAME), context.path("lib.so")];
+    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    let words = ["edit", NAME, "--drop-absolute-rpath", "--in-place", "--no-audit"];
+    let ran = context.run(words);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout.contains("search path of `pkg/lib.so`: /opt/rocm/lib:$ORIGIN/lib:/x -> $ORIGIN/lib\n"),
+        "{ran:?}"
+    );
+    assert!(context.run(words).stdout.ends_with("nothing to change\n"));
+}
+
+#[test]
+fn wrong_usage_is_named() {
+    let context = context();
+    context.write("pkg-1.0.zip", b"");
+    context.write("copy/pkg-1.0-py3-none-any.whl", fs_err::read(context.path(NAME)).unwrap());
+    for (words, code, says) in [
+        (&[NAME][..], 2, "hint: add `--output DIR` for edited copies, or `--in-place`"),
+        (&[NAME, "-o", "o", "--in-place"], 2, "cannot be used with"),
+        (&["pkg-1.0.zip", "-o", "o"], 2, "is neither a wheel nor a source distribution"),
+        (&[NAME, "-o", "o", "--version", "1.0-1"], 2, "hint: write it as `1.0.post1`"),
+        (&[NAME, "-o", "o", "--version", "2", "--no-local"], 2, "cannot be used with"),
+        (&[NAME, "-o", "o", "--local-version", "a b"], 2, "`a b` is not a valid local version"),
+        (&[NAME, "-o", "o", "--requires", "a >"], 2, "`a >` is not a valid requirement"),
+        (&[NAME, "-o", "o", "--remove-requires", "a>1"], 2, "is not a valid distribution name"),
+        (&[NAME, "-o", "o", "--metadata", "Version=2"], 2, "`--version` changes the version"),
+        (&[NAME, "-o", "o", "--python-tag", "a-b"], 2, "is not a valid set of tags"),
+        (&[NAME, "-o", "o", "--python-tag", "-py3"], 1, "no tag would be left"),
+        (&[NAME, "-o", "o", "--platform-tag", "manylinux_2_28"], 2, "did you mean `manylinux_2_28_x86_64`?"),
+        (&[NAME, "-o", "o", "--platform-tag", "+linux"], 2, "no installer knows the platform `linux`"),
+        (&[NAME, "-o", "o", "--python-tag", "3.12"], 2, "did you mean `cp312`?"),
+        (&[NAME, "-o", "o", "--abi-tag", "foo", "--dry-run"], 2, "no installer knows the ABI `foo`"),
+        (&[NAME, "-o", "o", "--rpath", "*.so"], 2, "GLOB=PATHS is expected"),
+        (&[NAME, "-o", "o", "--drop", "a["], 2, "is not a valid pattern"),
+        (&[NAME, "-o", "o", "--also-in", "*.py"], 2, "does nothing without another version"),
+        (&[NAME, "-o", ".", "--build", "1x"], 0, ""),
+        (&[NAME, "-o", ".", "--requires", "a"], 1, "hint: choose another output folder"),
+        (&[NAME, "copy/pkg-1.0-py3-none-any.whl", "-o", "o", "--build", "2"], 2, "would both become"),
+    ] {
+        let ran = context.run(["edit"].iter().chain(words));
+        assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains(says), "{says}: {}", ran.stderr);
+        assert!(!context.path("o").exists(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_record_without_hashes_gets_them() {
+    let context = context();
+    let whole = context.run(["edit", NAME, "--record", "--in-place"]);
+    assert_eq!((whole.code, whole.stdout.as_str()), (Some(0), "pkg-1.0-py3-none-any.whl: nothing to change\n"));
+    let script = "import re, sys, zipfile\n\
+        old = zipfile.ZipFile(sys.argv[1])\n\
+        members = [(name, old.read(name)) for name in old.namelist()]\n\
+        wheel = zipfile.ZipFile(sys.argv[1], 'w')\n\
+        for name, data in members:\n  \
+          wheel.writestr(name, re.sub(rb'sha256=[^,]*,\\d+', b',', data) if name.endswith('RECORD') else data)\n\
+        wheel.close()\n";
+    assert!(Command::new("python3").args(["-c", script]).arg(context.path(NAME)).status().unwrap().success());
+    let found = context.run(["audit", NAME]);
+    assert!(found.stdout.contains("RW017") && found.stdout.contains("\nTo fix 1 of 1:\n  rocwheel edit "), "{found:?}");
+    assert!(found.stdout.contains(" --in-place --record\n"), "{found:?}");
+    let ran = context.run(["edit", NAME, "--record", "--in-place"]);
+    let change = "  RECORD: no usable hash for 4 of its files -> a row with a hash for each file\n";
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains(change), "{ran:?}");
+    let cured = context.run(["audit", NAME]);
+    assert!(cured.code == Some(0) && !cured.stdout.contains("RW017"), "{cured:?}");
+}

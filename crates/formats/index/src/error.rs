@@ -1,0 +1,211 @@
+//! The failures of a search for wheels in folders and indexes, and the advice for each.
+
+use std::path::{Path, PathBuf};
+
+use rocwheel_progress::{Exit, Hint};
+use url::Url;
+
+use crate::address_without_user;
+use crate::settings::Tool;
+
+/// An address that a client of [`crate::Fetch`] cannot request, now or later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{address}` {reason}")]
+pub struct BadAddress {
+    /// The address, without password.
+    address: String,
+    /// The end of the sentence.
+    reason: String,
+}
+
+impl BadAddress {
+    /// `reason` is the end of a sentence that begins with the address.
+    pub fn new(address: &Url, reason: impl Into<String>) -> BadAddress {
+        BadAddress { address: address_without_user(address).to_string(), reason: reason.into() }
+    }
+}
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A configuration file of pip or uv cannot be parsed.
+    #[error("`{}`, which {}: {reason}", path.display(), tool.complaint())]
+    Settings {
+        /// Path of the file.
+        path: PathBuf,
+        /// The tool that the file belongs to.
+        tool: Tool,
+        /// The message of the parser.
+        reason: String,
+    },
+    /// A file is not a wheel, or a member of it cannot be unpacked.
+    #[error(transparent)]
+    Wheel(#[from] rocwheel_wheel::Error),
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_progress::Interrupted),
+    /// A file or folder of an environment cannot be read.
+    #[error("could not read `{}`", path.display())]
+    Read {
+        /// Path of the file or folder.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The request needs an index, but the network must not be used.
+    #[error("cannot read the index `{address}` offline")]
+    Offline {
+        /// Address of the index.
+        address: String,
+    },
+    /// The address of an index cannot be parsed.
+    #[error("`{text}` is not the address of an index")]
+    Address {
+        /// The text as given, without password.
+        text: String,
+        /// The message of the parser.
+        source: url::ParseError,
+    },
+    /// An address of a server that is no web server.
+    #[error("`{text}` is not the address of an index: it begins with none of `http://`, `https://` and `file://`")]
+    Scheme {
+        /// The text as given, without password.
+        text: String,
+    },
+    /// A folder of wheels cannot be listed.
+    #[error("could not list the wheels in `{}`", path.display())]
+    Folder {
+        /// Path of the folder.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A file of an index exceeds the size limit.
+    #[error("`{address}` has {limit} bytes or more")]
+    TooLarge {
+        /// The address, without password.
+        address: String,
+        /// The limit in bytes; the file must be smaller.
+        limit: u64,
+    },
+    /// The server did not answer, or the connection broke.
+    #[error("could not {action} `{address}`")]
+    Fetch {
+        /// The attempted action, a verb for the message.
+        action: &'static str,
+        /// The address, without password.
+        address: String,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The status is neither that of a file nor that of a missing file.
+    #[error("`{address}` answered with status {status}")]
+    Status {
+        /// The address, without password.
+        address: String,
+        /// The HTTP status.
+        status: u16,
+    },
+    /// An index has none of the requested projects.
+    #[error("none of {asked} requirements is at `{address}`")]
+    NothingThere {
+        /// The address of the first index, without password.
+        address: String,
+        /// Number of requested projects.
+        asked: usize,
+    },
+    /// A page is not one of a package index.
+    #[error("the page `{address}` is not of a package index: {reason}")]
+    Page {
+        /// The address, without password.
+        address: String,
+        /// The defect of the page, for the message.
+        reason: String,
+    },
+    /// The hash of a file differs from that on the index.
+    #[error("`{address}` has the {algorithm} `{found}`, and the index says `{wanted}`")]
+    Hash {
+        /// The address, without password.
+        address: String,
+        /// Name of the hash algorithm.
+        algorithm: &'static str,
+        /// The hash on the index, hexadecimal.
+        wanted: String,
+        /// The hash of the received bytes.
+        found: String,
+    },
+    /// The download folder cannot be written.
+    #[error("could not write `{}`", path.display())]
+    Cache {
+        /// Path of the file or folder.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// No version meets the requirements of two wheels.
+    #[error("no version of {name} is right for both: {first}, {second}")]
+    Conflict {
+        /// The canonical name of the distribution.
+        name: String,
+        /// One wheel and its requirement.
+        first: String,
+        /// The other wheel and its requirement.
+        second: String,
+    },
+    /// The choice of versions does not settle: each choice changes the requirements.
+    #[error("no version of {name} was found that stays right: every choice changes what is required of it")]
+    Unsettled {
+        /// The canonical name of the distribution.
+        name: String,
+    },
+}
+
+/// `true` for a path that begins like an address without its scheme: `example.org/simple`.
+fn is_host(path: &Path) -> bool {
+    let first = path.components().next().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let is_label =
+        |label: &str| !label.is_empty() && label.chars().all(|one| one.is_ascii_alphanumeric() || one == '-');
+    first.is_some_and(|first| first.contains('.') && first.split([':', '.']).all(is_label))
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Wheel(error) => error.hint(),
+            Self::Settings { tool, .. } => Some(tool.hint().to_owned()),
+            Self::Folder { path, source } if source.kind() == std::io::ErrorKind::NotFound && is_host(path) => {
+                Some(format!("if it is an address, write it with `https://`: `https://{}`", path.display()))
+            }
+            Self::Offline { .. } => Some("download the wheels first, and name their folder with `--with`".to_owned()),
+            Self::Fetch { .. } => Some("check the address and the network, and try again".to_owned()),
+            Self::NothingThere { address, .. } if !address.ends_with("/simple/") => {
+                Some(format!("did you mean `{address}simple/`?"))
+            }
+            Self::NothingThere { .. } => {
+                Some("check the address; `--with index` asks those that pip and uv use".to_owned())
+            }
+            Self::Status { status: 401, .. } => {
+                Some("put the name and password into the address: `https://name:password@host/simple/`".to_owned())
+            }
+            Self::Status { status: 403, .. } => {
+                Some("the server knows the user and refuses: check the name and the password".to_owned())
+            }
+            Self::Hash { .. } => Some("try again; if it happens again, the index or the file has changed".to_owned()),
+            Self::Conflict { .. } | Self::Unsettled { .. } => {
+                Some("put the wheels that belong together into a folder, and name it with `--with`".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Wheel(error) => error.exit(),
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::Settings { .. } | Self::Address { .. } | Self::Scheme { .. } | Self::Offline { .. } => Exit::Usage,
+            Self::Fetch { .. } | Self::Status { status: 429 | 500..=599, .. } => Exit::TryAgain,
+            _ => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! Input: names, versions and tags as people write them. Output: their forms in file names and
+//! metadata (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625), and checks of the names of
+//! members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use pep440_rs::Version;
+
+use crate::{Error, Headers};
+
+/// The name in its canonical form: lower case, with one `-` for each run of `-`, `_` and `.` (PEP
+/// 503).
+pub fn canonical_name(name: &str) -> String {
+    let mut canonical = String::with_capacity(name.len());
+    for character in name.chars() {
+        if matches!(character, '-' | '_' | '.') {
+            if !canonical.ends_with('-') {
+                canonical.push('-');
+            }
+        } else {
+            canonical.extend(character.to_lowercase());
+        }
+    }
+    canonical
+}
+
+/// The name in the form for the first part of a file name: canonical, with `_` (PEP 427, PEP 625).
+pub fn file_name_part(name: &str) -> String {
+    canonical_name(name).replace('-', "_")
+}
+
+/// Checks a distribution name: ASCII letters, digits, `-`, `_`, `.`, beginning and ending with a
+/// letter or digit (core metadata, Name).
+pub fn check_name(name: &str) -> Result<(), Error> {
+    let good = !name.is_empty()
+        && name.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.'))
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.ends_with(|last: char| last.is_ascii_alphanumeric());
+    if good {
+        return Ok(());
+    }
+    Err(Error::Name {
+        what: "distribution name",
+        value: name.to_owned(),
+        reason: "letters, digits, `-`, `_` and `.`, the first and last a letter or digit".to_owned(),
+    })
+}
+
+/// Checks for texts that the parser of requirements (PEP 508) cannot handle, so it must run first.
+/// The parser panics at names and extras that end in a separator, and recurses into parentheses
+/// until the stack overflows.
+pub fn check_requirement(requirement: &str) -> Result<(), Error> {
+    check_nesting(requirement)?;
+    let of_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    let text = requirement.trim_start();
+    let rest = text.trim_start_matches(of_name);
+    check_name(&text[..text.len() - rest.len()])?;
+    let extras = rest.trim_start().strip_prefix('[').map(|rest| rest.split(']').next().unwrap_or_default());
+    let mut extras = extras.into_iter().flat_map(|extras| extras.split(',')).map(str::trim);
+    extras.try_for_each(|extra| if extra.is_empty() { Ok(()) } else { check_name(extra) })
+}
+
+/// Limits the nesting of parentheses outside of strings to a depth that no real requirement
+/// reaches.
+fn check_nesting(requirement: &str) -> Result<(), Error> {
+    const DEEPEST: usize = 64;
+    let (mut depth, mut quote) = (0_usize, None);
+    for character in requirement.chars() {
+        match (quote, character) {
+            (None, '"' | '\'') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            let value = requirement.chars().take(DEEPEST).chain(['…']).collect();
+            let reason = format!("more than {DEEPEST} parentheses are open at once");
+            return Err(Error::Name { what: "requirement", value, reason });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a version is in the canonical form of PEP 440, which file names and pins require.
+pub fn check_version(version: &str) -> Result<(), Error> {
+    let fail = |reason: String| Error::Name { what: "version", value: version.to_owned(), reason };
+    let parsed = Version::from_str(version).map_err(|error| fail(error.to_string()))?;
+    let canonical = parsed.to_string();
+    if canonical == version { Ok(()) } else { Err(fail(format!("its canonical form is `{canonical}`"))) }
+}
+
+/// A compatibility tag, `python-abi-platform` (PEP 425).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag {
+    /// Interpreter and version: `py3`, `cp311`.
+    pub python: String,
+    /// ABI: `none`, `abi3`, `cp311`.
+    pub abi: String,
+    /// Platform: `any`, `manylinux_2_28_x86_64`, `win_amd64`.
+    pub platform: String,
+}
+
+impl Tag {
+    /// `py3-none-PLATFORM`: files for one platform, but no compiled Python module.
+    pub fn platform(platform: &str) -> Tag {
+        Tag { python: "py3".to_owned(), abi: "none".to_owned(), platform: platform.to_owned() }
+    }
+
+    /// `py3-none-any`.
+    pub fn any() -> Tag {
+        Tag::platform("any")
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}-{}", self.python, self.abi, self.platform)
+    }
+}
+
+impl FromStr for Tag {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Tag, Error> {
+        let parts: Vec<&str> = text.split('-').collect();
+        let [python, abi, platform] = parts[..] else {
+            let reason = "a tag is python-abi-platform".to_owned();
+            return Err(Error::Name { what: "tag", value: text.to_owned(), reason });
+        };
+        for part in [python, abi, platform] {
+            check_tag_part(part, text)?;
+        }
+        Ok(Tag { python: python.to_owned(), abi: abi.to_owned(), platform: platform.to_owned() })
+    }
+}
+
+fn check_tag_part(part: &str, whole: &str) -> Result<(), Error> {
+    if !part.is_empty() && part.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
+        return Ok(());
+    }
+    let reason = format!("`{part}` should be letters, digits and `_`");
+    Err(Error::Name { what: "tag", value: whole.to_owned(), reason })
+}
+
+/// The parts of a wheel's file name: `name-version(-build)?-python-abi-platform.whl` (PEP 427).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WheelName {
+    /// Name in the form for file names, with `_` for `-`.
+    pub distribution: String,
+    /// Version with `_` for `-`; a canonical version (PEP 440) contains neither.
+    pub version: String,
+    /// Build tag, which begins with a digit.
+    pub build: Option<String>,
+    /// Interpreters of the compressed tag set, in the order of the file name.
+    pub pythons: Vec<String>,
+    /// ABIs of the compressed tag set.
+    pub abis: Vec<String>,
+    /// Platforms of the compressed tag set.
+    pub platforms: Vec<String>,
+}
+
+impl WheelName {
+    /// `true` if the name of a file ends like that of a wheel. Case is ignored, so `X.WHL` leads to
+    /// an error about its name and is not silently treated as another kind of file.
+    pub fn is_wheel(path: impl AsRef<Path>) -> bool {
+        path.as_ref().extension().is_some_and(|extension| extension.eq_ignore_ascii_case("whl"))
+    }
+
+    /// The file name of a wheel with these tags, compressed and sorted. Fails if the name or
+    /// version is not allowed in a file name, if there are no tags, and if the tags are not a full
+    /// product, which one file name cannot express.
+    pub fn new(name: &str, version: &str, tags: &[Tag]) -> Result<WheelName, Error> {
+        check_name(name)?;
+        check_version(version)?;
+        let part = |select: fn(&Tag) -> &String| -> Vec<String> {
+            tags.iter().map(select).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        let wheel = WheelName {
+            distribution: file_name_part(name),
+            version: version.to_owned(),
+            build: None,
+            pythons: part(|tag| &tag.python),
+            abis: part(|tag| &tag.abi),
+            platforms: part(|tag| &tag.platform),
+        };
+        for tag in tags {
+            for part in [&tag.python, &tag.abi, &tag.platform] {
+                check_tag_part(part, &tag.to_string())?;
+            }
+        }
+        if tags.is_empty() || wheel.tags() != tags.iter().cloned().collect() {
+            let value = tags.iter().map(Tag::to_string).collect::<Vec<_>>().join(" ");
+            let reason = "a file name needs every combination of its interpreters, ABIs and platforms".to_owned();
+            return Err(Error::Name { what: "set of tags", value, reason });
+        }
+        Ok(wheel)
+    }
+
+    /// A name without parts, until METADATA and WHEEL are read.
+    pub(crate) fn unknown() -> WheelName {
+        let (pythons, abis, platforms) = (Vec::new(), Vec::new(), Vec::new());
+        WheelName { distribution: String::new(), version: String::new(), build: None, pythons, abis, platforms }
+    }
+
+    /// The name that the fields of METADATA and WHEEL give a wheel. Its tags are those of WHEEL,
+    /// and more if these are not a full product.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a field that is missing or wrong.
+    pub(crate) fn described(metadata: &Headers, wheel: &Headers) -> Result<WheelName, Error> {
+        let (name, version) = (metadata.get("Name").unwrap_or_default(), metadata.get("Version").unwrap_or_default());
+        check_name(&name)?;
+        let version = Version::from_str(&version).map_err(|error| Error::Name {
+            what: "version",
+            value: version.clone(),
+            reason: error.to_string(),
+        })?;
+        let (mut pythons, mut abis, mut platforms) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for tag in wheel.all("Tag") {
+            let parts: Vec<&str> = tag.split('-').collect();
+            if let [python, abi, platform] = parts[..] {
+                pythons.extend(python.split('.').map(str::to_owned));
+                abis.extend(abi.split('.').map(str::to_owned));
+                platforms.extend(platform.split('.').map(str::to_owned));
+            }
+        }
+        if pythons.is_empty() {
+            return Err(wrong_wheel_name("Tag", "WHEEL has no tag of the form python-abi-platform"));
+        }
+        Ok(WheelName {
+            distribution: file_name_part(&name),
+            version: version.to_string(),
+            build: wheel.get("Build"),
+            pythons: pythons.into_iter().collect(),
+            abis: abis.into_iter().collect(),
+            platforms: platforms.into_iter().collect(),
+        })
+    }
+
+    /// All tags of the compressed set.
+    pub fn tags(&self) -> BTreeSet<Tag> {
+        let mut tags = BTreeSet::new();
+        for python in &self.pythons {
+            for abi in &self.abis {
+                for platform in &self.platforms {
+                    tags.insert(Tag { python: python.clone(), abi: abi.clone(), platform: platform.clone() });
+                }
+            }
+        }
+        tags
+    }
+
+    /// `name-version`, the stem of the names of the `.dist-info` and `.data` folders.
+    pub fn stem(&self) -> String {
+        format!("{}-{}", self.distribution, self.version)
+    }
+}
+
+impl fmt::Display for WheelName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.distribution, self.version)?;
+        if let Some(build) = &self.build {
+            write!(formatter, "-{build}")?;
+        }
+        let (pythons, abis, platforms) = (self.pythons.join("."), self.abis.join("."), self.platforms.join("."));
+        write!(formatter, "-{pythons}-{abis}-{platforms}.whl")
+    }
+}
+
+/// The parts of a wheel's file name as they are in it, without a copy of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WheelNameParts<'n> {
+    /// Name in the form for file names.
+    pub distribution: &'n str,
+    /// Version with `_` for `-`. It may be none: [`WheelNameParts::parsed_version`] tells.
+    pub version: &'n str,
+    /// Build tag, which begins with a digit.
+    pub build: Option<&'n str>,
+    /// Interpreters, ABIs and platforms, each a set with `.` between its members.
+    pub tags: [&'n str; 3],
+}
+
+impl<'n> WheelNameParts<'n> {
+    /// Divides a file name, and checks everything but the version.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for what is no name of a wheel.
+    pub fn parse(text: &'n str) -> Result<WheelNameParts<'n>, Error> {
+        let fail = |reason| wrong_wheel_name(text, reason);
+        let stem = text.strip_suffix(".whl").ok_or_else(|| fail("it does not end in `.whl`"))?;
+        let mut split = stem.split('-');
+        let parts: [Option<&str>; 7] = std::array::from_fn(|_| split.next());
+        let (distribution, version, build, tags) = match parts {
+            [Some(distribution), Some(version), Some(python), Some(abi), Some(platform), None, None] => {
+                (distribution, version, None, [python, abi, platform])
+            }
+            [Some(distribution), Some(version), build, Some(python), Some(abi), Some(platform), None] => {
+                (distribution, version, build, [python, abi, platform])
+            }
+            _ => return Err(fail("five or six parts separated by `-` are expected")),
+        };
+        check_name(distribution).map_err(|_| fail("the first part is not a distribution name"))?;
+        if let Some(build) = build
+            && !build.starts_with(|first: char| first.is_ascii_digit())
+        {
+            return Err(fail("the build tag does not begin with a digit"));
+        }
+        // The part becomes part of a path.
+        let is_plain = |sign: char| sign.is_ascii_graphic() && !r"/\:".contains(sign);
+        if build.is_some_and(|build| !build.chars().all(is_plain)) {
+            return Err(fail("the build tag has characters that cannot be in a file name"));
+        }
+        for part in tags.iter().flat_map(|set| set.split('.')) {
+            check_tag_part(part, text)?;
+        }
+        Ok(WheelNameParts { distribution, version, build, tags })
+    }
+
+    /// The version.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a text that is no version (PEP 440).
+    pub fn parsed_version(&self) -> Result<Version, Error> {
+        let parsed =
+            if self.version.contains('_') { self.version.replace('_', "-").parse() } else { self.version.parse() };
+        parsed.map_err(|_| wrong_wheel_name(&self.to_string(), "the second part is not a version"))
+    }
+
+    /// The same, with copies of the parts.
+    pub fn to_wheel_name(&self) -> WheelName {
+        let [pythons, abis, platforms] = self.tags.map(|set| set.split('.').map(str::to_owned).collect());
+        WheelName {
+            distribution: self.distribution.to_owned(),
+            version: self.version.to_owned(),
+            build: self.build.map(str::to_owned),
+            pythons,
+            abis,
+            platforms,
+        }
+    }
+}
+
+impl fmt::Display for WheelNameParts<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_wheel_name().fmt(formatter)
+    }
+}
+
+fn wrong_wheel_name(text: &str, reason: &str) -> Error {
+    Error::Name { what: "wheel file name", value: text.to_owned(), reason: reason.to_owned() }
+}
+
+impl FromStr for WheelName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<WheelName, Error> {
+        let parts = WheelNameParts::parse(text)?;
+        parts.parsed_version()?;
+        Ok(parts.to_wheel_name())
+    }
+}
+
+/// Checks that a member's name is a relative path that stays inside the folder it is unpacked to,
+/// on every system.
+pub fn check_member_name(name: &str) -> Result<(), Error> {
+    if is_plain(name) {
+        return Ok(());
+    }
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.starts_with('/') {
+        "it is absolute"
+    } else if name.contains('\\') {
+        "it contains a backslash, which Windows takes for a separator"
+    } else if name.chars().any(char::is_control) {
+        "it contains a control character"
+    } else if name.len() > usize::from(u16::MAX) {
+        "it is longer than 65535 bytes"
+    } else if name.as_bytes().get(1) == Some(&b':') && name.as_bytes()[0].is_ascii_alphabetic() {
+        "it begins with a drive letter"
+    } else if name.split('/').any(|part| part == "..") {
+        "it contains `..`"
+    } else if name.split('/').any(|part| part.is_empty() || part == ".") {
+        "it contains an empty part or `.`"
+    } else {
+        return Ok(());
+    };
+    Err(Error::MemberName { name: name.to_owned(), reason })
+}
+
+/// `true` if a name is certainly allowed; needs one pass over its bytes. Nearly all names are, and
+/// wheels have thousands.
+fn is_plain(name: &str) -> bool {
+    // A part that consists only of dots may be `.` or `..`.
+    let (mut only_dots, mut is_plain) = (true, u16::try_from(name.len()).is_ok());
+    for byte in name.bytes() {
+        if byte == b'/' {
+            is_plain &= !only_dots;
+            only_dots = true;
+        } else {
+            is_plain &= (b' '..=b'~').contains(&byte) && byte != b'\\' && byte != b':';
+            only_dots &= byte == b'.';
+        }
+    }
+    is_plain && !only_dots
+}
+
+/// Groups of names that become one file on systems that ignore case (Windows, macOS), sorted.
+pub fn case_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
+    let mut groups: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for name in names {
+        groups.entry(name.to_lowercase()).or_default().insert(name);
+    }
+    groups.into_values().filter(|group| group.len() > 1).map(|group| group.into_iter().collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_requirements_are_checked() {
+        for good in ["a", " a.b >=1", "a[b, c-d]; extra == 'x.'", "a[]", "a (==1)", "a @ file:///x.", "a[ "] {
+            assert!(check_requirement(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a.", "a- >=1", ".a", "a[b.]", "a[c,b_]>=1", "[a]", "ä"] {
+            assert!(check_requirement(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nesting_of_requirements_is_bounded() {
+        let nested = |depth: usize| format!("a; {}python_version>'3'{}", "(".repeat(depth), ")".repeat(depth));
+        assert!(check_requirement(&nested(64)).is_ok());
+        assert!(check_requirement(&nested(65)).unwrap_err().to_string().contains("parentheses are open at once"));
+        assert!(check_requirement(&format!("a; platform_version == '{}'", "(".repeat(100))).is_ok());
+    }
+
+    #[test]
+    fn names_are_normalised() {
+        assert_eq!(canonical_name("Rocm_SDK--device.gfx94X"), "rocm-sdk-device-gfx94x");
+        assert_eq!(file_name_part("rocm-sdk-libraries-gfx94X-dcgpu"), "rocm_sdk_libraries_gfx94x_dcgpu");
+        assert!(check_name("rocm-sdk").is_ok());
+        for bad in ["", "-a", "a-", "a b", "größe"] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn versions_must_be_canonical() {
+        for good in ["6.4.0", "10.1.0a20260822", "7.0.0.dev0+abc123", "6.4.0.post1", "1!2.0rc1"] {
+            assert!(check_version(good).is_ok(), "{good}");
+        }
+        for bad in ["6.4.0-1", "6.04", "v1", "1.0.DEV0", "", "x"] {
+            assert!(check_version(bad).is_err(), "{bad}");
+        }
+        let error = check_version("6.4.0-rc1").unwrap_err();
+        assert_eq!(error.to_string(), "`6.4.0-rc1` is not a valid version: its canonical form is `6.4.0rc1`");
+        assert_eq!(
+            rocwheel_progress::Hint::hint(&error).as_deref(),
+            Some("write it as `6.4.0rc1`, the canonical form of PEP 440")
+        );
+    }
+
+    #[test]
+    fn wheel_names_are_read_and_written() {
+        for text in [
+            "rocm_sdk_core-10.1.0a20260822-py3-none-linux_x86_64.whl",
+            "a-1.0+rocm6.4-1local-cp311.cp312-abi3.none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
+        ] {
+            assert_eq!(text.parse::<WheelName>().unwrap().to_string(), text);
+        }
+        let name: WheelName = "a-1.0-2-py2.py3-none-any.whl".parse().unwrap();
+        assert_eq!(name.build.as_deref(), Some("2"));
+        let tags: Vec<String> = name.tags().iter().map(Tag::to_string).collect();
+        assert_eq!(tags, ["py2-none-any", "py3-none-any"]);
+        assert!(WheelName::is_wheel("x/a-1.0-py3-none-any.whl") && WheelName::is_wheel("X.WHL"));
+        assert!(!WheelName::is_wheel("a.whl.zip") && !WheelName::is_wheel("whl") && !WheelName::is_wheel("x.whl/y"));
+        for bad in ["a-1.0-py3-none-any.zip", "a-1.0-py3-none.whl", "a-x-py3-none-any.whl", "a-1-b-py3-none-any.whl"] {
+            assert!(bad.parse::<WheelName>().is_err(), "{bad}");
+        }
+        for bad in ["a-1-2/../x-py3-none-any.whl", r"a-1-2\x-py3-none-any.whl", "a-1-2\n-py3-none-any.whl"] {
+            assert!(bad.parse::<WheelName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_file_name_says_exactly_its_tags() {
+        let parse = |tags: &[&str]| tags.iter().map(|tag| tag.parse().unwrap()).collect::<Vec<Tag>>();
+        let full = parse(&["cp311-abi3-a", "cp311-abi3-b"]);
+        assert_eq!(WheelName::new("A.b", "1.0", &full).unwrap().to_string(), "a_b-1.0-cp311-abi3-a.b.whl");
+        assert!(WheelName::new("a", "1.0", &parse(&["cp311-none-a", "cp312-none-b"])).is_err());
+        assert!(WheelName::new("a", "1.0", &[]).is_err());
+        assert!("py3-none".parse::<Tag>().is_err());
+        assert!("py3-none-a.b".parse::<Tag>().is_err());
+    }
+
+    #[test]
+    fn member_names_stay_inside() {
+        for good in ["a", "a/b.c", ".devel_links/x.json", "a..b/c...", "_x/größe"] {
+            assert!(check_member_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "/a", "a\\b", "../a", "a/../b", "a/..", "a//b", "./a", "a/", "C:/x", "a\nb", "a\0"] {
+            assert!(check_member_name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_collide_without_case_are_grouped() {
+        assert_eq!(case_collisions(["a/B", "a/b", "c", "A/b"]), [["A/b", "a/B", "a/b"]]);
+        assert!(case_collisions(["a", "b"]).is_empty());
+    }
+}

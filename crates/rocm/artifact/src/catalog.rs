@@ -1,0 +1,420 @@
+//! Input: a directory of artifacts, as directories and archives. Output: the [`Catalog`] of all
+//! artifacts with their files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rocwheel_progress::{Reporter, Unit};
+use serde::Serialize;
+
+use crate::archive::{self, Compression, Scratch};
+use crate::component::Component;
+use crate::error::Error;
+use crate::name::{self, ArtifactName};
+use crate::scan::{self, MANIFEST};
+
+/// The artifacts of one build.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// The artifacts, sorted by name.
+    pub artifacts: Vec<Artifact>,
+    /// The other entries of the directory, sorted by path.
+    pub ignored: Vec<Ignored>,
+}
+
+/// One artifact.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    /// Its parsed name.
+    pub name: ArtifactName,
+    /// The directory that holds the basedirs: the artifact itself, or the directory its archive is
+    /// unpacked into.
+    pub root: PathBuf,
+    /// Directory or archive.
+    pub form: ArtifactForm,
+    /// Relative to the root, separated by `/`, in the manifest's order. Some may not exist on disk.
+    pub basedirs: Vec<String>,
+    /// All files, links and directories below the basedirs, sorted by basedir and path.
+    pub entries: Vec<ArtifactEntry>,
+}
+
+/// The form in which an artifact is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArtifactForm {
+    /// As a directory.
+    Directory,
+    /// As an archive, which is unpacked before it is read.
+    Archive {
+        /// Path of the archive.
+        path: PathBuf,
+        /// Its SHA-256 digest in lower-case hexadecimal.
+        digest: String,
+    },
+}
+
+/// A file, directory or symbolic link of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactEntry {
+    /// Index into [`Artifact::basedirs`].
+    pub basedir: usize,
+    /// Path relative to the basedir, separated by `/`; it is the path in the flattened tree too.
+    pub path: String,
+    /// File, directory or link.
+    pub kind: EntryKind,
+}
+
+/// The type of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File {
+        /// Size in bytes.
+        size: u64,
+        /// `true` if an execute bit is set for the user, the group or others.
+        executable: bool,
+    },
+    /// A directory. Its contents are separate entries.
+    Directory,
+    /// A symbolic link, not followed.
+    Symlink {
+        /// The text of the link.
+        target: String,
+    },
+}
+
+/// A directory entry that is not read as an artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Ignored {
+    /// Its path.
+    pub path: PathBuf,
+    /// The reason why it is not read, for messages.
+    pub reason: String,
+    /// `true` if it is named like an artifact but is not read as one; commands warn about it.
+    #[serde(skip)]
+    pub looks_like_artifact: bool,
+}
+
+impl Ignored {
+    /// Returns a warning if the entry is named like an artifact.
+    pub fn warning(&self) -> Option<String> {
+        self.looks_like_artifact
+            .then(|| format!("`{}` is named like an artifact, but is not read: {}", self.path.display(), self.reason))
+    }
+}
+
+/// A path of the flattened tree that is provided more than once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Collision {
+    /// The path in the flattened tree.
+    pub path: String,
+    /// The artifacts and basedirs that provide it: two or more, in catalog order.
+    pub owners: Vec<PathOwner>,
+}
+
+/// An artifact and basedir that provide a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PathOwner {
+    /// Name of the artifact.
+    pub artifact: ArtifactName,
+    /// The basedir in the artifact.
+    pub basedir: String,
+    /// Path of the file on disk.
+    pub file: PathBuf,
+}
+
+impl std::fmt::Display for PathOwner {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "`{}` (basedir `{}`)", self.artifact, self.basedir)
+    }
+}
+
+/// The location of an artifact that is not read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArtifactLocation {
+    /// A directory, or a link to one.
+    Directory(PathBuf),
+    /// An archive, or a link to one.
+    Archive(PathBuf, Compression),
+}
+
+impl ArtifactLocation {
+    /// Returns the path. A link is not resolved, because its name is the artifact's.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::Archive(path, _) => path,
+        }
+    }
+}
+
+/// The contents of a directory of artifacts, judged by name only.
+#[derive(Debug, Default)]
+pub struct ArtifactSurvey {
+    /// The artifacts, sorted by name.
+    pub places: Vec<(ArtifactName, ArtifactLocation)>,
+    /// The other entries, sorted by path.
+    pub ignored: Vec<Ignored>,
+    /// Names that were meant as artifacts, archives that exist twice and links that lead nowhere.
+    pub problems: Vec<Error>,
+}
+
+/// Sorts the entries of a directory into artifacts and everything else, without opening any of
+/// them. A link counts as its target, because caches and content-addressed stores lay artifacts out
+/// as links. Links inside artifacts are contents and are not followed.
+///
+/// # Errors
+/// A directory that does not exist, cannot be read, or is an artifact itself.
+pub fn survey(directory: &Path) -> Result<ArtifactSurvey, Error> {
+    let mut survey = ArtifactSurvey::default();
+    let mut paths: Vec<PathBuf> = Vec::new();
+    let listing = fs_err::read_dir(directory).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NotThere { path: directory.to_owned() },
+        io::ErrorKind::NotADirectory => Error::NoDirectory { path: directory.to_owned() },
+        _ => Error::Io(error),
+    })?;
+    if directory.join(MANIFEST).is_file() {
+        return Err(Error::IsAnArtifact { path: directory.to_owned() });
+    }
+    for found in listing {
+        paths.push(found?.path());
+    }
+    paths.sort();
+    let mut found: BTreeMap<ArtifactName, Vec<ArtifactLocation>> = BTreeMap::new();
+    for path in paths {
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match classify(&path, &file_name) {
+            Class::Artifact(name, place) => found.entry(name).or_default().push(place),
+            Class::Ignored(reason) => {
+                let looks_like_artifact = name::is_meant_as_artifact(&file_name);
+                survey.ignored.push(Ignored { path, reason: reason.to_owned(), looks_like_artifact });
+            }
+            Class::Malformed(name) => survey.problems.push(Error::MalformedName { name, path }),
+            Class::Dangling(source) => survey.problems.push(Error::DanglingArtifact { path, source }),
+        }
+    }
+    for (name, mut places) in found {
+        // Directories sort before archives, and TheRock's build leaves both side by side.
+        let used = places.remove(0);
+        for place in places {
+            if matches!(used, ArtifactLocation::Directory(_)) {
+                let reason = "the directory of the same name is used".to_owned();
+                let path = place.path().to_owned();
+                survey.ignored.push(Ignored { path, reason, looks_like_artifact: false });
+            } else {
+                survey.problems.push(Error::DuplicateArtifact {
+                    artifact: name.to_string(),
+                    first: used.path().to_owned(),
+                    second: place.path().to_owned(),
+                });
+            }
+        }
+        survey.places.push((name, used));
+    }
+    survey.ignored.sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(survey)
+}
+
+/// Reads the artifacts at `places`; the results are in the same order. Archives are hashed and
+/// unpacked first, on all threads.
+pub(crate) fn read_places(
+    places: &[(ArtifactName, ArtifactLocation)],
+    scratch: &Scratch,
+    reporter: &dyn Reporter,
+) -> Vec<Result<Artifact, Error>> {
+    let roots = archive::provide(places, scratch, reporter);
+    let _stage = reporter.stage("Reading artifacts", Some(places.len() as u64), Unit::Items);
+    let read = places.par_iter().zip(roots).map(|((name, _), root)| {
+        let (root, form) = root?;
+        let artifact = Artifact::read(name.clone(), root, form, reporter);
+        reporter.advance(1);
+        artifact
+    });
+    read.collect()
+}
+
+enum Class {
+    Artifact(ArtifactName, ArtifactLocation),
+    Ignored(&'static str),
+    Malformed(String),
+    /// A link with an artifact's name that cannot be followed.
+    Dangling(io::Error),
+}
+
+fn classify(path: &Path, file_name: &str) -> Class {
+    // Not fs_err's: [`Error::DanglingArtifact`] names the path already.
+    let file_type = match path.metadata() {
+        Ok(metadata) => metadata.file_type(),
+        Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source),
+        Err(_) => return Class::Ignored("a link that cannot be followed"),
+    };
+    if file_type.is_dir() {
+        let has_manifest = fs_err::symlink_metadata(path.join(MANIFEST)).is_ok();
+        return match ArtifactName::parse(file_name) {
+            // Without a manifest, only a known component makes the directory an artifact, a broken
+            // one.
+            Some(name) if has_manifest || name.known_component().is_some() => {
+                Class::Artifact(name, ArtifactLocation::Directory(path.to_owned()))
+            }
+            None if has_manifest => Class::Malformed(file_name.to_owned()),
+            _ => Class::Ignored("a directory that is no artifact"),
+        };
+    }
+    if !file_type.is_file() {
+        return Class::Ignored("neither a directory nor a file");
+    }
+    if let Some((name, compression)) = ArtifactName::parse_archive(file_name) {
+        return Class::Artifact(name, ArtifactLocation::Archive(path.to_owned(), compression));
+    }
+    match (Compression::split(file_name), Path::new(file_name).extension().and_then(|end| end.to_str())) {
+        (Some((stem, _)), _) if name::looks_like_artifact(stem) => Class::Malformed(stem.to_owned()),
+        (_, Some("sha256sum")) => Class::Ignored("the sidecar of an archive"),
+        (_, Some("fprint")) => Class::Ignored("a build fingerprint"),
+        _ => Class::Ignored("a file that is no artifact archive"),
+    }
+}
+
+impl Catalog {
+    /// Reads a directory of artifacts. Archives are checked against their sidecars and unpacked
+    /// below `scratch`, once for each digest: a later run reuses the unpacked files. The result
+    /// does not depend on the directory order, and the directory itself is only read.
+    ///
+    /// # Errors
+    /// The first defect in name order: a name that was meant as an artifact, a missing or wrong
+    /// manifest, a damaged archive, a link out of the tree. An artifact of an unknown component is
+    /// only a warning.
+    pub fn open(directory: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
+        Self::open_over(directory, &Scratch::new(scratch), reporter)
+    }
+
+    /// [`Catalog::open`], with what other runs unpacked: files that did not change are not written
+    /// again.
+    ///
+    /// # Errors
+    /// As for [`Catalog::open`].
+    pub fn open_over(directory: &Path, scratch: &Scratch, reporter: &dyn Reporter) -> Result<Self, Error> {
+        let survey = survey(directory)?;
+        if let Some(problem) = survey.problems.into_iter().next() {
+            return Err(problem);
+        }
+        if survey.places.is_empty() {
+            return Err(Error::NoArtifacts { path: directory.to_owned() });
+        }
+        let artifacts = read_places(&survey.places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
+        let catalog = Self { artifacts, ignored: survey.ignored };
+        for warning in catalog.ignored.iter().filter_map(Ignored::warning) {
+            reporter.warn(&warning);
+        }
+        for artifact in catalog.artifacts.iter().filter(|artifact| artifact.name.known_component().is_none()) {
+            let known = Component::CHAIN.map(Component::name).join(", ");
+            let component = &artifact.name.component;
+            reporter.warn(&format!(
+                "artifact `{}` has the unknown component `{component}` (known: {known})",
+                artifact.name
+            ));
+        }
+        Ok(catalog)
+    }
+
+    /// Reads the artifacts at `paths`, directories and archives; archives are unpacked as by
+    /// [`Catalog::open`].
+    ///
+    /// # Errors
+    /// As for [`Catalog::open`], and for a path that is not an artifact or a name that is given
+    /// twice.
+    pub fn read(paths: &[PathBuf], scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
+        let places = crate::flatten::places(paths)?;
+        let artifacts = read_places(&places, &Scratch::new(scratch), reporter).into_iter().collect::<Result<_, _>>()?;
+        Ok(Self { artifacts, ignored: Vec::new() })
+    }
+
+    /// Returns the artifact with these three fields in its name.
+    pub fn get(&self, name: &str, component: &str, target_family: &str) -> Option<&Artifact> {
+        let matches = |artifact: &&Artifact| {
+            let found = &artifact.name;
+            (found.name.as_str(), found.component.as_str(), found.target_family.as_str())
+                == (name, component, target_family)
+        };
+        self.artifacts.iter().find(matches)
+    }
+
+    /// Returns every path of the flattened tree that is provided more than once, sorted.
+    /// Directories may be shared; a file or link at the path of any other entry is a collision.
+    /// Contents are not compared.
+    pub fn collisions(&self) -> Vec<Collision> {
+        let mut all: Vec<(&str, usize, usize)> = Vec::new();
+        for (artifact_index, artifact) in self.artifacts.iter().enumerate() {
+            let entries = artifact.entries.iter().enumerate();
+            all.extend(entries.map(|(index, entry)| (entry.path.as_str(), artifact_index, index)));
+        }
+        all.sort_unstable();
+        let mut collisions = Vec::new();
+        for group in all.chunk_by(|left, right| left.0 == right.0).filter(|group| group.len() > 1) {
+            let entry = |place: &(&str, usize, usize)| &self.artifacts[place.1].entries[place.2];
+            if group.iter().all(|place| entry(place).kind == EntryKind::Directory) {
+                continue;
+            }
+            let owners = group.iter().map(|place| self.artifacts[place.1].owner(entry(place))).collect();
+            collisions.push(Collision { path: group[0].0.to_owned(), owners });
+        }
+        collisions
+    }
+}
+
+impl Artifact {
+    /// Reads an artifact directory. The name of the directory is not checked against `name`.
+    ///
+    /// # Errors
+    /// The first defect of the artifact.
+    pub fn open(name: ArtifactName, directory: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
+        Self::read(name, directory.to_owned(), ArtifactForm::Directory, reporter)
+    }
+
+    pub(crate) fn read(
+        name: ArtifactName,
+        root: PathBuf,
+        form: ArtifactForm,
+        reporter: &dyn Reporter,
+    ) -> Result<Self, Error> {
+        let shown = match &form {
+            ArtifactForm::Directory => &root,
+            ArtifactForm::Archive { path, .. } => path,
+        };
+        let scan = scan::scan(&root, &name, shown, reporter)?.strict()?;
+        Ok(Self { name, root, form, basedirs: scan.basedirs, entries: scan.entries })
+    }
+
+    /// Returns the path on disk of an entry of this artifact.
+    pub fn path(&self, entry: &ArtifactEntry) -> PathBuf {
+        self.root.join(&self.basedirs[entry.basedir]).join(&entry.path)
+    }
+
+    /// Returns the path on disk of the basedir with that index.
+    pub fn basedir_path(&self, basedir: usize) -> PathBuf {
+        self.root.join(&self.basedirs[basedir])
+    }
+
+    /// Returns the artifact, basedir and file of an entry, for reports.
+    pub fn owner(&self, entry: &ArtifactEntry) -> PathOwner {
+        let basedir = self.basedirs[entry.basedir].clone();
+        PathOwner { artifact: self.name.clone(), basedir, file: self.path(entry) }
+    }
+
+    /// Returns the paths of the entries in the flattened tree, without repetitions.
+    pub fn paths(&self) -> BTreeSet<&str> {
+        self.entries.iter().map(|entry| entry.path.as_str()).collect()
+    }
+
+    /// Returns the number of files and links, and the total size of the files in bytes.
+    pub fn size(&self) -> (u64, u64) {
+        let (mut files, mut bytes) = (0, 0);
+        for entry in &self.entries {
+            match entry.kind {
+                EntryKind::File { size, .. } => (files, bytes) = (files + 1, bytes + size),
+                EntryKind::Symlink { .. } => files += 1,
+                EntryKind::Directory => {}
+            }
+        }
+        (files, bytes)
+    }
+}

@@ -1,0 +1,261 @@
+//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], from which [`execute`] writes
+//! artifacts: `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with
+//! the code of one target.
+//!
+//! Archives are written to `.kpack/` of the tree that the artifacts form once they are merged.
+//! Files of kernel databases are moved unchanged, by the rules of `data/libraries.toml`.
+
+mod check;
+mod error;
+mod place;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest};
+use rocwheel_content::FileContent;
+use rocwheel_kpack::bundle::Checksum;
+use rocwheel_kpack::runtime;
+use rocwheel_output::TreeMaker;
+use rocwheel_progress::Reporter;
+use rocwheel_tables::{Databases, target};
+use serde::Serialize;
+
+use crate::engine::Packing;
+use crate::forecast::{ArchiveForecast, forecast};
+use crate::group::{TargetNames, TargetSelection};
+use crate::plan::{self, CandidateFile, Options, Plan};
+use crate::verify::Verification;
+pub use error::Error;
+
+pub(crate) use check::without_flag;
+pub use check::{verify_catalogs, view_of_directory, views_of_files};
+pub use place::{EntryDestination, PlannedArtifact};
+pub use write::MAKER;
+pub use write::{Grown, SplitArtifactsReport, WrittenArtifact, execute};
+
+/// The directory of archives in the flattened tree.
+pub const ARCHIVES: &str = ".kpack";
+/// The family of artifacts that hold nothing for a particular GPU.
+const GENERIC: &str = "generic";
+
+/// Settings for a split of artifacts.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The targets to keep.
+    pub selection: TargetSelection,
+    /// The kernel databases to split.
+    pub databases: DatabaseChoice,
+    /// The part of archive names that depends on targets.
+    pub names: TargetNames,
+    /// Storage of code objects in archives.
+    pub packing: Packing,
+    /// Treatment of a set whose HIP runtime cannot read archives.
+    pub unsupported: OldRuntime,
+    /// `Full` checks the result before it replaces the output.
+    pub verification: Verification,
+    /// The command that owns the output.
+    pub maker: TreeMaker,
+}
+
+/// The kernel databases to split.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DatabaseChoice {
+    /// All databases in the tables.
+    #[default]
+    All,
+    /// The databases with these names.
+    Only(BTreeSet<String>),
+}
+
+impl DatabaseChoice {
+    /// Selects only the databases with these names.
+    ///
+    /// # Errors
+    /// [`crate::Error::UnknownDatabase`].
+    pub fn only(names: impl IntoIterator<Item = String>) -> Result<Self, crate::Error> {
+        let known = Databases::embedded().names();
+        let names: BTreeSet<String> = names.into_iter().collect();
+        match names.iter().find(|name| !known.contains(name.as_str())) {
+            Some(name) => {
+                let known = known.into_iter().collect::<Vec<_>>().join(", ");
+                Err(crate::Error::UnknownDatabase { name: name.clone(), known })
+            }
+            None => Ok(Self::Only(names)),
+        }
+    }
+
+    fn takes(&self, database: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(database),
+        }
+    }
+}
+
+/// Treatment of a set whose HIP runtime cannot read archives: it would load and have no kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OldRuntime {
+    /// Fail.
+    #[default]
+    Refuse,
+    /// Split it anyway.
+    Allow,
+}
+
+/// The work of [`execute`].
+#[derive(Debug, Serialize)]
+pub struct TreePlan {
+    /// The names and components that have GPU code, sorted.
+    pub groups: Vec<PlannedGroup>,
+    /// The artifacts that will be written, sorted by name.
+    pub artifacts: Vec<PlannedArtifact>,
+    /// Messages about files of kernel databases that are not moved; sorted.
+    pub notes: Vec<String>,
+    /// Artifacts and files for targets that are not selected, sorted.
+    pub dropped: Vec<String>,
+    #[serde(skip)]
+    selection: TargetSelection,
+}
+
+/// All artifacts of one name and component.
+#[derive(Serialize)]
+pub struct PlannedGroup {
+    /// `{name}_{component}`, the first part of the archive names.
+    pub group: String,
+    /// The artifacts that are split; empty if all GPU code stays unchanged.
+    pub sources: Vec<ArtifactName>,
+    /// The plan for the GPU code.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// The files that the plan was made from.
+    #[serde(skip)]
+    pub(crate) units: Vec<CandidateFile>,
+}
+
+impl std::fmt::Debug for PlannedGroup {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PlannedGroup")
+            .field("group", &self.group)
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Plans the split of all artifacts of a catalog. Nothing is written.
+///
+/// # Errors
+/// Malformed GPU code, a set whose runtime cannot read archives, a selection that matches no
+/// target, artifacts that would have the same files.
+pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Result<TreePlan, Error> {
+    let mut by_group: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (index, artifact) in catalog.artifacts.iter().enumerate() {
+        by_group.entry((&artifact.name.name, &artifact.name.component)).or_default().push(index);
+    }
+    let mut sorter = place::Sorter::new(catalog, request);
+    let mut groups = Vec::new();
+    for ((name, component), members) in by_group {
+        let destinations: Vec<Vec<EntryDestination>> =
+            members.iter().map(|index| sorter.destinations(&catalog.artifacts[*index])).collect();
+        let group = format!("{name}_{component}");
+        let units = units(catalog, &members, &destinations)?;
+        let selection = request.selection.clone();
+        let options = Options { group: group.clone(), selection, names: request.names, checksum: Checksum::Compare };
+        let plan = plan::plan_any(&units.units, &options, reporter)?;
+        sorter.group = groups.len();
+        let sources = sorter.place(&members, &destinations, &plan, &units);
+        if !sources.is_empty() || !plan.left_alone.is_empty() {
+            let sources = sources.into_iter().map(|index| catalog.artifacts[index].name.clone()).collect();
+            groups.push(PlannedGroup { group, sources, plan, units: units.units });
+        }
+    }
+    if groups.iter().any(|group| !group.plan.binaries.is_empty()) {
+        check_runtime(catalog, request.unsupported)?;
+    }
+    let place::Sorted { artifacts, mut notes, dropped } = sorter.finish()?;
+    check_selection(&groups, &artifacts, &request.selection, &dropped)?;
+    notes.sort();
+    Ok(TreePlan { groups, artifacts, notes, dropped, selection: request.selection.clone() })
+}
+
+impl TreePlan {
+    /// Estimates the archives of the groups that have compressed bundles, in the order of
+    /// [`TreePlan::groups`], from samples of their code.
+    ///
+    /// # Errors
+    /// GPU code that cannot be read, an interruption.
+    pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<Vec<ArchiveForecast>, Error> {
+        let forecast = |group: &PlannedGroup| forecast(&group.plan, &group.units, packing, reporter);
+        Ok(self.groups.iter().map(forecast).collect::<Result<_, _>>()?)
+    }
+}
+
+/// The files that may have GPU code, and their origins.
+pub(crate) struct Units {
+    pub(crate) units: Vec<CandidateFile>,
+    /// Indices of the artifact and the entry of each file.
+    pub(crate) origins: Vec<(usize, usize)>,
+}
+
+fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestination>]) -> Result<Units, Error> {
+    let mut found = Units { units: Vec::new(), origins: Vec::new() };
+    let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+    for (index, destinations) in members.iter().zip(destinations) {
+        let artifact = &catalog.artifacts[*index];
+        for (number, (entry, destination)) in artifact.entries.iter().zip(destinations).enumerate() {
+            if !matches!(entry.kind, EntryKind::File { .. }) || *destination != EntryDestination::Generic {
+                continue;
+            }
+            let key = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
+            if let Some(other) = owners.insert(key.clone(), *index) {
+                let name = ArtifactName { target_family: GENERIC.to_owned(), ..artifact.name.clone() };
+                let (first, second) = (format!("`{}`", catalog.artifacts[other].name), format!("`{}`", artifact.name));
+                return Err(Error::SamePath { artifact: name.to_string(), path: key, first, second });
+            }
+            let content = Arc::new(FileContent::new(artifact.path(entry))?);
+            found.units.push(CandidateFile::new(key, content, &entry.path, ARCHIVES));
+            found.origins.push((*index, number));
+        }
+    }
+    Ok(found)
+}
+
+/// Refuses a set whose runtime cannot read archives: it loads a split library silently and then
+/// finds no kernels.
+fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error> {
+    let named = |is_wanted: fn(&str) -> bool| {
+        let mut entries =
+            catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
+        let is_named = |entry: &rocwheel_artifact::ArtifactEntry| entry.path.rsplit('/').next().is_some_and(is_wanted);
+        entries.find(|(_, entry)| is_named(entry)).map(|(artifact, entry)| artifact.path(entry))
+    };
+    match (named(runtime::is_hip_runtime), named(runtime::is_archive_reader)) {
+        (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
+        _ => Ok(()),
+    }
+}
+
+fn check_selection(
+    groups: &[PlannedGroup],
+    artifacts: &[PlannedArtifact],
+    selection: &TargetSelection,
+    dropped: &[String],
+) -> Result<(), Error> {
+    let mut found: Vec<String> = groups.iter().flat_map(|group| group.plan.targets.iter().cloned()).collect();
+    target::sort(&mut found);
+    let has_device_part = artifacts.iter().any(|artifact| artifact.name.target_family != GENERIC);
+    if selection.targets().is_none() || has_device_part || (found.is_empty() && dropped.is_empty()) {
+        return Ok(());
+    }
+    Err(plan::nothing_selected(selection, &found).into())
+}
+
+/// `true` if a file is the manifest with the flag for split artifacts.
+pub(crate) fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::ArtifactEntry) -> bool {
+    artifact.name.to_string() == manifest::BASE_ARTIFACT
+        && format!("{}/{}", artifact.basedirs[entry.basedir], entry.path)
+            == format!("{}/{}", manifest::MANIFEST_DIRECTORY, manifest::MANIFEST_FILE)
+}

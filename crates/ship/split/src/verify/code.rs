@@ -1,0 +1,277 @@
+//! Input: the markers that the wrappers of a split binary refer to. Output: code objects that the
+//! runtime does not find, or finds changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+
+use rocwheel_content::MemoryBudget;
+use rocwheel_kpack::marker::Marker;
+use rocwheel_kpack::{BundleEntry, code_object};
+use rocwheel_progress::{Reporter, Unit, with_causes};
+use rocwheel_tables::TargetTable;
+use rocwheel_tables::target::{Feature, TargetId};
+
+use super::lookup::{Archives, Found};
+use super::{Checks, Difference, Pair, Used, VerificationReport};
+use crate::code::{self, Code, Piece, Source};
+use crate::error::Error;
+use crate::group::TargetSelection;
+
+/// First bytes of a streamed code object, which have its header.
+const START: u64 = 4096;
+
+/// Wrappers that refer to the same bundle with the same marker and index.
+pub(super) struct Registration {
+    pub(super) bundle: usize,
+    pub(super) marker: Marker,
+    pub(super) index: u32,
+    pub(super) wrappers: Vec<usize>,
+}
+
+/// Parses a target if its name is in canonical form; the runtime compares names, not targets.
+fn canonical(name: &str) -> Option<TargetId> {
+    name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
+}
+
+/// Returns the targets of a bundle that are kept.
+fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &TargetSelection) -> BTreeSet<&'a str> {
+    let entries = &pair.before.1.bundles[bundle].entries;
+    let with_code = entries.iter().filter(|entry| entry.size > 0);
+    with_code.filter_map(BundleEntry::target).filter(|target| selection.takes(target)).collect()
+}
+
+/// Returns every name that a GPU may look up: those of `targets` with each setting of their
+/// features, and the processors that fall back to one of them.
+fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
+    let mut found = BTreeMap::new();
+    let mut add = |target: &TargetId| {
+        let settings = |feature: Feature| match feature {
+            Feature::Any => vec![Feature::Any, Feature::On, Feature::Off],
+            set => vec![set],
+        };
+        for sramecc in settings(target.sramecc) {
+            for xnack in settings(target.xnack) {
+                let gpu = TargetId { processor: target.processor.clone(), xnack, sramecc };
+                found.insert(gpu.to_string(), gpu);
+            }
+        }
+    };
+    let known = TargetTable::embedded();
+    for target in targets.iter().filter_map(|target| canonical(target)) {
+        add(&target);
+        for candidate in known.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()) {
+            if candidate.generic().is_some_and(|generic| generic.processor == target.processor) {
+                add(&TargetId { processor: candidate.processor, ..target.clone() });
+            }
+        }
+    }
+    found
+}
+
+/// Looks up the code of a registration as every GPU would.
+pub(super) fn lookups(
+    pair: &Pair<'_>,
+    registration: &Registration,
+    archives: &Archives<'_>,
+    selection: &TargetSelection,
+) -> Vec<Difference> {
+    let name = format!("{}#{}", registration.marker.kernel_name, registration.index);
+    let wrapper = registration.wrappers.first().copied().unwrap_or_default();
+    let about = |target: &str, what: String| Difference::new(pair.path, what).wrapper(wrapper).target(target);
+    let kept = kept(pair, registration.bundle, selection);
+    let mut targets: BTreeSet<String> = kept.iter().map(|target| (*target).to_owned()).collect();
+    let reachable = archives.reachable(pair.path, &registration.marker);
+    targets.extend(reachable.iter().flat_map(|archive| archive.archive.targets.clone()));
+    let mut differences = Vec::new();
+    for gpu in gpus(&targets).values() {
+        let order: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
+        let expected = order.iter().find(|target| kept.contains(target.as_str()));
+        let found = match archives.find(pair.path, &registration.marker, registration.index, gpu) {
+            Ok(found) => found,
+            Err(error) => {
+                differences.push(about(expected.unwrap_or(&gpu.processor), with_causes(&error)));
+                continue;
+            }
+        };
+        differences.extend(match (expected, found) {
+            (Some(expected), Found::Code { target, .. }) if *expected == target => None,
+            (None, Found::NoArchive) => None,
+            (Some(expected), Found::Code { target, archive }) => {
+                let what = format!("the runtime finds the code for {target} in `{}` instead", archive.path);
+                Some(about(expected, what))
+            }
+            (Some(expected), Found::NoArchive) => {
+                let paths = registration.marker.search_paths.join("`, `");
+                Some(about(expected, format!("the runtime finds no archive for it: the marker says `{paths}`")))
+            }
+            (Some(expected), Found::NoKernel { archive, target }) => {
+                let what = format!("the archive `{}` lacks `{name}` for {target}", archive.path);
+                Some(about(expected, what))
+            }
+            (None, Found::Code { archive, target }) => {
+                let what = format!("the runtime finds `{name}` in `{}`, which the wrapper did not have", archive.path);
+                Some(about(&target, what))
+            }
+            (None, Found::NoKernel { archive, target }) => {
+                let what = format!("`{}` lacks `{name}`: the runtime gives up on all GPUs there", archive.path);
+                Some(about(&target, what))
+            }
+        });
+    }
+    differences
+}
+
+/// The part of the comparison that one thread does.
+struct Work<'a> {
+    binary: usize,
+    registration: &'a Registration,
+    piece: Piece,
+}
+
+/// Settings of the comparison.
+#[derive(Clone, Copy)]
+pub(super) struct Comparison<'a> {
+    pub(super) checks: &'a Checks<'a>,
+    pub(super) reporter: &'a dyn Reporter,
+}
+
+/// The result of one part.
+struct Compared {
+    binary: usize,
+    equal: Vec<(String, u64)>,
+    differences: Vec<Difference>,
+    notes: Vec<Difference>,
+    used: Vec<(String, String, Option<u32>, String)>,
+}
+
+/// Compares every code object that the runtime finds with the original's.
+pub(super) fn compare(
+    pairs: &[Pair<'_>],
+    registrations: &[(usize, Registration)],
+    archives: &Archives<'_>,
+    comparison: Comparison<'_>,
+    report: &mut VerificationReport,
+) -> Result<Used, Error> {
+    let Comparison { checks, reporter } = comparison;
+    let wanted =
+        |entry: &BundleEntry| entry.size > 0 && entry.target().is_some_and(|target| checks.selection.takes(target));
+    let of_registration = |(binary, registration): &(usize, Registration)| {
+        let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
+        bundle.entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.size).sum::<u64>()
+    };
+    let bytes = registrations.iter().map(of_registration).sum();
+    let stage = reporter.stage("Comparing GPU code", Some(bytes), Unit::Bytes);
+    let work = registrations.iter().flat_map(|(binary, registration)| {
+        let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
+        let pieces = code::pieces(bundle, wanted);
+        pieces.into_iter().map(|piece| Work { binary: *binary, registration, piece })
+    });
+    let mut used = Used::new();
+    let mut targets: Vec<BTreeSet<String>> = vec![BTreeSet::new(); pairs.len()];
+    let memory = MemoryBudget::new(checks.memory);
+    let done = rocwheel_pipeline::ordered(
+        work,
+        |work| {
+            reporter.check()?;
+            let bundle = &pairs[work.binary].before.1.bundles[work.registration.bundle];
+            let _share = memory.take(code::memory(bundle, &work.piece, wanted));
+            compare_piece(&pairs[work.binary], &work, archives, wanted, comparison)
+        },
+        |compared: Compared| {
+            let binary = &mut report.binaries[compared.binary];
+            for (target, bytes) in compared.equal {
+                binary.code_objects += 1;
+                binary.bytes += bytes;
+                targets[compared.binary].insert(target);
+            }
+            report.differences.extend(compared.differences);
+            report.notes.extend(compared.notes);
+            used.extend(compared.used);
+            Ok(())
+        },
+    );
+    drop(stage);
+    done?;
+    for (binary, targets) in report.binaries.iter_mut().zip(targets) {
+        binary.targets = targets.into_iter().collect();
+        rocwheel_tables::target::sort(&mut binary.targets);
+    }
+    Ok(used)
+}
+
+fn compare_piece(
+    pair: &Pair<'_>,
+    work: &Work<'_>,
+    archives: &Archives<'_>,
+    wanted: impl Fn(&BundleEntry) -> bool,
+    comparison: Comparison<'_>,
+) -> Result<Compared, Error> {
+    let Registration { bundle, marker, index, wrappers } = work.registration;
+    let wrapper = wrappers.first().copied().unwrap_or_default();
+    let (content, fat) = &pair.before;
+    let reader = content.open().map_err(|source| Error::Read { key: pair.path.to_owned(), source })?;
+    let mut compared =
+        Compared { binary: work.binary, equal: vec![], differences: vec![], notes: vec![], used: vec![] };
+    let source =
+        Source { key: pair.path, reader: &reader, section: &fat.section, checksum: comparison.checks.checksum };
+    code::visit::<Error>(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
+        comparison.reporter.advance(entry.size);
+        let Some(name) = entry.target() else { return Ok(()) };
+        let about = |what: String| Difference::new(pair.path, what).wrapper(wrapper).target(name);
+        let (mut start, mut nothing) = (Vec::new(), io::empty());
+        let (start, rest): (&[u8], &mut dyn Read) = match code {
+            Code::Whole(code) => (code, &mut nothing),
+            Code::Stream(stream) => {
+                Read::take(&mut *stream, START).read_to_end(&mut start)?;
+                (&start, stream)
+            }
+        };
+        compared.notes.extend(lie(name, start).map(about));
+        let (archive, stored) = if let Some(target) = canonical(name) {
+            match archives.find(pair.path, marker, *index, &target) {
+                Ok(Found::Code { archive, target }) => (archive, target),
+                // The lookups have reported it already.
+                _ => return Ok(()),
+            }
+        } else {
+            compared.notes.push(about("no GPU asks for code under this name".to_owned()));
+            let Some(archive) = archives.stored(pair.path, marker, *index, name) else {
+                compared.differences.push(about("it is in no archive that the marker leads to".to_owned()));
+                return Ok(());
+            };
+            (archive, name.to_owned())
+        };
+        compared.used.push((archive.path.clone(), marker.kernel_name.clone(), Some(*index), stored.clone()));
+        let Some(located) = archive.archive.find(&marker.kernel_name, *index, &stored) else { return Ok(()) };
+        let opened = archive.content.open().map_err(|error| error.to_string());
+        let compare = |reader: rocwheel_content::Reader| {
+            archive
+                .archive
+                .first_difference(&reader, &located, &mut start.chain(rest))
+                .map_err(|error| with_causes(&error))
+        };
+        match opened.and_then(compare) {
+            Ok(None) => compared.equal.push((stored, entry.size)),
+            Ok(Some(_)) if located.original_size != entry.size => {
+                let (found, had) = (located.original_size, entry.size);
+                let what = format!("the code object in `{}` has {found} bytes, it had {had}", archive.path);
+                compared.differences.push(about(what));
+            }
+            Ok(Some(at)) => {
+                let what = format!("the code object in `{}` differs at byte {at}", archive.path);
+                compared.differences.push(about(what));
+            }
+            Err(error) => compared.differences.push(about(format!("`{}`: {error}", archive.path))),
+        }
+        Ok(())
+    })?;
+    Ok(compared)
+}
+
+/// Describes a contradiction between a code object's own headers and the name it is stored under.
+fn lie(name: &str, code: &[u8]) -> Option<String> {
+    let named: TargetId = name.parse().ok()?;
+    let (own, is_known) = code_object::target(&code).ok()??;
+    (is_known && own.processor != named.processor)
+        .then(|| format!("the code object says of itself that it is for {own}"))
+}

@@ -1,0 +1,131 @@
+//! Input: an open wheel. Output: its files with GPU code, and its files of kernel databases that
+//! are for some targets only. Of the programs only those with GPU code stay unpacked.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use rocwheel_content::{Content, Spool};
+use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_progress::{Interrupted, Reporter, Unit as Counted};
+use rocwheel_tables::Databases;
+use rocwheel_wheel::read::MemberContent;
+use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
+
+use super::Error;
+use super::place::{Folders, Place, Scheme};
+
+/// A file with GPU code.
+pub(super) struct Binary {
+    pub(super) member: String,
+    pub(super) place: Place,
+    pub(super) content: Arc<dyn Content>,
+    /// The targets it has code for, with features.
+    pub(super) targets: BTreeSet<String>,
+    /// Bytes of its fat binary section.
+    pub(super) section: u64,
+}
+
+/// A file of a kernel database.
+pub(super) struct DatabaseFile {
+    pub(super) member: String,
+    pub(super) database: String,
+    /// Name of the target in the database, with features.
+    pub(super) target: String,
+    pub(super) size: u64,
+}
+
+/// The parts of a wheel that a split treats specially.
+pub(super) struct Survey {
+    pub(super) binaries: Vec<Binary>,
+    pub(super) databases: Vec<DatabaseFile>,
+    /// Names of programs without GPU code.
+    pub(super) plain: BTreeSet<String>,
+}
+
+/// Examines every member. `databases` is `true` for the names of databases that are to be split.
+pub(super) fn survey(
+    wheel: &Arc<Wheel>,
+    folders: &Folders,
+    databases: &dyn Fn(&str) -> bool,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Survey, Error> {
+    let mut found = Survey { binaries: Vec::new(), databases: Vec::new(), plain: BTreeSet::new() };
+    let mut candidates: Vec<(&Listed, Place)> = Vec::new();
+    for member in
+        wheel.members().iter().filter(|member| member.kind == MemberKind::File && !folders.is_info(&member.name))
+    {
+        let place = folders.place(&member.name);
+        let listed = Databases::embedded().classify(&place.path).filter(|found| databases(found.database));
+        match listed {
+            Some(listed) if place.scheme != Scheme::Elsewhere => {
+                // A file of a database is never treated as a library; existing tools do the same
+                // (kpack specification 5).
+                if let Some(target) = listed.target {
+                    let (database, size) = (listed.database.to_owned(), member.size);
+                    found.databases.push(DatabaseFile { member: member.name.clone(), database, target, size });
+                }
+            }
+            _ => candidates.push((member, place)),
+        }
+    }
+    let spool = Spool::new(scratch);
+    let programs: Vec<Option<(&Listed, Place)>> = candidates
+        .into_par_iter()
+        .map(|(member, place)| Ok(is_program(wheel, member)?.then_some((member, place))))
+        .collect::<Result<_, Error>>()?;
+    let mut programs: Vec<(&Listed, Place)> = programs.into_iter().flatten().collect();
+    // The longest program comes first, or at the end one thread would work on it alone.
+    programs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
+    let bytes = programs.iter().map(|(member, _)| member.size).sum();
+    let stage = reporter.stage("Looking for GPU code", Some(bytes), Counted::Bytes);
+    let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Error> {
+        if reporter.interrupted() {
+            return Err(code_error(wheel, crate::Error::Interrupted(Interrupted)));
+        }
+        let binary = binary(wheel, member, place, &spool)?;
+        reporter.advance(member.size);
+        Ok(binary.ok_or_else(|| member.name.clone()))
+    };
+    let consume = |looked: Result<Binary, String>| {
+        match looked {
+            Ok(binary) => found.binaries.push(binary),
+            Err(plain) => drop(found.plain.insert(plain)),
+        }
+        Ok(())
+    };
+    rocwheel_pipeline::ordered(programs.into_iter(), look, consume)?;
+    drop(stage);
+    found.binaries.sort_by(|left, right| left.member.cmp(&right.member));
+    Ok(found)
+}
+
+/// `true` if a member begins like ELF and PE files.
+pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> {
+    if member.kind != MemberKind::File || member.size < 64 {
+        return Ok(false);
+    }
+    let start = wheel.start(&member.name, 4)?;
+    Ok(start == *b"\x7fELF" || start.starts_with(b"MZ"))
+}
+
+fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> Result<Option<Binary>, Error> {
+    let content = Arc::new(MemberContent::spooled(wheel, &member.name, spool)?);
+    let key = || member.name.clone();
+    let looked = content.look(|reader| FatBinary::read(reader, content.size()).transpose());
+    let fat = looked.map_err(|source| code_error(wheel, crate::Error::Read { key: key(), source }))?.transpose();
+    let fat = fat.map_err(|source| code_error(wheel, crate::Error::GpuCode { key: key(), source }))?;
+    Ok(fat.map(|fat| {
+        let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
+        let targets = entries.filter_map(rocwheel_kpack::BundleEntry::target).map(str::to_owned).collect();
+        let section = fat.section.end - fat.section.start;
+        Binary { member: member.name.clone(), place, content: content.clone(), targets, section }
+    }))
+}
+
+/// Adds the path of the wheel to an error of the engine.
+pub(super) fn code_error(wheel: &Wheel, source: crate::Error) -> Error {
+    Error::Code { path: wheel.path().to_owned(), source: Box::new(source) }
+}
