@@ -3,21 +3,18 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
-use clap::builder::styling::{AnsiColor, Styles};
-use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Parser, Subcommand, ValueEnum as _};
 
-use crate::commands::rocm_version;
-use crate::commands::source::{checkout, hipify, manifest, patches};
-use crate::commands::split;
-use crate::commands::{
+use crate::commands::{compat, completions, config, data, man};
+use rocwheel_commands_build::source::{checkout, hipify, manifest, patches};
+use rocwheel_commands_build::{build, matrix, recipe, rocm_version};
+use rocwheel_commands_publish::{index, release};
+use rocwheel_commands_test::{doctor, test};
+use rocwheel_commands_wheel::{
     artifact_archive, artifact_fetch, artifact_flatten, artifact_import, artifact_list, artifact_push, artifact_verify,
+    audit, diff, edit, fuse, kernels, package, prune, repair, split,
 };
-use crate::commands::{
-    audit, build, compat, config, data, diff, doctor, edit, fuse, index, kernels, matrix, package, prune, recipe,
-    release, repair, test,
-};
-use crate::configuration::Choice;
+use rocwheel_console::arguments::{Color, GlobalArguments, STYLES};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -34,12 +31,6 @@ Environment:
   NO_COLOR           no colour on the terminal
   GITHUB_ACTIONS     `true`: annotations and groups in the log, a summary and outputs of the step";
 
-pub(crate) const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold())
-    .literal(AnsiColor::Cyan.on_default().bold())
-    .placeholder(AnsiColor::Cyan.on_default());
-
 /// Turns AMD ROCm builds into Python packages that install and load anywhere.
 #[derive(Debug, Parser)]
 #[command(name = "rocwheel", version, styles = STYLES, max_term_width = 120, after_long_help = EXIT_CODES)]
@@ -49,65 +40,6 @@ pub(crate) struct Arguments {
     pub(crate) global: GlobalArguments,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// Options of every command.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Global options")]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
-pub(crate) struct GlobalArguments {
-    /// Print the result as JSON on stdout
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Print only warnings and errors
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
-    /// Print more: once for the time of each stage, twice also for the settings
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    pub(crate) verbose: u8,
-    /// When to use colour
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: Color,
-    /// Number of threads, and of compilers that `build` runs at once [default: the cores this
-    /// process may use]
-    #[arg(short, long, global = true, value_name = "N", value_parser = threads, env = "ROCWHEEL_JOBS")]
-    #[arg(hide_env_values = true)]
-    pub(crate) jobs: Option<u16>,
-    /// Print no progress
-    #[arg(long, global = true)]
-    pub(crate) no_progress: bool,
-    /// File with options [default: the nearest `rocwheel.toml`, or `pyproject.toml` with
-    /// `[tool.rocwheel]`, from the working directory upwards]
-    #[arg(long, global = true, value_name = "FILE", env = "ROCWHEEL_CONFIG", hide_env_values = true)]
-    config: Option<PathBuf>,
-    /// Use no file with options, not even that of --config
-    #[arg(long, global = true)]
-    no_config: bool,
-    /// Rows that add to what is known of GPU targets and libraries, or change it (`rocwheel data`)
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) data_file: Vec<PathBuf>,
-}
-
-impl GlobalArguments {
-    /// The configuration file that `--config` and `--no-config` select.
-    pub(crate) fn configuration(&self) -> Choice {
-        match (&self.config, self.no_config) {
-            (_, true) => Choice::Nothing,
-            (Some(path), false) => Choice::File(path.clone()),
-            (None, false) => Choice::Search,
-        }
-    }
-}
-
-/// When to use colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless `NO_COLOR` is set
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
 }
 
 #[derive(Debug, Subcommand)]
@@ -149,7 +81,7 @@ pub(crate) enum Command {
     /// Print a completion script for a shell
     Completions {
         /// The shell
-        shell: CompletionShell,
+        shell: completions::CompletionShell,
     },
     /// Print the help of a command
     Help {
@@ -163,36 +95,8 @@ pub(crate) enum Command {
         directory: PathBuf,
         /// What to write
         #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-        format: ManualFormat,
+        format: man::ManualFormat,
     },
-}
-
-/// The shells that completion scripts are written for.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CompletionShell {
-    /// GNU Bash
-    Bash,
-    /// Elvish
-    Elvish,
-    /// Fish
-    Fish,
-    /// Nushell
-    Nushell,
-    /// PowerShell
-    #[value(name = "powershell")]
-    PowerShell,
-    /// Z shell
-    Zsh,
-}
-
-/// The form of the manual pages.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum ManualFormat {
-    /// Manual pages for `man`
-    #[default]
-    Man,
-    /// Markdown, a page for each command
-    Markdown,
 }
 
 /// The documentation of the commands is at their arguments.
@@ -243,24 +147,89 @@ pub(crate) fn color_of(arguments: impl Iterator<Item = OsString>) -> Color {
     Color::Auto
 }
 
-/// Parses a number of threads. The limit, 1024, is above the cores of any machine; more threads
-/// would only cost time to start.
-fn threads(text: &str) -> Result<u16, String> {
-    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
-    number.ok_or_else(|| "a number of threads from 1 to 1024 is expected".to_owned())
-}
-
-/// Parses a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let size = text.parse::<ByteSize>();
-    size.map(|size| size.as_u64()).map_err(|_| format!("`{text}` is no size: write it as 500MB or 1.5GiB"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::any::TypeId;
+
     use clap::CommandFactory;
+    use rocwheel_console::output_file::OutputOption;
 
     use super::*;
+
+    /// Options that name a file to read.
+    const READ: [&str; 27] = [
+        "--accept",
+        "--base-python",
+        "--bypass",
+        "--config",
+        "--data-file",
+        "--deb",
+        "--descriptor",
+        "--durations",
+        "--environment",
+        "--expect",
+        "--images",
+        "--job",
+        "--key",
+        "--manifest",
+        "--notes",
+        "--python",
+        "--reuse-key",
+        "--signing-key",
+        "--source",
+        "--source-table",
+        "--status",
+        "--table",
+        "--tables",
+        "--tarball",
+        "--topology",
+        "--verdict-key",
+        "--version-json",
+    ];
+
+    #[test]
+    fn every_option_that_writes_a_file_is_guarded() {
+        fn walk(command: &clap::Command, guarded: &mut Vec<String>) {
+            for option in command.get_arguments().filter(|argument| !argument.is_positional()) {
+                let name = option.get_long().map_or_else(
+                    || option.get_short().map(|letter| format!("-{letter}")).unwrap_or_default(),
+                    |long| format!("--{long}"),
+                );
+                let is_file = option.get_value_names().is_some_and(|names| names.iter().any(|name| *name == "FILE"));
+                if option.get_value_parser().type_id() == TypeId::of::<OutputOption>() {
+                    guarded.push(format!("{} {name}", command.get_name()));
+                } else if is_file {
+                    let known = READ.contains(&name.as_str());
+                    assert!(known, "`{} {name}` is neither an OutputOption nor listed as read", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(|inner| walk(inner, guarded));
+        }
+        let mut guarded = Vec::new();
+        walk(&Arguments::command(), &mut guarded);
+        guarded.sort();
+        let expected = [
+            "artifact-archive --hash-file",
+            "artifact-archive -o",
+            "audit --sarif",
+            "bench --export",
+            "build --write-job",
+            "diff --write-deviations",
+            "kernels --plot",
+            "lists --disabled",
+            "manifest --output",
+            "pages --history",
+            "pages --readme",
+            "promote --decision",
+            "publish --decision",
+            "report --html",
+            "report --junit",
+            "report --test-result",
+            "report --verdict",
+            "shards --write-durations",
+        ];
+        assert_eq!(guarded, expected);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -289,22 +258,5 @@ mod tests {
         assert_eq!(color(&["rocwheel", "--color=purple"]), Color::Auto);
         assert_eq!(color(&["rocwheel", "--", "--color=always"]), Color::Auto);
         assert_eq!(color(&["rocwheel", "--color"]), Color::Auto);
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("100", 100),
-            ("500MB", 500_000_000),
-            ("1.5GiB", 1_610_612_736),
-            ("2 kB", 2000),
-            ("1GB", 1_000_000_000),
-            ("2t", 2_000_000_000_000),
-        ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for wrong in ["", "MB", "5 parsecs", "1.2.3MB", "-1"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
     }
 }

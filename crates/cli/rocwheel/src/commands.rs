@@ -1,135 +1,107 @@
 //! One file per command: arguments → settings → `command`.
 
-pub(crate) mod artifact_archive;
-pub(crate) mod artifact_fetch;
-pub(crate) mod artifact_flatten;
-pub(crate) mod artifact_import;
-mod artifact_inputs;
-pub(crate) mod artifact_list;
-pub(crate) mod artifact_push;
-pub(crate) mod artifact_verify;
-pub(crate) mod audit;
-pub(crate) mod build;
 pub(crate) mod compat;
-mod completions;
+pub mod completions;
 pub(crate) mod config;
 pub(crate) mod data;
-pub(crate) mod diff;
-pub(crate) mod doctor;
-pub(crate) mod edit;
-pub(crate) mod fuse;
-pub(crate) mod index;
-pub(crate) mod kernels;
-pub(crate) mod last_look;
-mod man;
-pub(crate) mod matrix;
-pub(crate) mod package;
-pub(crate) mod prune;
-pub(crate) mod recipe;
-pub(crate) mod release;
-pub(crate) mod repair;
-mod reuse;
-pub(crate) mod rocm_version;
-pub(crate) mod source;
-pub(crate) mod split;
-mod split_files;
-mod split_wheel;
-pub(crate) mod test;
+pub mod man;
 
-pub(crate) use rocwheel_output::Mode;
+use rocwheel_commands_build::source::{checkout, hipify as source_hipify, manifest, patches};
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use rocwheel_commands_build::{build, matrix, recipe, rocm_version};
+use rocwheel_commands_publish::{index, release};
+use rocwheel_commands_test::{doctor, test};
+use rocwheel_commands_wheel::{
+    artifact_archive, artifact_fetch, artifact_flatten, artifact_import, artifact_list, artifact_push, artifact_verify,
+    audit, diff, edit, fuse, kernels, package, prune, repair, split,
+};
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
+use rocwheel_console::printer::Printer;
+use rocwheel_console::run;
 use rocwheel_progress::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
-use crate::commands::index::{IndexCommand, build as index_build, check as index_check, server as index_server};
-use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
-use crate::failure::{Result, Usage};
-use crate::printer::{Format, Printer};
 
 /// Runs the command that the user typed.
 pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> {
-    /// Makes the settings, prints them with `-vv`, and hands them to the command.
-    macro_rules! run {
-        ($command:ident, $arguments:expr) => {{
-            let settings = $command::Settings::try_from($arguments)?;
-            printer.settings(&settings);
-            $command::command(&settings, printer)
-        }};
-    }
     let jobs = arguments.global.jobs;
     let choice = arguments.global.configuration();
     let has_rows = !arguments.global.data_file.is_empty();
     match arguments.command {
-        Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments),
-        Command::Artifact(ArtifactCommand::Fetch(arguments)) => run!(artifact_fetch, *arguments),
-        Command::Artifact(ArtifactCommand::Push(arguments)) => run!(artifact_push, arguments),
-        Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments),
-        Command::Artifact(ArtifactCommand::Archive(arguments)) => run!(artifact_archive, arguments),
-        Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments),
-        Command::Artifact(ArtifactCommand::Verify(arguments)) => run!(artifact_verify, arguments),
-        Command::Split(arguments) if arguments.is_of_wheels() => run!(split_wheel, *arguments),
-        Command::Split(arguments) if arguments.is_of_files() => run!(split_files, *arguments),
-        Command::Split(arguments) => run!(split, *arguments),
+        Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments, printer),
+        Command::Artifact(ArtifactCommand::Fetch(arguments)) => run!(artifact_fetch, *arguments, printer),
+        Command::Artifact(ArtifactCommand::Push(arguments)) => run!(artifact_push, arguments, printer),
+        Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments, printer),
+        Command::Artifact(ArtifactCommand::Archive(arguments)) => run!(artifact_archive, arguments, printer),
+        Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments, printer),
+        Command::Artifact(ArtifactCommand::Verify(arguments)) => run!(artifact_verify, arguments, printer),
+        Command::Split(arguments) => split::run(*arguments, printer),
         Command::Compat(mut arguments) => {
             arguments.jobs = jobs;
-            run!(compat, *arguments)
+            let settings = compat::Settings::try_from(*arguments)?;
+            printer.settings(&settings);
+            compat::command(&settings, run_words, printer)
         }
-        Command::Fuse(arguments) => run!(fuse, *arguments),
-        Command::Audit(arguments) => run!(audit, *arguments),
-        Command::Edit(arguments) => run!(edit, *arguments),
-        Command::Diff(arguments) => run!(diff, arguments),
-        Command::Doctor(arguments) => run!(doctor, arguments),
+        Command::Fuse(arguments) => run!(fuse, *arguments, printer),
+        Command::Audit(arguments) => run!(audit, *arguments, printer),
+        Command::Edit(arguments) => run!(edit, *arguments, printer),
+        Command::Diff(arguments) => run!(diff, arguments, printer),
+        Command::Doctor(arguments) => run!(doctor, arguments, printer),
         Command::Test(command) => test::run(command, printer),
-        Command::Package(arguments) => run!(package, *arguments),
-        Command::Kernels(arguments) => run!(kernels, arguments),
-        Command::Prune(arguments) => run!(prune, arguments),
-        Command::Repair(arguments) => run!(repair, *arguments),
+        Command::Package(arguments) => run!(package, *arguments, printer),
+        Command::Kernels(arguments) => run!(kernels, arguments, printer),
+        Command::Prune(arguments) => run!(prune, arguments, printer),
+        Command::Repair(arguments) => run!(repair, *arguments, printer),
         Command::Source(SourceCommand::Checkout(mut arguments)) => {
             arguments.connections = jobs;
-            run!(checkout, *arguments)
+            run!(checkout, *arguments, printer)
         }
-        Command::Source(SourceCommand::Hipify(arguments)) => run!(source_hipify, *arguments),
-        Command::Source(SourceCommand::Manifest(arguments)) => run!(manifest, *arguments),
-        Command::Source(SourceCommand::Patches(arguments)) => run!(patches, arguments),
+        Command::Source(SourceCommand::Hipify(arguments)) => run!(source_hipify, *arguments, printer),
+        Command::Source(SourceCommand::Manifest(arguments)) => run!(manifest, *arguments, printer),
+        Command::Source(SourceCommand::Patches(arguments)) => run!(patches, arguments, printer),
         Command::Build(mut arguments) => {
             arguments.compilers = jobs;
             if has_rows {
                 arguments.take_rows()?;
             }
-            run!(build, *arguments)
+            run!(build, *arguments, printer)
         }
-        Command::Recipe(command) => run!(recipe, command),
-        Command::Matrix(arguments) => run!(matrix, arguments),
-        Command::Index(IndexCommand::Build(arguments)) => run!(index_build, *arguments),
-        Command::Index(IndexCommand::Check(arguments)) => run!(index_check, arguments),
-        Command::Index(IndexCommand::Server(arguments)) => {
-            without_json("index server", printer)?;
-            run!(index_server, arguments)
-        }
+        Command::Recipe(command) => run!(recipe, command, printer),
+        Command::Matrix(arguments) => run!(matrix, arguments, printer),
+        Command::Index(command) => index::run(command, printer),
         Command::Release(command) => release::run(command, printer),
-        Command::RocmVersion(arguments) => run!(rocm_version, arguments),
-        Command::Data(arguments) => run!(data, arguments),
+        Command::RocmVersion(arguments) => run!(rocm_version, arguments, printer),
+        Command::Data(arguments) => run!(data, arguments, printer),
         Command::Config(arguments) => {
             let settings = arguments.settings(choice)?;
             printer.settings(&settings);
-            config::command(&settings, printer)
+            config::command(&settings, Arguments::command(), printer)
         }
         Command::Completions { shell } => {
-            without_json("completions", printer)?;
-            completions::command(shell, printer)
+            printer.refuse_json("completions")?;
+            completions::command(Arguments::command(), shell, printer)
         }
         // `main` replaces it with `--help` before the command line is read.
         Command::Help { .. } => Err(Usage::new("`rocwheel help` takes the words of a command").into()),
         Command::Man { directory, format } => {
-            without_json("man", printer)?;
-            man::command(&directory, format, printer)
+            printer.refuse_json("man")?;
+            man::command(Arguments::command(), &directory, format, printer)
         }
     }
 }
 
-/// Refuses `--json` for commands without a JSON form, rather than ignoring it.
-fn without_json(command: &str, printer: &Printer) -> Result<(), Usage> {
-    match printer.format() {
-        Format::Text => Ok(()),
-        Format::Json => Err(Usage::new(format!("`rocwheel {command}` has no JSON form")).hint("remove `--json`")),
-    }
+/// Runs the words of a command line without the name of the program.
+fn run_words(words: &[OsString], jobs: Option<u16>, printer: &Printer) -> Result<Exit> {
+    let words = [OsString::from("rocwheel")].into_iter().chain(words.iter().cloned());
+    let matches = environment::without_variables(Arguments::command()).try_get_matches_from(words);
+    let mut parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        Usage::new(first.strip_prefix("error: ").unwrap_or(first).to_owned())
+    })?;
+    parsed.global.jobs = jobs;
+    dispatch(parsed, printer)
 }

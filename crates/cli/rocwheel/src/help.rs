@@ -10,10 +10,11 @@ mod variables;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 
-use crate::arguments::{Arguments, STYLES};
-use crate::printer;
+use rocwheel_console::arguments::STYLES;
+use rocwheel_console::message;
+
 use examples::EXAMPLES;
 use scripts::SCRIPTS;
 pub(crate) use variables::variables;
@@ -39,8 +40,7 @@ const MOST_COLUMNS: usize = 120;
 const INDENT: usize = 16;
 
 /// The command line with grouped commands and with examples, for parsing and for help.
-pub(crate) fn program() -> Command {
-    let plain = Arguments::command();
+pub(crate) fn program(plain: Command) -> Command {
     let columns = comfy_table::Table::new().width().map_or(COLUMNS, usize::from).min(MOST_COLUMNS);
     let groups = grouped(&plain, columns);
     // clap has one list of commands. Hidden commands are absent from it, and still parsed.
@@ -117,7 +117,7 @@ fn grouped(program: &Command, columns: usize) -> String {
         for command in names.iter().filter_map(|name| program.find_subcommand(name)) {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let lines =
-                printer::wrapped(&about, columns.saturating_sub(INDENT).max(20)).join(&format!("\n{:INDENT$}", ""));
+                message::wrapped(&about, columns.saturating_sub(INDENT).max(20)).join(&format!("\n{:INDENT$}", ""));
             let width = INDENT - 2;
             let _ = writeln!(text, "  {literal}{:width$}{literal:#}{lines}", command.get_name());
         }
@@ -128,7 +128,10 @@ fn grouped(program: &Command, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::arguments::{Arguments, path_of};
 
     #[test]
     fn every_command_is_in_one_group() {
@@ -154,15 +157,16 @@ mod tests {
     #[test]
     fn every_example_is_accepted_and_runs_its_command() {
         for (path, line, _) in EXAMPLES {
-            let matches = program().try_get_matches_from(line.split(' '));
+            let matches = program(Arguments::command()).try_get_matches_from(line.split(' '));
             let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
-            let typed = crate::arguments::path_of(&matches);
+            let typed = path_of(&matches);
             assert!(typed == *path || ["compat", ""].contains(path), "{line} runs {typed}");
         }
         for (call, _) in SCRIPTS {
-            let matches = program().try_get_matches_from(["rocwheel", "compat"].into_iter().chain(call.split(' ')));
+            let matches = program(Arguments::command())
+                .try_get_matches_from(["rocwheel", "compat"].into_iter().chain(call.split(' ')));
             let matches = matches.unwrap_or_else(|error| panic!("{call}: {error}"));
-            let typed = crate::arguments::path_of(&matches);
+            let typed = path_of(&matches);
             assert!(format!("compat {call}").strip_prefix(&typed).is_some_and(is_word_end), "{call} runs {typed}");
         }
     }

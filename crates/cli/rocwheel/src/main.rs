@@ -18,37 +18,31 @@
 //! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
 //!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
 
-mod any_index;
 mod arguments;
 mod commands;
-mod configuration;
 mod documents;
-mod environment;
-mod failure;
-mod github;
+mod failure_document;
 mod help;
-mod interrupt;
 mod misplaced;
-mod output_file;
-mod printer;
-mod progress;
-mod store;
 
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
+use clap::{CommandFactory as _, FromArgMatches};
+use rocwheel_console::configuration::{self, CommandLine, Used};
+use rocwheel_console::failure::Result;
+use rocwheel_console::failure_text;
+use rocwheel_console::message;
+use rocwheel_console::printer::{self, Printer, ResultFormat};
+use rocwheel_console::{environment, github, interrupt};
 use rocwheel_progress::Exit;
 
 use crate::arguments::Arguments;
-use crate::configuration::{CommandLine, Used};
-use crate::failure::Result;
-use crate::printer::{Format, Printer};
 
 fn main() -> ExitCode {
     rocwheel_system::return_large_blocks();
     printer::choose_color(arguments::color_of(std::env::args_os()));
-    failure::install_panic_hook();
-    let exit = failure::guard(|| match parse() {
+    failure_text::install_panic_hook(environment::wants_backtrace());
+    let exit = failure_text::guard(|| match parse() {
         Ok(parsed) => run(parsed),
         Err(exit) => exit,
     });
@@ -64,7 +58,7 @@ struct Parsed {
 
 /// Parses the command line. Errors in it, and `--help`, are printed here.
 fn parse() -> Result<Parsed, Exit> {
-    let command = environment::without_empty_variables(help::program());
+    let command = environment::without_empty_variables(help::program(Arguments::command()));
     let mut typed = commands::compat::without_folder(std::env::args_os().collect());
     let applied =
         environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
@@ -90,19 +84,19 @@ fn parse() -> Result<Parsed, Exit> {
     if let Some(misplaced) =
         misplaced::explain(&error, &typed).or_else(|| commands::compat::explain(&error, typed.into_iter()))
     {
-        failure::print(&misplaced.into());
+        failure_text::print(&misplaced.into());
         return Err(Exit::Usage);
     }
     let is_wrong = error.use_stderr();
-    let printed = failure::print_usage(error);
+    let printed = failure_text::print_usage(error);
     if !is_wrong {
-        return Err(printed.map_or_else(|error| failure::print(&error), |()| Exit::Done));
+        return Err(printed.map_or_else(|error| failure_text::print(&error), |()| Exit::Done));
     }
     match configuration {
-        Ok(Some(used)) => printer::talk(&format!("{}\n", used.hint())),
+        Ok(Some(used)) => message::talk(&format!("{}\n", used.hint())),
         Ok(None) => {}
         // The error may come from the lack of options in the file.
-        Err(error) => drop(failure::print(&error)),
+        Err(error) => drop(failure_text::print(&error)),
     }
     Err(Exit::Usage)
 }
@@ -114,15 +108,15 @@ fn run(Parsed { arguments, configuration }: Parsed) -> Exit {
     };
     let printer = Printer::new(&arguments.global, configuration);
     let answer = wrong
-        .and_then(|()| environment::prepare(&arguments.global))
+        .and_then(|()| arguments.global.prepare())
         .and_then(|()| interrupt::install(printer.progress()))
         .and_then(|()| commands::dispatch(arguments, &printer));
     printer.finish();
     let exit = answer.unwrap_or_else(|error| {
-        let exit = failure::print(&error);
-        if printer.format() == Format::Json {
+        let exit = failure_text::print(&error);
+        if printer.format() == ResultFormat::Json {
             // If stdout itself failed, this error cannot be reported.
-            let _ = printer.json(&failure::document(&error));
+            let _ = printer.json(&failure_document::document(&error));
         }
         exit
     });

@@ -4,11 +4,11 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
+use rocwheel_console::failure::Usage;
 
 use crate::arguments::Arguments;
 use crate::commands::compat;
 use crate::documents::{self, Word};
-use crate::failure::Usage;
 
 /// Explains a command or option that does not exist; `None` if the table lacks it. `typed` is the
 /// command line, including the name of the program.

@@ -30,11 +30,13 @@ use comfy_table::CellAlignment::Left;
 use rocwheel_progress::{Exit, in_backticks};
 
 pub(crate) use flags::explain;
-use translation::Translation;
+use translation::{RunWords, Translation};
 
-use crate::commands::{rocm_version, split_wheel, test};
-use crate::failure::{Failure, Result};
-use crate::printer::{Format, Printer};
+use rocwheel_commands_build::rocm_version;
+use rocwheel_commands_test::test;
+use rocwheel_commands_wheel::split;
+use rocwheel_console::failure::{Failure, Result};
+use rocwheel_console::printer::{Printer, ResultFormat};
 
 /// Run scripts of ROCm's build tools under their own names, with their own flags
 ///
@@ -135,7 +137,7 @@ pub(crate) enum Settings {
     Fileset(fileset::Settings),
     SplitArtifacts(split_artifacts::Settings),
     SplitWheels {
-        settings: Box<split_wheel::Settings>,
+        settings: Box<split::wheel::Settings>,
         unused: Vec<&'static str>,
     },
     Translated(Translation),
@@ -266,7 +268,7 @@ pub(crate) fn without_folder(mut typed: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Runs a script, or lists them.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+pub(crate) fn command(settings: &Settings, run: RunWords, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::List => list(printer),
         Settings::BuildPackages(settings) => build_packages::command(settings, printer),
@@ -276,9 +278,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::SplitArtifacts(settings) => split_artifacts::command(settings, printer),
         Settings::SplitWheels { settings, unused } => {
             note_unused(unused, printer);
-            split_wheel::command(settings, printer)
+            split::wheel::command(settings, printer)
         }
-        Settings::Translated(translation) => translation::command(translation, printer),
+        Settings::Translated(translation) => translation::command(translation, run, printer),
         Settings::FolderPages(settings) => folder_pages::command(settings, printer),
         Settings::UploadPackages(arguments) => upload_packages::command(arguments, printer),
         Settings::TestReport(settings) => test::report::command(settings, printer),
@@ -309,7 +311,7 @@ fn none_if_empty(value: String) -> Option<String> {
 }
 
 fn list(printer: &Printer) -> Result<Exit> {
-    if printer.format() == Format::Json {
+    if printer.format() == ResultFormat::Json {
         let scripts = SCRIPTS
             .map(|[name, about, instead]| serde_json::json!({ "name": name, "about": about, "instead": instead }));
         printer.json(&serde_json::json!({ "scripts": scripts }))?;

@@ -4,17 +4,33 @@ mod values;
 
 use std::fmt::Write as _;
 
-use clap::{Command, CommandFactory};
+use clap::{Command, ValueEnum};
 use clap_complete::{Generator, Shell, generate};
 use clap_complete_nushell::Nushell;
+use rocwheel_console::failure::Result;
+use rocwheel_console::printer::Printer;
 use rocwheel_progress::Exit;
 
-use crate::arguments::{Arguments, CompletionShell};
-use crate::failure::Result;
-use crate::printer::Printer;
+/// The shells that completion scripts are written for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CompletionShell {
+    /// GNU Bash
+    Bash,
+    /// Elvish
+    Elvish,
+    /// Fish
+    Fish,
+    /// Nushell
+    Nushell,
+    /// PowerShell
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Z shell
+    Zsh,
+}
 
-pub(crate) fn command(shell: CompletionShell, printer: &Printer) -> Result<Exit> {
-    let program = values::with_values(Arguments::command())?;
+pub(crate) fn command(program: Command, shell: CompletionShell, printer: &Printer) -> Result<Exit> {
+    let program = values::with_values(program)?;
     let script = match shell {
         CompletionShell::Bash => script(Shell::Bash, program),
         CompletionShell::Elvish => script(Shell::Elvish, program),

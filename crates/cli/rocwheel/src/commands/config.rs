@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, Args, CommandFactory, Subcommand};
+use clap::{Arg, Args, Command, Subcommand};
 use comfy_table::CellAlignment::Left;
+use rocwheel_console::configuration::{self, Choice, FileSetting, SettingsFile};
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Failure, Result, Usage};
+use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_index::text_without_users;
 use rocwheel_progress::Exit;
 use serde::Serialize;
-
-use crate::configuration::{self, Choice, File, Setting};
-use crate::environment;
-use crate::failure::{Failure, Result, Usage};
-use crate::printer::{Format, Printer};
 
 /// Show the configuration, its origin, and its schema
 ///
@@ -102,8 +101,8 @@ struct Source<'a> {
 }
 
 /// Prints the settings or the schema.
-pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let mut program = environment::without_empty_variables(crate::arguments::Arguments::command());
+pub(crate) fn command(settings: &Settings, program: Command, printer: &Printer) -> Result<Exit> {
+    let mut program = environment::without_empty_variables(program);
     program.build();
     match settings {
         Settings::Schema => {
@@ -121,7 +120,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
                 [] => file.iter().flat_map(|file| &file.settings).map(|setting| row(setting, &program)).collect(),
                 names => all(names, file.as_ref(), &program)?,
             };
-            if printer.format() == Format::Text {
+            if printer.format() == ResultFormat::Text {
                 printer.note(match (&file, choice) {
                     (Some(file), _) => format!("`{}` (SHA-256 {})", file.path.display(), file.sha256),
                     (None, Choice::Nothing) => "no file of options is used".to_owned(),
@@ -138,7 +137,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn row(setting: &Setting, program: &clap::Command) -> Row {
+fn row(setting: &FileSetting, program: &clap::Command) -> Row {
     let from_environment = setting.argument(program).and_then(environment_of);
     let key = setting.key();
     match from_environment {
@@ -158,7 +157,7 @@ fn environment_of(argument: &Arg) -> Option<(String, String)> {
 }
 
 /// Every option of a command, with its default if nothing sets it.
-fn all(names: &[String], file: Option<&File>, program: &clap::Command) -> Result<Vec<Row>> {
+fn all(names: &[String], file: Option<&SettingsFile>, program: &clap::Command) -> Result<Vec<Row>> {
     let mut command = program;
     for name in names {
         let known: Vec<&str> = configuration::commands(command).map(clap::Command::get_name).collect();
@@ -193,8 +192,8 @@ fn default(argument: &Arg) -> Option<String> {
     (!values.is_empty()).then(|| values.join(", "))
 }
 
-fn show(file: Option<&File>, rows: &[Row], origins: Origins, printer: &Printer) -> Result<()> {
-    if printer.format() == Format::Json {
+fn show(file: Option<&SettingsFile>, rows: &[Row], origins: Origins, printer: &Printer) -> Result<()> {
+    if printer.format() == ResultFormat::Json {
         let configuration = file.map(|file| Source { path: &file.path, sha256: &file.sha256 });
         return printer.json(&Document { configuration, settings: rows });
     }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::import;
+use rocwheel_console::failure::{Failure, Result, Usage};
+use rocwheel_console::message;
+use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::Exit;
 use rocwheel_tables::gaps::{self, Gap};
 use rocwheel_tables::{KEYS, RocmTables, providers};
 use serde::Serialize;
 use toml::{Table, Value};
-
-use crate::failure::{Failure, Result, Usage};
-use crate::printer::{self, Format, Printer};
 
 /// Show what is known of GPU targets, libraries and artifacts, and find out what is missing
 ///
@@ -135,7 +135,7 @@ fn list_tables(tables: &RocmTables, printer: &Printer) -> Result<()> {
         Listed { table, key, rows: rows.len(), from }
     });
     let listed: Vec<Listed> = listed.collect();
-    if printer.format() == Format::Json {
+    if printer.format() == ResultFormat::Json {
         return printer.json(&serde_json::json!({ "schema": 1, "tables": listed }));
     }
     let columns = [("Table", Left), ("Rows", Right), ("Key", Left), ("From", Left)];
@@ -146,7 +146,7 @@ fn list_tables(tables: &RocmTables, printer: &Printer) -> Result<()> {
 }
 
 fn list_rows(rows: &[Row], printer: &Printer) -> Result<()> {
-    if printer.format() == Format::Json {
+    if printer.format() == ResultFormat::Json {
         return printer.json(&serde_json::json!({ "schema": 1, "rows": rows }));
     }
     let cells = rows.iter().map(|row| {
@@ -194,7 +194,7 @@ fn find<'a>(tables: &'a RocmTables, name: &str) -> Result<Vec<Row<'a>>> {
 }
 
 fn show(rows: &[Row], printer: &Printer) -> Result<()> {
-    if printer.format() == Format::Json {
+    if printer.format() == ResultFormat::Json {
         return printer.json(&serde_json::json!({ "schema": 1, "rows": rows }));
     }
     for (number, row) in rows.iter().enumerate() {
@@ -209,7 +209,7 @@ fn show(rows: &[Row], printer: &Printer) -> Result<()> {
 
 fn report(found: &[Gap], printer: &Printer) -> Result<Exit> {
     let exit = if found.is_empty() { Exit::Done } else { Exit::Failed };
-    if printer.format() == Format::Json {
+    if printer.format() == ResultFormat::Json {
         printer.json(&serde_json::json!({ "schema": 1, "missing": found }))?;
         return Ok(exit);
     }
@@ -223,7 +223,7 @@ fn report(found: &[Gap], printer: &Printer) -> Result<Exit> {
     }
     printer.note(match found.len() {
         0 => "the tables lack nothing".to_owned(),
-        missing => format!("the tables lack {}", printer::count(missing as u64, "row", "rows")),
+        missing => format!("the tables lack {}", message::count(missing as u64, "row", "rows")),
     });
     Ok(exit)
 }

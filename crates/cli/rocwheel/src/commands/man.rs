@@ -5,20 +5,28 @@ mod markdown;
 
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{Command, ValueEnum};
 use clap_mangen::Man;
+use rocwheel_console::failure::Result;
+use rocwheel_console::printer::Printer;
 use rocwheel_progress::Context;
 use rocwheel_progress::Exit;
 
-use crate::arguments::{Arguments, ManualFormat};
-use crate::failure::Result;
 use crate::help;
-use crate::printer::Printer;
+
+/// The form of the manual pages.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum ManualFormat {
+    /// Manual pages for `man`
+    #[default]
+    Man,
+    /// Markdown, a page for each command
+    Markdown,
+}
 
 /// Writes the pages and prints their paths.
-pub(crate) fn command(directory: &Path, format: ManualFormat, printer: &Printer) -> Result<Exit> {
+pub(crate) fn command(mut program: Command, directory: &Path, format: ManualFormat, printer: &Printer) -> Result<Exit> {
     fs_err::create_dir_all(directory).context("cannot make the directory of the manual pages")?;
-    let mut program = Arguments::command();
     program.build();
     match format {
         ManualFormat::Man => roff(&program, directory, printer)?,
@@ -31,7 +39,7 @@ pub(crate) fn command(directory: &Path, format: ManualFormat, printer: &Printer)
     Ok(Exit::Done)
 }
 
-fn roff(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<()> {
+fn roff(command: &Command, directory: &Path, printer: &Printer) -> Result<()> {
     // No date: the page depends only on the command line. Without quotes the source would be taken
     // for the date.
     let source = concat!("rocwheel ", env!("CARGO_PKG_VERSION"));
@@ -45,7 +53,7 @@ fn roff(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<
 }
 
 /// The words of a command without the program's: `source hipify`.
-fn path_of(command: &clap::Command) -> &str {
+fn path_of(command: &Command) -> &str {
     command.get_bin_name().unwrap_or_default().strip_prefix("rocwheel ").unwrap_or_default()
 }
 
@@ -55,7 +63,7 @@ fn literal(text: &str) -> String {
 }
 
 /// The section ENVIRONMENT of a page, empty for commands that read no variables of their own.
-fn environment(command: &clap::Command) -> String {
+fn environment(command: &Command) -> String {
     let rows: String = help::variables(path_of(command))
         .into_iter()
         .map(|(name, meaning)| format!(".TP\n\\fB{}\\fR\n{}\n", literal(name), literal(meaning)))
@@ -64,7 +72,7 @@ fn environment(command: &clap::Command) -> String {
 }
 
 /// The section EXAMPLES of a page, empty for commands without examples.
-fn examples(command: &clap::Command) -> String {
+fn examples(command: &Command) -> String {
     let mut section = String::new();
     for (line, purpose) in help::examples(path_of(command)) {
         if section.is_empty() {

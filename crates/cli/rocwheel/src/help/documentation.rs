@@ -1,10 +1,12 @@
 //! The command lines in the code blocks of the documentation, which clap has to accept as a whole:
 //! options, values, and what requires or excludes what.
 
+use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use regex::Regex;
 
 use super::program;
+use crate::arguments::Arguments;
 
 /// The pages with command lines of rocwheel.
 fn pages() -> Vec<(String, String)> {
@@ -41,7 +43,7 @@ fn command_lines(page: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn every_command_line_of_the_documentation_is_accepted() {
-    let program = program();
+    let program = program(Arguments::command());
     let (mut refused, mut seen) = (Vec::new(), 0);
     for (path, page) in pages() {
         for words in command_lines(&page) {

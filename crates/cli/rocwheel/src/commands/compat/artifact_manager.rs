@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use rocwheel_commands_wheel::artifact_fetch::SystemArgument;
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
 use rocwheel_fetch::{BuildTopology, RunPlace, StreamType};
 use rocwheel_tables::TargetTable;
 
 use super::fetch_artifacts::{Run, begin, platform, repository};
 use super::given;
 use super::translation::Translation;
-use crate::commands::artifact_fetch::SystemArgument;
-use crate::environment;
-use crate::failure::{Result, Usage};
 
 /// artifact_manager: the artifacts of a run, fetched and pushed by stages of the build
 #[derive(Debug, Subcommand)]
@@ -131,7 +131,7 @@ pub(super) struct PushArguments {
     /// Directory of the build, with a folder `artifacts`
     #[arg(long, value_name = "DIR")]
     build_dir: PathBuf,
-    /// Format of the archives
+    /// ResultFormat of the archives
     #[arg(long, value_name = "TYPE", default_value = "zstd")]
     compression_type: String,
     /// How hard to compress

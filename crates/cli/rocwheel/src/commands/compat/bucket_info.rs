@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Failure, Result};
+use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_fetch::{ReleasePlace, RunPlace, StreamType};
 use rocwheel_progress::Exit;
 use serde_json::Value;
 
 use super::fetch_artifacts::repository;
 use super::given;
-use crate::environment;
-use crate::failure::{Failure, Result};
-use crate::printer::{Format, Printer};
 
 /// Names and values.
 pub(super) type Outputs = Vec<(&'static str, String)>;
@@ -74,8 +74,8 @@ pub(super) fn command(outputs: &Outputs, printer: &Printer) -> Result<Exit> {
     let pairs: Vec<(&str, &str)> = outputs.iter().map(|(name, value)| (*name, value.as_str())).collect();
     printer.outputs(&pairs)?;
     match printer.format() {
-        Format::Json => printer.json(&pairs.into_iter().collect::<BTreeMap<_, _>>())?,
-        Format::Text => pairs.iter().try_for_each(|(name, value)| printer.line(format!("{name}={value}")))?,
+        ResultFormat::Json => printer.json(&pairs.into_iter().collect::<BTreeMap<_, _>>())?,
+        ResultFormat::Text => pairs.iter().try_for_each(|(name, value)| printer.line(format!("{name}={value}")))?,
     }
     Ok(Exit::Done)
 }

@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rocwheel_artifact::Manifest;
 use rocwheel_artifact::manifest::{BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE};
+use rocwheel_commands_build::rocm_version;
+use rocwheel_commands_wheel::last_look::LastLookArguments;
+use rocwheel_commands_wheel::package as packages;
+use rocwheel_commands_wheel::reuse::ReuseArguments;
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Failure, Result};
+use rocwheel_console::printer::Printer;
+use rocwheel_output::Mode;
 use rocwheel_package::{Request, Unclaimed, Unsupported};
 use rocwheel_progress::Exit;
 
 use super::given;
-use crate::commands::last_look::LastLookArguments;
-use crate::commands::reuse::ReuseArguments;
-use crate::commands::{Mode, package as packages, rocm_version};
-use crate::environment;
-use crate::failure::{Failure, Result};
-use crate::printer::Printer;
 
 /// build_python_packages: artifacts → wheels and the selector, in DEST_DIR/dist
 #[derive(Debug, Args)]

@@ -1,12 +1,11 @@
 //! `rocwheel compat expand_amdgpu_families`: families in, targets or extras out.
 
 use clap::{Args, ValueEnum};
+use rocwheel_console::failure::{Failure, Result};
+use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::Exit;
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::target::base_target;
-
-use crate::failure::{Failure, Result};
-use crate::printer::{Format, Printer};
 
 /// expand_amdgpu_families: GPU families → their targets, or the extras that install them
 ///
@@ -57,8 +56,8 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.outputs(&[("device_extras", &list)])?;
     }
     match printer.format() {
-        Format::Json => printer.json(&serde_json::json!({ "names": names }))?,
-        Format::Text => printer.line(&list)?,
+        ResultFormat::Json => printer.json(&serde_json::json!({ "names": names }))?,
+        ResultFormat::Text => printer.line(&list)?,
     }
     Ok(Exit::Done)
 }

@@ -4,11 +4,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_console::failure::{Result, Usage};
 use rocwheel_wheel::WheelName;
 
 use super::translation::Translation;
-
-use crate::failure::{Result, Usage};
 
 /// windows_patch_fat_wheel: a wheel and a ROCm → one wheel with both
 #[derive(Debug, Args)]

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_commands_wheel::artifact_fetch::SystemArgument;
+use rocwheel_console::environment;
 
 use super::given;
 use super::translation::Translation;
-use crate::commands::artifact_fetch::SystemArgument;
-use crate::environment;
 
 /// fetch_artifacts: the artifacts of a CI run
 ///

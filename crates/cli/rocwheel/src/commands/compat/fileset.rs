@@ -8,15 +8,15 @@ use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
 use rocwheel_artifact::descriptor::{self, Descriptor};
 use rocwheel_artifact::fileset::{Before, Fileset, Transfer};
 use rocwheel_artifact::flatten::{self, Replaceable};
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Failure, Result, Usage};
+use rocwheel_console::message;
+use rocwheel_console::output_file::{FileKind, OutputOption};
+use rocwheel_console::printer::{self, Printer};
 use rocwheel_output::Mode;
 use rocwheel_progress::Context;
 use rocwheel_progress::Exit;
 use rocwheel_tables::Predicate;
-
-use crate::environment;
-use crate::failure::{Failure, Result, Usage};
-use crate::output_file::{FileKind, OutputOption};
-use crate::printer::{self, Printer};
 
 /// The file that makes a directory an artifact.
 const MANIFEST: &str = "artifact_manifest.txt";
@@ -94,7 +94,7 @@ pub(super) struct ArchiveArguments {
     /// The archive
     #[arg(short = 'o', value_name = "FILE")]
     output: OutputOption,
-    /// Format [default: as the archive's name ends]
+    /// ResultFormat [default: as the archive's name ends]
     #[arg(long, value_name = "FORMAT")]
     compression_type: Option<CompressionType>,
     /// How hard to compress: 1 to 22 for zstd [default: 3], 0 to 9 for xz [default: 6]
@@ -257,7 +257,7 @@ impl ArchiveArguments {
 
 /// Runs one of the tool's commands.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    if printer.format() == printer::Format::Json {
+    if printer.format() == printer::ResultFormat::Json {
         return Err(Usage::new("`rocwheel compat fileset_tool` has no JSON form").hint("remove `--json`").into());
     }
     match settings {
@@ -341,8 +341,8 @@ fn write_archive(
         printer.note(format!(
             "`{}`: {}, {}",
             output.display(),
-            printer::count(written.files, "file", "files"),
-            printer::bytes(written.compressed)
+            message::count(written.files, "file", "files"),
+            message::bytes(written.compressed)
         ));
     }
     Ok(())

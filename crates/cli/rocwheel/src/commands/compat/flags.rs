@@ -2,8 +2,7 @@
 //! it.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-
-use crate::failure::Usage;
+use rocwheel_console::failure::Usage;
 
 /// Flags of today's scripts, with the script and the meaning there (rocm-python-packages spec 1.8,
 /// 2.1, 4, 5.3, 6.5 to 6.9, 7.7 to 7.11).

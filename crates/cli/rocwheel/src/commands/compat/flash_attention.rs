@@ -5,10 +5,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_console::failure::{Result, Usage};
 
 use super::translation::Translation;
-
-use crate::failure::{Result, Usage};
 
 /// build_rocm.sh of flash-attention-prebuild-wheels: a wheel of flash-attn for one torch and ROCm
 ///

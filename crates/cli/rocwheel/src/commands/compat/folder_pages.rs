@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Failure, Result, Usage};
+use rocwheel_console::message;
+use rocwheel_console::printer::Printer;
+use rocwheel_console::store::open_bucket;
 use rocwheel_fetch::{
     BuildSystem, FolderEntry, RunPlace, StreamType, TarballEntry, folder_of_run, folder_page, tarball_page,
 };
 use rocwheel_progress::Exit;
 use rocwheel_release::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
-
-use crate::environment;
-use crate::failure::{Failure, Result, Usage};
-use crate::printer::{self, Printer};
-use crate::store::open_bucket;
 
 /// The page of a folder.
 const PAGE: &str = "index.html";
@@ -207,6 +207,6 @@ fn tarballs(arguments: &TarballArguments, printer: &Printer) -> Result<()> {
         rocwheel_system::replace(Path::new(PAGE), page.as_bytes(), 0o644)?;
         PAGE.to_owned()
     };
-    printer.note(printer::count(tarballs.len() as u64, "tarball", "tarballs"));
+    printer.note(message::count(tarballs.len() as u64, "tarball", "tarballs"));
     printer.line(place)
 }

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
+use rocwheel_commands_wheel::artifact_fetch::SystemArgument;
+use rocwheel_console::failure::{Result, Usage};
 
 use super::fetch_artifacts::{Run, begin, one_of};
 use super::given;
 use super::translation::Translation;
-use crate::commands::artifact_fetch::SystemArgument;
-use crate::failure::{Result, Usage};
 
 /// What every installation has, as in the script: names and components of artifacts.
 const BASE: [&str; 18] = [

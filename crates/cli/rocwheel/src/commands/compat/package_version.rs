@@ -1,11 +1,11 @@
 //! `rocwheel compat compute_rocm_package_version`: today's flags, done by `rocwheel rocm-version`.
 
 use clap::Args;
+use rocwheel_commands_build::rocm_version::{self, VersionSources};
+use rocwheel_console::failure::{Result, Usage};
 use rocwheel_package::version::{ReleaseType, VersionForm};
 
 use super::given;
-use crate::commands::rocm_version::{self, Sources};
-use crate::failure::{Result, Usage};
 
 /// compute_rocm_package_version: the versions of wheels, Debian and RPM packages
 ///
@@ -55,11 +55,11 @@ impl Arguments {
         });
         rocm_version::settings(
             form,
-            Sources {
+            VersionSources {
                 prerelease: prerelease.transpose()?,
                 base: given(self.override_base_version),
                 commit: given(self.override_git_sha),
-                ..Sources::default()
+                ..VersionSources::default()
             },
         )
     }

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
 
 use super::given;
 use super::translation::Translation;
-use crate::environment;
-use crate::failure::{Result, Usage};
 
 /// build_prod_wheels: wheels of torch, torchaudio, torchvision, triton and apex
 ///

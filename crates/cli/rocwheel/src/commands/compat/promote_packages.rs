@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use jiff::civil::Date;
 use pep440_rs::{PrereleaseKind, Version};
+use rocwheel_console::failure::{Result, Usage};
 use rocwheel_release::promote::{PromotionRequest, find_set_version};
 
 use super::translation::Translation;
-use crate::failure::{Result, Usage};
 
 /// promote_packages: gives release candidates the version of the release
 #[derive(Debug, Args)]

@@ -8,9 +8,9 @@ use rocwheel_verify::lists::therock_expression;
 
 use super::translation::Translation;
 use super::{given, none_if_empty};
-use crate::commands::test::suite::selection::HANGING;
-use crate::environment;
-use crate::failure::{Result, Usage};
+use rocwheel_commands_test::test::suite::selection::HANGING;
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
 
 /// Seconds that the script gives a test.
 const TIMEOUT: &str = "900";

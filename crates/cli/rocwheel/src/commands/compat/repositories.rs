@@ -4,12 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use rocwheel_console::failure::{Result, Usage};
 use rocwheel_source::Table;
 
 use super::given;
 use super::translation::Translation;
-
-use crate::failure::{Result, Usage};
 
 /// The options that all these scripts share.
 #[derive(Debug, Args)]

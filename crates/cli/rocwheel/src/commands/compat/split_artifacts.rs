@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog};
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Failure, Result, Usage};
+use rocwheel_console::message;
+use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::Exit;
 use rocwheel_split::tree::{self, DatabaseChoice, MAKER, OldRuntime, Request, SplitArtifactsReport};
 use rocwheel_split::verify::Verification;
@@ -13,9 +17,6 @@ use rocwheel_split::{Packing, TargetNames, TargetSelection};
 use serde::Serialize;
 
 use super::note_unused;
-use crate::environment;
-use crate::failure::{Failure, Result, Usage};
-use crate::printer::{self, Column, Format, Printer};
 
 const ARTIFACTS: [Column; 3] = [("Artifact", Left), ("Files", Right), ("Size", Right)];
 /// The family of artifacts that are the same for all GPUs.
@@ -132,14 +133,14 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         replace(&made.join(&name), &settings.output.join(&name), &staging.path().join(format!("old-{name}")))?;
     }
     staging.close()?;
-    if printer.format() == Format::Json {
+    if printer.format() == ResultFormat::Json {
         printer.json(&Document { outcome: &outcome })?;
         return Ok(Exit::Done);
     }
     let rows = outcome
         .artifacts
         .iter()
-        .map(|artifact| vec![artifact.name.to_string(), artifact.files.to_string(), printer::bytes(artifact.bytes)]);
+        .map(|artifact| vec![artifact.name.to_string(), artifact.files.to_string(), message::bytes(artifact.bytes)]);
     printer.table(&ARTIFACTS, rows)?;
     Ok(Exit::Done)
 }

@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use rocwheel_commands_wheel::last_look::LastLook;
+use rocwheel_commands_wheel::reuse::ReuseArguments;
+use rocwheel_commands_wheel::split::wheel::{self, WheelType};
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
+use rocwheel_output::Mode;
 use rocwheel_split::tree::OldRuntime;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::wheels::Request;
 use rocwheel_split::{Packing, TargetNames};
-
-use crate::commands::Mode;
-use crate::commands::last_look::LastLook;
-use crate::commands::reuse::ReuseArguments;
-use crate::commands::split_wheel::{self, WheelType};
-use crate::environment;
-use crate::failure::{Result, Usage};
 
 /// rocm_kpack.tools.split_python_wheels: a wheel → a host wheel and device wheels
 #[derive(Debug, Args)]
@@ -76,7 +75,7 @@ enum Compression {
 
 impl Arguments {
     /// The settings of `rocwheel split`, and the flags without effect.
-    pub(super) fn settings(self) -> Result<(Box<split_wheel::Settings>, Vec<&'static str>)> {
+    pub(super) fn settings(self) -> Result<(Box<wheel::Settings>, Vec<&'static str>)> {
         if self.output_format == OutputFormat::Directory {
             return Err(Usage::new("`--output-format directory` is not supported: wheels are written as files")
                 .hint("unpack them with `python -m zipfile -e`, or install them with `pip install --target`")
@@ -112,7 +111,7 @@ impl Arguments {
         let unused = self.clang_offload_bundler.is_some().then_some("--clang-offload-bundler").into_iter().collect();
         let (wheels, output) = (vec![self.input], self.output_dir);
         Ok((
-            Box::new(split_wheel::Settings {
+            Box::new(wheel::Settings {
                 wheels,
                 output,
                 request,

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_commands_test::test::report;
+use rocwheel_console::failure::{Result, Usage};
+use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::Exit;
 
 use super::given;
-use crate::commands::test::report;
-use crate::failure::{Result, Usage};
-use crate::printer::{Format, Printer};
 
 /// summarize_test_results: what the tests of PyTorch said; nothing and damage are no pass
 #[derive(Debug, Args)]
@@ -113,7 +113,7 @@ impl MatrixArguments {
 pub(super) fn print_matrix(jobs: &[ShardJob], printer: &Printer) -> Result<Exit> {
     let matrix = serde_json::json!({ "include": jobs });
     printer.outputs(&[("matrix", &matrix.to_string())])?;
-    if printer.format() == Format::Json {
+    if printer.format() == ResultFormat::Json {
         printer.json(&matrix)?;
     } else {
         printer.line(format!("matrix={matrix}"))?;

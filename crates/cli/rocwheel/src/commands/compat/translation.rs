@@ -4,14 +4,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use rocwheel_console::failure::Result;
+use rocwheel_console::printer::Printer;
 use rocwheel_progress::Exit;
-
-use crate::arguments::Arguments;
-use crate::commands;
-use crate::environment;
-use crate::failure::{Result, Usage};
-use crate::printer::Printer;
 
 /// A rocwheel command line, and notes about the options of the script.
 #[derive(Debug, Default)]
@@ -87,8 +82,11 @@ impl Translation {
     }
 }
 
+/// Runs the words of a command line without the name of the program, in this number of threads.
+pub(crate) type RunWords = fn(&[OsString], Option<u16>, &Printer) -> Result<Exit>;
+
 /// Prints the command line and runs it.
-pub(super) fn command(translation: &Translation, printer: &Printer) -> Result<Exit> {
+pub(super) fn command(translation: &Translation, run: RunWords, printer: &Printer) -> Result<Exit> {
     for note in &translation.notes {
         printer.note(note);
     }
@@ -96,13 +94,5 @@ pub(super) fn command(translation: &Translation, printer: &Printer) -> Result<Ex
         return Ok(Exit::Done);
     }
     printer.note(format!("runs `{}`", translation.line()));
-    let words = [OsString::from("rocwheel")].into_iter().chain(translation.words.iter().cloned());
-    let matches = environment::without_variables(Arguments::command()).try_get_matches_from(words);
-    let mut parsed = matches.and_then(|matches| Arguments::from_arg_matches(&matches)).map_err(|error| {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        Usage::new(first.strip_prefix("error: ").unwrap_or(first).to_owned())
-    })?;
-    parsed.global.jobs = translation.jobs;
-    commands::dispatch(parsed, printer)
+    run(&translation.words, translation.jobs, printer)
 }

@@ -4,6 +4,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
+use rocwheel_console::message;
+use rocwheel_console::printer::Printer;
+use rocwheel_console::store::open_bucket;
 use rocwheel_fetch::{BuildSystem, RunPlace, StreamType};
 use rocwheel_progress::Exit;
 use rocwheel_release::{
@@ -12,10 +17,6 @@ use rocwheel_release::{
 
 use super::translation::Translation;
 use super::{fetch_artifacts, given};
-use crate::environment;
-use crate::failure::{Result, Usage};
-use crate::printer::{self, Printer};
-use crate::store::open_bucket;
 
 /// upload_python_packages: the packages of a run into its folder
 ///
@@ -107,7 +108,7 @@ pub(super) fn command(arguments: &Arguments, printer: &Printer) -> Result<Exit> 
         let kpack = if has_folders { "false" } else { "true" };
         printer.outputs(&[("package_find_links_url", &page), ("kpack_split", kpack)])?;
     }
-    let count = printer::count(files.len() as u64, "file", "files");
+    let count = message::count(files.len() as u64, "file", "files");
     printer.note(format!("{count} {}", if arguments.dry_run { "would be uploaded" } else { "uploaded" }));
     Ok(Exit::Done)
 }

@@ -5,11 +5,10 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use rocwheel_audit::finding::Code;
+use rocwheel_commands_build::source::projects;
+use rocwheel_console::failure::Result;
 use rocwheel_recipe::Book;
 use rocwheel_tables::TargetTable;
-
-use crate::commands::source::projects;
-use crate::failure::Result;
 
 /// Options that take GPU targets and families.
 const OF_TARGETS: [&str; 9] = [

@@ -1,0 +1,61 @@
+//! Input: the names of a set on an index that others can publish to. Output: what users who name
+//! both indexes would get from it.
+
+use std::ffi::OsStr;
+
+use rocwheel_progress::few_in_backticks;
+use rocwheel_release::{NameState, PublicName, ReleaseSet, find_public_names};
+
+use rocwheel_console::failure::Result;
+use rocwheel_console::index_site::site;
+use rocwheel_console::message;
+use rocwheel_console::printer::Printer;
+use rocwheel_console::store::BucketOptions;
+
+/// Names and files that a message lists.
+const MOST: usize = 8;
+
+/// Asks the index at `place` for the names of a set, and reports those that are not safe.
+pub(super) fn guard(
+    set: &ReleaseSet,
+    place: &OsStr,
+    bucket: &BucketOptions,
+    printer: &Printer,
+) -> Result<Vec<PublicName>> {
+    let site = site(place, bucket, printer)?;
+    let shown = rocwheel_index::address_without_user(&site.root);
+    let names = find_public_names(set, &site, printer.reporter())?;
+    let mut free = Vec::new();
+    let mut is_higher = Vec::new();
+    for PublicName { name, version, state } in &names {
+        match state {
+            NameState::Free => free.push(name.as_str()),
+            NameState::Registered { against_pins, higher } => {
+                if !higher.is_empty() {
+                    is_higher.push(name.as_str());
+                }
+                if !against_pins.is_empty() {
+                    let files = few_in_backticks(against_pins, MOST);
+                    printer.warn(format!(
+                        "for `{name}=={version}`, an installer with both indexes may take {files} of {shown}"
+                    ));
+                }
+            }
+            NameState::Unknown { reason } => {
+                printer.warn(format!("whether {shown} has `{name}` is unknown: {reason}"));
+            }
+        }
+    }
+    if !is_higher.is_empty() {
+        let names = few_in_backticks(&is_higher, MOST);
+        printer.warn(format!("{shown} has higher versions of {names}, which win where no version is pinned"));
+    }
+    if !free.is_empty() {
+        let (count, names) = (message::count(free.len() as u64, "name is", "names are"), few_in_backticks(&free, MOST));
+        printer.warn(format!("{count} free on {shown}, so anybody can register them: {names}"));
+    }
+    if names.iter().any(|name| !matches!(name.state, NameState::Unknown { .. })) {
+        printer.note("users are safe who install the set from its index alone, as the lines of `chooser.html` do");
+    }
+    Ok(names)
+}
