@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -25,7 +24,7 @@ import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median
+from measuring import MEGABYTE, Measured, measure, median, options, write_figures
 
 LIBRARY = "librocblas.so.0"
 VERSION = "99.0"
@@ -37,7 +36,7 @@ SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-lin
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work = Path(settings.work)
+        self.work = settings.work
         self.results: dict[str, dict] = {}
 
     def run(self) -> None:
@@ -47,7 +46,7 @@ class Benchmark:
         print(f"{'':44}" + "".join(f"{name:>9}" for name in head), flush=True)
         for step in self.settings.only or ("repair", "edit", "audit"):
             getattr(self, step)()
-            self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+            write_figures(self.settings, self.results)
 
     def timed(self, name: str, make: callable, read: int, base: Measured | None = None) -> Measured:
         """Runs what `make` gives: a command, a folder for its output that is emptied first, an
@@ -203,17 +202,13 @@ rm -rf "$output/tree"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, help="the built binary")
+    parser = options(__doc__, runs=3)
     parser.add_argument("--debs", required=True, help="a folder of Debian 13's .deb files")
     parser.add_argument("--wheel", required=True, help="a wheel to change the version of")
     parser.add_argument("--set", required=True, help="a folder of wheels that belong together")
     parser.add_argument(
         "--peers", required=True, help="a Python environment with auditwheel, repairwheel, wheel and others"
     )
-    parser.add_argument("--work", required=True, help="a folder for results, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
     parser.add_argument("--only", nargs="*", choices=("repair", "edit", "audit"), help="all when left out")
     Benchmark(parser.parse_args()).run()
 

@@ -20,7 +20,7 @@ import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median
+from measuring import MEGABYTE, Measured, measure, median, options, write_figures
 
 RECIPE = """
 schema = 1
@@ -70,7 +70,7 @@ CELLS = [
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work = Path(settings.work).resolve()
+        self.work = settings.work
         self.results: dict[str, dict] = {}
         self.environment = {**os.environ, "PATH": f"{self.work / 'bin'}:{os.environ['PATH']}"}
 
@@ -95,7 +95,7 @@ class Benchmark:
         print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'ms each':>10}", flush=True)
         self.jobs()
         self.plans()
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
     def command(self, *arguments: object) -> list:
         return [self.settings.rocwheel, "--no-progress", "build", *arguments]
@@ -174,9 +174,5 @@ def write_wheel(folder: Path, version: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", type=lambda path: Path(path).resolve(), required=True)
-    parser.add_argument("--work", required=True, help="an empty folder for everything that is made")
-    parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--runs", type=int, default=5)
+    parser = options(__doc__, runs=5)
     Benchmark(parser.parse_args()).run()

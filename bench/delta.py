@@ -23,7 +23,7 @@ import time
 import zipfile
 from pathlib import Path
 
-from measuring import MEGABYTE, measure
+from measuring import MEGABYTE, measure, options, write_figures
 from nightly import change_share
 
 
@@ -121,12 +121,9 @@ def package(settings: argparse.Namespace, artifacts: Path, name: str, *words: ob
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rocwheel", type=Path, required=True)
+    parser = options(__doc__)
     parser.add_argument("--old", type=Path, required=True, help=".deb files of a release")
     parser.add_argument("--new", type=Path, required=True, help=".deb files of the next one")
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--share", type=float, default=0.05, help="of bytes that another build changes")
     settings = parser.parse_args()
     settings.work = settings.work.absolute()
@@ -156,7 +153,7 @@ def main() -> None:
     for name, (old, new) in pairs.items():
         print(name)
         results[name] = compare(settings, name, sets[old], sets[new])
-    settings.json.write_text(json.dumps(results, indent=2) + "\n")
+    write_figures(settings, results)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,13 @@ kernels of a GPU, a torch, and others with 40 Python files each. Figures are med
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median
+from measuring import MEGABYTE, Measured, measure, median, options, write_figures
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/acceptance"))
 from doctor_trees import Machine, make_cpx
@@ -36,14 +34,10 @@ def make(folder: Path) -> Machine:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rocwheel", type=Path, default=Path("target/release/rocwheel").resolve())
-    parser.add_argument("--work", type=Path, default=Path("target/bench-doctor"))
-    parser.add_argument("--json", type=Path, default=Path("target/bench-doctor.json"))
-    parser.add_argument("--runs", type=int, default=9)
+    parser = options(__doc__, runs=9)
     settings = parser.parse_args()
     shutil.rmtree(settings.work, ignore_errors=True)
-    machine = make(settings.work.resolve())
+    machine = make(settings.work)
     print(f"{'':32}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}")
     results = {}
     for name, arguments in {
@@ -59,7 +53,7 @@ def main() -> None:
             f"{name:32}{middle.wall:10.3f}{middle.user:10.3f}{middle.system:10.3f}{middle.peak / MEGABYTE:10.0f}",
             flush=True,
         )
-    settings.json.write_text(json.dumps(results, indent=2) + "\n")
+    write_figures(settings, results)
     shutil.rmtree(settings.work)
 
 

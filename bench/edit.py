@@ -1,5 +1,4 @@
-"""Times `rocwheel edit` of a wheel beside `cp` of the same file, in turns: bench/edit.py --rocwheel
-BINARY WHEEL…
+"""Times `rocwheel edit` of wheels beside `cp` of the same files, in turns.
 
 With `--peer` also `wheel tags` of the Python package `wheel`, once for each wheel: it packs
 everything again.
@@ -7,14 +6,14 @@ everything again.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median
+from measuring import MEGABYTE, Measured, measure, median, options, write_figures
 
 HEADER = f"{'wall s':>34}  {'user s':>7}  {'sys s':>7}  {'peak MB':>7}  {'x cp':>6}"
 
@@ -33,21 +32,18 @@ def into(output: Path, *command: object) -> Measured:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rocwheel", type=Path, required=True)
-    parser.add_argument("--runs", type=int, default=11)
+    parser = options(__doc__, runs=11)
     parser.add_argument("--peer", action="store_true")
-    parser.add_argument(
-        "--work", type=Path, help="where copies and results go [default: the system's temporary folder]"
-    )
     parser.add_argument("wheels", type=Path, nargs="+")
     arguments = parser.parse_args()
     edits = {
         "edit --metadata": ["--metadata", "Summary=changed"],
         "edit --version": ["--version", "9999.1"],
     }
+    figures = {}
     for wheel in arguments.wheels:
         results: dict[str, list[Measured]] = {}
+        arguments.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
             output = Path(folder) / "output"
             for _ in range(arguments.runs):
@@ -64,6 +60,8 @@ def main() -> None:
         print(f"{wheel.name}, {wheel.stat().st_size / MEGABYTE:.0f} MB, median of {arguments.runs}\n{HEADER}")
         for name, runs in results.items():
             print(line(name, median(runs), copied))
+        figures[wheel.name] = {name: asdict(median(runs)) for name, runs in results.items()}
+    write_figures(arguments, figures)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median
+from measuring import MEGABYTE, Measured, measure, median, options, write_figures
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/acceptance"))
 import hipify_original
@@ -27,7 +27,7 @@ import hipify_original
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work = Path(settings.work).resolve()
+        self.work = settings.work
         self.sources = Path(settings.sources).resolve()
         self.results: dict[str, dict] = {}
         self.environment = {key: value for key, value in os.environ.items() if key != "HIP_PATH"}
@@ -49,7 +49,7 @@ class Benchmark:
             package = self.sources / "torch/utils/hipify"
             original = [sys.executable, hipify_original.__file__, package, ".", "", ""]
             self.compare(f"{name}, extension, v2", self.sources / name, original, ["--tables", package])
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
     def copy(self, tree: Path, name: str) -> Path:
         target = self.work / name
@@ -88,12 +88,8 @@ class Benchmark:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, type=lambda path: Path(path).resolve(), help="the built binary")
+    parser = options(__doc__, runs=5)
     parser.add_argument("--sources", required=True, help="the folder that scripts/fetch-sources filled")
-    parser.add_argument("--work", required=True, help="a folder for copies, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
-    parser.add_argument("--runs", type=int, default=5, help="runs of each, of which the median counts")
     Benchmark(parser.parse_args()).run()
 
 

@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median
+from measuring import MEGABYTE, Measured, measure, median, options, write_figures
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/acceptance"))
 from small_wheels import write_wheel
@@ -45,7 +45,7 @@ def make(root: Path, count: int) -> None:
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.root = settings.work.resolve() / "whl-next"
+        self.root = settings.work / "whl-next"
         self.results: dict[str, dict] = {}
 
     def run(self) -> None:
@@ -64,7 +64,7 @@ class Benchmark:
             [self.one_more(number, "--project", "project-1") for number in range(100, 100 + self.settings.runs)],
         )
         self.peer(min(files, self.settings.peer_files))
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
     def build(self, *more: object) -> list[object]:
         return [self.settings.rocwheel, "--quiet", "index", "build", self.root, "--now", "2026-11-20T00:00:00Z", *more]
@@ -114,12 +114,8 @@ class Benchmark:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rocwheel", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
+    parser = options(__doc__, runs=3)
     parser.add_argument("--peers", type=Path, required=True, help="environment with dumb-pypi")
-    parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--files", type=int, default=300_000)
     parser.add_argument("--peer-files", type=int, default=100_000, help="how many of them dumb-pypi lists")
-    parser.add_argument("--runs", type=int, default=3)
     Benchmark(parser.parse_args()).run()

@@ -9,8 +9,6 @@ files at any moment, the largest of the sizes that a look every 20 ms sees.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -21,7 +19,7 @@ import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, size
+from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
 
 PIECE = 1 << 20
 
@@ -66,11 +64,7 @@ def watched(command: list[object], scratch: Path) -> tuple[Measured, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, help="the built binary")
-    parser.add_argument("--work", required=True, type=Path, help="a folder for temporary files, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
+    parser = options(__doc__, runs=3)
     parser.add_argument("files", nargs="+", type=Path, help="wheels and libraries with GPU code")
     settings = parser.parse_args()
     results: dict[str, dict] = {}
@@ -94,7 +88,7 @@ def main() -> None:
         columns = (length / MEGABYTE, total / MEGABYTE, least, figures.wall, figures.user)
         row = "".join(f"{value:11.2f}" for value in (*columns, figures.peak / MEGABYTE, most / MEGABYTE))
         print(f"{path.name[:29]:<30}{row}{figures.wall / least:9.2f}", flush=True)
-    settings.json.write_text(json.dumps(results, indent=2) + "\n")
+    write_figures(settings, results)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -23,6 +25,26 @@ class Measured:
     system: float
     peak: int
     written: int = 0
+
+
+def options(description: str, runs: int | None = None) -> argparse.ArgumentParser:
+    """The options of every benchmark: `runs` is how many runs there are if nobody says it. The
+    first three come from `scripts/bench`."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rocwheel", required=True, type=_absolute, help="the built binary")
+    parser.add_argument("--work", required=True, type=_absolute, help="a folder for what is made, emptied first")
+    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
+    if runs:
+        parser.add_argument("--runs", type=int, default=runs, help="runs of each, of which the median counts")
+    return parser
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).absolute()
+
+
+def write_figures(settings: argparse.Namespace, results: object) -> None:
+    settings.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def measure(*command: object, **options: object) -> Measured:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import filecmp
 import hashlib
-import json
 import os
 import shutil
 import struct
@@ -24,7 +23,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, size
+from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
 
 STEP = 64 << 10
 
@@ -73,7 +72,7 @@ def change_share(artifacts: Path, share: float) -> tuple[list[Path], int]:
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work = Path(settings.work)
+        self.work = settings.work
         self.results: dict[str, dict] = {}
         self.environment = {**os.environ, "ROCWHEEL_CACHE": str(self.work / "cache")}
 
@@ -123,7 +122,7 @@ class Benchmark:
         wheels = size(old / "dist", "*.whl")
         print(f"{len(debs)} packages; artifacts {raw / MEGABYTE:.0f} MB; wheels {wheels / MEGABYTE:.1f} MB; "
               f"records {records / MEGABYTE:.2f} MB")  # fmt: skip
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
     def night(self, first: Path, old: Path, share: float, nothing: Measured) -> None:
         """A night in which files with this share of all bytes changed."""
@@ -161,12 +160,8 @@ class Benchmark:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, help="the built binary")
+    parser = options(__doc__, runs=3)
     parser.add_argument("--debs", required=True, help="a folder of .deb files")
-    parser.add_argument("--work", required=True, help="a folder for results, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.05], help="shares of bytes that change")
     Benchmark(parser.parse_args()).run()
 

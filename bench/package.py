@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, size
+from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
 
 # libdeflate's level that `--compression default` uses.
 LEVEL = 5
@@ -31,7 +31,7 @@ LEVEL = 5
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work = Path(settings.work)
+        self.work = settings.work
         self.debs = sorted(Path(settings.debs).glob("*.deb"))
         self.artifacts = self.work / "artifacts"
         self.output = self.work / "packages"
@@ -92,7 +92,7 @@ class Benchmark:
               f"wheels {wheels / MEGABYTE:.1f} MB in {len(list((self.output / 'dist').glob('*.whl')))} files")  # fmt: skip
         if self.settings.peer:
             self.peer()
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
     def unpack_floor(self) -> Measured:
         """Every package unpacked to one file by dpkg-deb, the largest first, as many at a time as
@@ -185,13 +185,9 @@ class Benchmark:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, help="the built binary")
+    parser = options(__doc__, runs=3)
     parser.add_argument("--floor", required=True, help="the built floor program")
     parser.add_argument("--debs", required=True, help="a folder of .deb files")
-    parser.add_argument("--work", required=True, help="a folder for results, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
     parser.add_argument("--split", action="store_true", help="split the GPU code of libraries as they are imported")
     parser.add_argument("--peer", help="a checkout of TheRock to run beside it")
     Benchmark(parser.parse_args()).run()

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Disk, Measured, measure, median, size
+from measuring import MEGABYTE, Disk, Measured, measure, median, options, size, write_figures
 
 OLD, NEW = "7.12.0rc1", "7.12.0"
 PYTHONS = (10, 11, 12, 13, 14)
@@ -78,7 +77,7 @@ def make(folder: Path, count: int, megabytes: int) -> None:
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work = settings.work.resolve()
+        self.work = settings.work
         self.results: dict[str, dict] = {}
 
     def run(self) -> None:
@@ -105,7 +104,7 @@ class Benchmark:
         ratio = median(promotions).wall / median(copies).wall
         print(f"{ratio:.1f} times a copy; at most {most / bytes_of_set:.2f} times the set was written", flush=True)
         self.results["ratio"] = {"copy": ratio, "disk": most / bytes_of_set}
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
     def measure(self, *command: object) -> Measured:
         if not self.settings.cold:
@@ -131,13 +130,9 @@ class Benchmark:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rocwheel", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--json", type=Path, required=True)
+    parser = options(__doc__, runs=3)
     parser.add_argument("--wheels", type=int, default=300)
     parser.add_argument("--megabytes", type=int, default=4, help="of each wheel")
-    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cold", action="store_true", help="from the disk to the disk, not between caches")
     settings = parser.parse_args()
     if settings.wheels < 20:

@@ -21,7 +21,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, size
+from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
 
 # Where data files of rocBLAS lie in its artifact.
 BASE = "math-libs/BLAS/rocBLAS/stage"
@@ -133,15 +133,11 @@ class Benchmark:
             packed = sum(wheel.stat().st_size for wheel in self.settings.wheels)
             self.curve("split", packed, "split", *self.settings.wheels, "--output", output)
             self.curve("kernels", packed, "kernels", *self.settings.wheels)
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, help="the built binary")
-    parser.add_argument("--work", required=True, type=Path, help="a folder for results, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
+    parser = options(__doc__, runs=3)
     parser.add_argument("--cores", type=int, nargs="+", help="numbers of cores; the default is 1, 2, 4 … and all")
     parser.add_argument("--artifacts", type=Path, help="a folder of artifacts")
     parser.add_argument("--libraries", type=Path, nargs="+", default=[Path("/usr")], help="folders of real libraries")

@@ -23,7 +23,7 @@ import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, size
+from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
 
 STEPS = ("read", "inflate", "decompress", "zstd", "deflate", "write")
 LIBRARY = "librocsparse"
@@ -32,7 +32,7 @@ LIBRARY = "librocsparse"
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work = Path(settings.work)
+        self.work = settings.work
         self.output = self.work / "output"
         self.results: dict[str, dict] = {}
 
@@ -50,7 +50,7 @@ class Benchmark:
         print(f"{'':42}" + "".join(f"{name:>10}" for name in head) + f"{'x floor':>9}", flush=True)
         for name in wanted:
             self.split(name, inputs[name])
-        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+        write_figures(self.settings, self.results)
 
     def split(self, name: str, path: Path) -> None:
         floor, total = self.floor(path)
@@ -137,14 +137,10 @@ class Benchmark:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, help="the built binary")
+    parser = options(__doc__, runs=3)
     parser.add_argument("--floor", required=True, help="the built split-floor program")
     parser.add_argument("--wheels", required=True, help="a folder of wheels with GPU code")
     parser.add_argument("--debs", help="a folder of Debian 12's .deb files, for its librocsparse")
-    parser.add_argument("--work", required=True, help="a folder for results, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
     parser.add_argument("--only", nargs="*", help="names of inputs, for example jax_rocm7_pjrt; all when left out")
     parser.add_argument("--peer", help="a checkout of rocm-kpack to run beside it")
     Benchmark(parser.parse_args()).run()

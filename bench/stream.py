@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import filecmp
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -29,7 +28,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from measuring import MEGABYTE, Disk, Measured, measure, size
+from measuring import MEGABYTE, Disk, Measured, measure, options, size, write_figures
 from scaling import BASE, libraries, write_base
 
 # Families of the plan; the sample has the first of them.
@@ -121,7 +120,7 @@ class Night:
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
-        self.work: Path = settings.work.resolve()
+        self.work: Path = settings.work
 
     def rocwheel(self, cache: str, *arguments: object) -> Measured:
         with (self.work / "messages").open("a") as messages:
@@ -143,7 +142,7 @@ class Benchmark:
         nights = self.sample(sample)
         self.estimate(whole, sample, nights)
         result = {"plan": plan, "sample": nights}
-        settings.json.write_text(json.dumps(result, indent=2) + "\n")
+        write_figures(settings, result)
 
     def plan(self, stream: Stream) -> list[dict]:
         print(
@@ -244,10 +243,7 @@ class Benchmark:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rocwheel", required=True, help="the built binary")
-    parser.add_argument("--work", required=True, type=Path, help="a folder for the sample, emptied first")
-    parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
+    parser = options(__doc__)
     parser.add_argument("--libraries", type=Path, nargs="+", default=[Path("/usr")], help="folders of real libraries")
     parser.add_argument("--families", type=int, default=len(FAMILIES), help="of the plan, at most 20")
     parser.add_argument("--nights", type=int, default=30, help="of the plan")

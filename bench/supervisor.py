@@ -9,10 +9,10 @@ processes that were started; on a busy machine, compare that alone.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +20,8 @@ import tarfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from measuring import options, write_figures
 
 PACKAGES = (
     "pytest==9.0.3",
@@ -98,22 +100,22 @@ def compare(rocwheel: Path, python: Path, suite: Suite, output: Path, runs: int)
     return row
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rocwheel", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True, help="an empty folder")
+def main() -> None:
+    parser = options(__doc__, runs=5)
     parser.add_argument("--only", default="", help="suites whose names begin so")
-    parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
-    python, suites = prepare(arguments.work.resolve())
+    shutil.rmtree(arguments.work, ignore_errors=True)
+    arguments.work.mkdir(parents=True)
+    python, suites = prepare(arguments.work)
+    rows = []
     for suite in suites:
         if suite.name.startswith(arguments.only):
-            output = arguments.work.resolve() / "results"
-            row = compare(arguments.rocwheel.resolve(), python.absolute(), suite, output, arguments.runs)
-            sys.stdout.write(json.dumps(row) + "\n")
-            sys.stdout.flush()
-    return 0
+            output = arguments.work / "results"
+            row = compare(arguments.rocwheel, python.absolute(), suite, output, arguments.runs)
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    write_figures(arguments, rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,14 +8,15 @@ try. Prints seconds and the largest memory of each run.
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
+import shutil
 import statistics
 import subprocess
-import sys
 import time
 from pathlib import Path
+
+from measuring import options, write_figures
 
 FILES = 811
 TRACE = "\n".join(f"  File &quot;test_nn.py&quot;, line {line}, in test" for line in range(90))
@@ -49,13 +50,11 @@ def write_reports(folder: Path, cases: int) -> int:
     return size
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rocwheel", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True, help="an empty folder")
+def main() -> None:
+    parser = options(__doc__, runs=5)
     parser.add_argument("--cases", type=int, default=100_000)
-    parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
+    shutil.rmtree(arguments.work, ignore_errors=True)
     folder = arguments.work / "reports"
     size = write_reports(folder, arguments.cases)
     seconds, processor = [], []
@@ -73,9 +72,9 @@ def main() -> int:
     row = {"cases": arguments.cases, "files": FILES, "megabytes": size / 1e6, "page_megabytes": page / 1e6}
     row |= {"median_seconds": statistics.median(seconds), "median_processor_seconds": statistics.median(processor)}
     row |= {"largest_memory_megabytes": memory}
-    sys.stdout.write(json.dumps(row) + "\n")
-    return 0
+    print(json.dumps(row))
+    write_figures(arguments, row)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
