@@ -39,6 +39,15 @@ pub(crate) enum Source {
     Part { unpacked: Unpacked, start: u64 },
 }
 
+impl Entry {
+    pub(crate) fn size(&self) -> Option<u64> {
+        match self {
+            Entry::File(file) => Some(file.size),
+            Entry::Link { .. } => None,
+        }
+    }
+}
+
 impl File {
     /// Returns the bytes. Temporary data of unpacking live as long as the content.
     pub(crate) fn content(&self, spool: &Spool) -> Result<Arc<dyn Content>, Error> {

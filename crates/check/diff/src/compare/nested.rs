@@ -7,9 +7,8 @@ use positioned_io::Cursor;
 use rocwheel_content::Content;
 
 use crate::change::{Change, ChangeKind};
-use crate::compare::{Compared, Context, Findings, Opened, size};
-use crate::entry::Entry;
-use crate::report::{FileReport, Sizes};
+use crate::compare::Compared;
+use crate::findings::{Context, Findings, Opened};
 use crate::side::Named;
 use crate::{Error, pair, tarball};
 
@@ -31,8 +30,8 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
                 findings.inside.extend(inside);
                 (file, targets)
             }
-            (Some(old), None) => (Some(alone(old, ChangeKind::LostFile)), Vec::new()),
-            (None, Some(new)) => (Some(alone(new, ChangeKind::NewFile)), Vec::new()),
+            (Some(old), None) => (Some(old.alone(ChangeKind::LostFile)), Vec::new()),
+            (None, Some(new)) => (Some(new.alone(ChangeKind::NewFile)), Vec::new()),
             (None, None) => continue,
         };
         findings.inside.extend(file);
@@ -49,18 +48,6 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
     };
     findings.notes.push(note.to_owned());
     Ok(findings)
-}
-
-/// Returns the report of an entry that only one side has.
-pub(crate) fn alone(named: &Named, kind: ChangeKind) -> FileReport {
-    let size = size(&named.entry);
-    let sizes =
-        if kind == ChangeKind::LostFile { Sizes { old: size, new: None } } else { Sizes { old: None, new: size } };
-    let mut report = FileReport::alone(&named.path, kind, sizes);
-    if let Entry::Link { target } = &named.entry {
-        report.notes.push(format!("a link to {target}"));
-    }
-    report
 }
 
 /// Compares two static libraries. Time stamps and owners of their members are ignored.
