@@ -10,7 +10,7 @@ use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use serde::Deserialize;
 
 use super::HostSystem;
-use super::files::{Verdict, judge};
+use super::verdict::{Verdict, judge};
 use crate::Error;
 use crate::facts::Object;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_wheel::read::MemberKind;
 
 use super::distribution::{Distribution, DistributionForm};
-use super::place::{Destination, PythonEnvironment, entry_points};
+use super::installation_path::{Destination, PythonEnvironment, entry_points};
 use super::{Role, Site};
 use crate::Error;
 
