@@ -14,22 +14,24 @@
 
 mod archive_runtime;
 mod check;
-mod error;
 mod execute;
 mod metadata;
 mod place;
 mod planner;
+mod selection;
 mod survey;
 mod variant;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rocwheel_progress::Failure;
 
 use crate::tree::OldRuntime;
 use crate::verify::Verification;
 use crate::{Packing, TargetNames};
-pub use error::Error;
 
-pub use archive_runtime::{ArchiveRuntime, FIRST_ROCM};
+pub use archive_runtime::ArchiveRuntime;
 pub use check::verify_parts;
 pub use execute::{SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport, execute, prepare};
 pub use metadata::{DeviceExtra, TARGET_PLACEHOLDER};
@@ -69,4 +71,9 @@ pub struct Request {
     pub reuse: rocwheel_wheel::PackedSource,
     /// `Full` compares the written wheels with the input before they are moved to the output.
     pub verification: Verification,
+}
+
+/// A wheel or folder of the output cannot be written, moved or read.
+fn place_error(attempt: &str, path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::attempt(format!("could not {attempt} `{}`", path.display()))(error)
 }

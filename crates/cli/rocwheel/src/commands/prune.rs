@@ -8,7 +8,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::{Destination, StagedFile};
 use rocwheel_progress::Exit;
-use rocwheel_split::prune::{
+use rocwheel_reshape::prune::{
     self, Compress, Empty, Keep, LEVEL, Options, PruneAction, PruneReport, Pruned, PrunedFile,
 };
 use rocwheel_tables::TargetTable;

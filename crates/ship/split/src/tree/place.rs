@@ -7,7 +7,9 @@ use rocwheel_tables::Databases;
 use rocwheel_tables::target::{self, TargetId};
 use serde::Serialize;
 
-use super::Error;
+use rocwheel_progress::Failure;
+
+use super::same_path;
 use super::{ARCHIVES, GENERIC, Request, Units};
 use crate::group;
 use crate::plan::{Plan, PlannedKpack};
@@ -207,8 +209,8 @@ impl<'a> Sorter<'a> {
     /// Returns the artifacts with all entries that were placed.
     ///
     /// # Errors
-    /// [`Error::SamePath`] if two artifacts of the input have the same path.
-    pub(super) fn finish(self) -> Result<Sorted, Error> {
+    /// Two artifacts of the input have the same path.
+    pub(super) fn finish(self) -> Result<Sorted, Failure> {
         let mut artifacts = Vec::new();
         for (name, output) in self.outputs {
             let mut planned = PlannedArtifact {
@@ -286,7 +288,7 @@ fn is_gpu(name: &str) -> bool {
     is_number || digits.ends_with("-generic")
 }
 
-fn check_paths(catalog: &Catalog, planned: &PlannedArtifact) -> Result<(), Error> {
+fn check_paths(catalog: &Catalog, planned: &PlannedArtifact) -> Result<(), Failure> {
     let mut seen: BTreeMap<String, Option<usize>> =
         planned.archives.iter().map(|archive| (archive.clone(), None)).collect();
     if let Some(target) = Some(&planned.name.target_family).filter(|family| *family != GENERIC) {
@@ -305,7 +307,7 @@ fn check_paths(catalog: &Catalog, planned: &PlannedArtifact) -> Result<(), Error
                 |other| format!("`{}`", catalog.artifacts[other].name),
             );
             let second = format!("`{}`", artifact.name);
-            return Err(Error::SamePath { artifact: planned.name.to_string(), path, first, second });
+            return Err(same_path(&planned.name.to_string(), &path, &first, &second));
         }
     }
     Ok(())

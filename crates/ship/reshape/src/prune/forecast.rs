@@ -14,50 +14,15 @@ use rocwheel_content::Reader;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, BundleForm, Checksum, Limits, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, BundleEntry, KpackArchive};
 
-use super::code::{Kept, Pruner, Section};
+use super::pruner::{KeptEntry, Pruner, Section};
+use super::size::{Amount, SizeForecast};
 
 /// Bytes in the middle of each code object that are compressed as a sample; its beginning and its
 /// end are tables.
 const SAMPLE: usize = 256 << 10;
 
-/// The sizes of a file that would change, in a dry run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Forecast {
-    /// Size of the new file in bytes.
-    pub(super) size: u64,
-    /// `true` if the size is estimated.
-    pub(super) is_estimate: bool,
-    /// Its current GPU code.
-    pub(super) before: Amount,
-    /// Its new GPU code.
-    pub(super) after: Amount,
-}
-
-/// Size of GPU code in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Amount {
-    pub(super) bytes: u64,
-    /// `true` if the code is compressed, so that a wheel cannot compress it again.
-    pub(super) is_packed: bool,
-}
-
-impl Forecast {
-    /// Estimates the compressed size in bytes of a member of a wheel that now has `size` bytes and
-    /// takes `compressed`. The ratio of the bytes that are not compressed by themselves is assumed
-    /// to stay the same.
-    pub(super) fn packed(&self, size: u64, compressed: u64) -> u64 {
-        let already = if self.before.is_packed { self.before.bytes.min(compressed) } else { 0 };
-        let plain = |file: u64, code: Amount| if code.is_packed { file.saturating_sub(code.bytes) } else { file };
-        let (was, is) = (plain(size, self.before), plain(self.size, self.after));
-        let ratio = u128::from(compressed - already);
-        let packed = (u128::from(is) * ratio).checked_div(u128::from(was)).unwrap_or(0);
-        let code = if self.after.is_packed { self.after.bytes } else { 0 };
-        u64::try_from(packed).unwrap_or(u64::MAX).saturating_add(code)
-    }
-}
-
 /// The content of a section that is never read.
-pub(super) struct Nothing;
+struct Nothing;
 
 impl ReadAt for Nothing {
     fn read_at(&self, _position: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -83,7 +48,7 @@ impl Pruner<'_> {
             position = start + amount.bytes;
         }
         let was_packed = bundles.iter().any(|bundle| bundle.compression.is_some());
-        let forecast = Forecast {
+        let forecast = SizeForecast {
             size: position,
             is_estimate: expected.iter().any(|(_, is_estimate)| *is_estimate),
             before: Amount { bytes: section.end - section.start, is_packed: was_packed },
@@ -105,7 +70,7 @@ impl Pruner<'_> {
         let form = match (bundle.compression, self.options.compress) {
             (None, None) if !is_whole => {
                 let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
-                let parts: Vec<Part<'_>> = parts.iter().map(Kept::borrow).collect();
+                let parts: Vec<Part<'_>> = parts.iter().map(KeptEntry::borrow).collect();
                 return Ok((Amount { bytes: bundle::plain_size(&parts), is_packed: false }, false));
             }
             (Some(old), _) if !is_whole => BundleForm::Compressed { version: old.version, method: old.method, level },
@@ -191,28 +156,5 @@ impl Seek for Counter {
             SeekFrom::Current(by) => self.position.saturating_add_signed(by),
         };
         Ok(self.position)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packed_sizes_follow_from_how_the_member_packs_now() {
-        let forecast = |size, before: (u64, bool), after: (u64, bool)| {
-            let [before, after] = [before, after].map(|(bytes, is_packed)| Amount { bytes, is_packed });
-            Forecast { size, is_estimate: false, before, after }
-        };
-        // 1000 bytes are compressed to 400; 600 of them are plain code, of which 100 are kept.
-        assert_eq!(forecast(500, (600, false), (100, false)).packed(1000, 400), 200);
-        // Compressed code keeps its size: 200 of 1000 bytes are compressed code, the other 800 take
-        // 300.
-        assert_eq!(forecast(850, (200, true), (50, true)).packed(1000, 500), 350);
-        // Plain code becomes compressed.
-        assert_eq!(forecast(450, (600, false), (50, true)).packed(1000, 400), 210);
-        // An archive alone, stored.
-        assert_eq!(forecast(60, (100, true), (60, true)).packed(100, 100), 60);
-        assert_eq!(forecast(0, (0, false), (0, false)).packed(0, 0), 0);
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rocwheel_output::{Destination, Mode};
 use rocwheel_progress::Silent;
-use rocwheel_split::prune::{Empty, Keep, Options, prune};
+use rocwheel_reshape::prune::{Empty, Keep, Options, prune};
 use rocwheel_tables::TargetTable;
 use rocwheel_wheel::WriteOptions;
 use rocwheel_wheel::read::Wheel;
@@ -34,7 +34,7 @@ fn librocsparse_is_pruned_to_one_target() {
     let options = |mode| Options {
         keep: Keep::parse("gfx90a", &TargetTable::embedded()).expect("keep"),
         compress: None,
-        level: rocwheel_split::prune::LEVEL,
+        level: rocwheel_reshape::prune::LEVEL,
         empty: Empty::Refuse,
         destination: Destination::Folder(output.path().to_owned()),
         mode,
@@ -90,7 +90,7 @@ fn real_wheels_are_pruned_to_two_targets() {
     let options = Options {
         keep: Keep::parse("gfx942,gfx90a", &TargetTable::embedded()).expect("keep"),
         compress: None,
-        level: rocwheel_split::prune::LEVEL,
+        level: rocwheel_reshape::prune::LEVEL,
         empty: Empty::Refuse,
         destination: Destination::Folder(output.path().to_owned()),
         mode: Mode::Execute,

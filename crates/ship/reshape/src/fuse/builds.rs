@@ -8,13 +8,14 @@ use rocwheel_artifact::{Catalog, EntryKind};
 use rocwheel_content::archive_path::link_target;
 use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 
-use super::Error;
+use super::fuse_error;
 use super::{Build, FusedOutput, write_directory};
-use crate::group::is_archive;
-use crate::tree;
-use crate::verify::{Item, View};
+use rocwheel_split::error::gpu_code_error;
+use rocwheel_split::group::is_archive;
+use rocwheel_split::tree;
+use rocwheel_split::verify::{Item, View};
 
 /// The file that lists the basedirs of an artifact (TheRock's `fileset_tool.py`).
 const MANIFEST: &str = "artifact_manifest.txt";
@@ -24,21 +25,19 @@ const MANIFEST: &str = "artifact_manifest.txt";
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, String), Error> {
+pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, String), Failure> {
     for (number, archive) in archives.iter().enumerate() {
         // The two would have the same path.
         if let Some(other) = archives[..number].iter().find(|other| other.file_name() == archive.file_name()) {
             let why = format!("`{}` has the same name", other.display());
-            return Err(Error::Fuse { key: archive.display().to_string(), why });
+            return Err(fuse_error(&archive.display().to_string(), &why));
         }
     }
     let mut searches: Vec<Vec<String>> = Vec::new();
     for host in hosts {
         let content = FileContent::new(host)?;
-        let key = || host.display().to_string();
         let reader = content.open()?;
-        let fat =
-            FatBinary::read(&reader, content.size()).map_err(|source| crate::Error::GpuCode { key: key(), source })?;
+        let fat = FatBinary::read(&reader, content.size()).map_err(gpu_code_error(&host.display().to_string()))?;
         let markers = fat.iter().flat_map(|fat| &fat.markers);
         searches.push(markers.flat_map(|(marker, _)| marker.search_paths.clone()).collect());
     }
@@ -84,11 +83,11 @@ pub fn archives_in(folder: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// A file or folder cannot be read.
-pub fn of_directory(path: &Path) -> Result<Build, Error> {
+pub fn of_directory(path: &Path) -> Result<Build, Failure> {
     Ok(Build { name: format!("`{}`", path.display()), view: tree::view_of_directory(path)? })
 }
 
-fn file(path: &Path) -> Result<Item, Error> {
+fn file(path: &Path) -> Result<Item, Failure> {
     use rocwheel_system::FileMetadata as _;
     let executable = fs_err::metadata(path)?.is_executable(path);
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
@@ -129,7 +128,7 @@ impl ArtifactTree {
     ///
     /// # Errors
     /// The same as [`super::write_directory`].
-    pub fn write(self, output: &Path, inputs: &[PathBuf], reporter: &dyn Reporter) -> Result<FusedOutput, Error> {
+    pub fn write(self, output: &Path, inputs: &[PathBuf], reporter: &dyn Reporter) -> Result<FusedOutput, Failure> {
         write_directory(&self.view, &self.manifests, (output, inputs), reporter)
     }
 }
@@ -139,7 +138,7 @@ impl ArtifactTree {
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Error> {
+pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Failure> {
     let mut groups: BTreeMap<String, Artifacts> = BTreeMap::new();
     for artifact in catalogs.iter().flat_map(|catalog| &catalog.artifacts) {
         let name = format!("{}_{}", artifact.name.name, artifact.name.component);

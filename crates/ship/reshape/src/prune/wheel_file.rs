@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rocwheel_content::{Content, FileContent, OpenContent};
+use rocwheel_content::{Content, FileContent};
 use rocwheel_wheel::Rewrite;
-use rocwheel_wheel::read::{MemberContent, MemberKind, Wheel};
+use rocwheel_wheel::read::{MemberKind, Wheel};
 
-use super::code::{Fate, Kind, Pruner, looks_like};
+use rocwheel_progress::Failure;
+
+use super::code::Fate;
+use super::content::{Kind, looks_like, member_content};
+use super::error::{not_pruned, nothing_left};
 use super::outcome::sorted;
-use super::{Empty, Error, PruneAction, Pruned, PrunedFile, check, extras};
-use crate::verify::contradiction;
+use super::pruner::Pruner;
+use super::{Empty, PruneAction, Pruned, PrunedFile, check, extras};
+use rocwheel_split::error::contradiction_error;
+use rocwheel_split::verify::contradiction;
 
-/// Members of up to this many bytes are unpacked each time they are read, larger ones only once.
-const UNPACKED_ONCE: u64 = 64 << 20;
 /// Bytes that a member takes besides its content: its two headers, each without the name.
 const HEADERS: u64 = 30 + 46;
 
@@ -32,7 +36,7 @@ pub(super) struct WheelFile<'a> {
 
 impl<'a> WheelFile<'a> {
     /// Reads the wheel and decides about its members. Only temporary files are written.
-    pub(super) fn read(pruner: &'a Pruner<'a>, path: &'a Path) -> Result<Self, Error> {
+    pub(super) fn read(pruner: &'a Pruner<'a>, path: &'a Path) -> Result<Self, Failure> {
         let wheel = Arc::new(Wheel::open(path)?);
         let scratch = pruner.options.scratch;
         let before = fs_err::metadata(path)?.len();
@@ -82,7 +86,7 @@ impl<'a> WheelFile<'a> {
     }
 
     /// Removes the extras that require device wheels of other targets.
-    fn extras(&mut self) -> Result<(), Error> {
+    fn extras(&mut self) -> Result<(), Failure> {
         let extras = extras::prune(&self.wheel.metadata()?, &self.pruner.options.keep, self.pruner.table);
         if extras.kept.is_empty() && extras.dropped.is_empty() {
             return Ok(());
@@ -130,7 +134,7 @@ impl<'a> WheelFile<'a> {
     }
 
     /// Fails if the wheel had code and none would be left, unless that is allowed.
-    pub(super) fn check_empty(&self) -> Result<(), Error> {
+    pub(super) fn check_empty(&self) -> Result<(), Failure> {
         let files = &self.pruned.files;
         let is_empty =
             files.iter().all(|file| file.kept.is_empty()) && files.iter().any(|file| !file.dropped.is_empty());
@@ -138,15 +142,14 @@ impl<'a> WheelFile<'a> {
             return Ok(());
         }
         let found = sorted(files.iter().flat_map(|file| file.dropped.iter().cloned())).join(", ");
-        Err(Error::Empty { key: self.path.to_string_lossy().into_owned(), bundle: None, found })
+        Err(nothing_left(&self.path.to_string_lossy(), None, &found))
     }
 
     /// Writes the wheel to `result`, which is `None` in a dry run, and checks it. An unchanged
     /// wheel is not written if it is pruned in place.
-    pub(super) fn write(self, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
+    pub(super) fn write(self, result: Option<&Path>, in_place: bool) -> Result<Pruned, Failure> {
         let Self { pruner, path, wheel, change, originals, mut pruned } = self;
         let Some(result) = result else { return Ok(pruned) };
-        let wrong = |differences| Err(Error::NotPruned { path: path.to_owned(), differences });
         if change.drop.is_empty() && change.replace.is_empty() && change.metadata.is_none() {
             if !in_place {
                 let members = wheel.members().iter().filter(|member| member.kind != MemberKind::Directory);
@@ -154,7 +157,7 @@ impl<'a> WheelFile<'a> {
                 fs_err::copy(path, result)?;
                 let differences = check::same(&FileContent::new(path)?, &FileContent::new(result)?)?;
                 if !differences.is_empty() {
-                    return wrong(differences);
+                    return Err(not_pruned(path, &differences));
                 }
             }
             return Ok(pruned);
@@ -166,27 +169,14 @@ impl<'a> WheelFile<'a> {
         let (verified, differences) = check::wheel(&pruner.options.keep, &was, &written.path, pruner.options.scratch)?;
         if !differences.is_empty() {
             let damaged = originals.iter().find_map(|(name, content)| Some((name, contradiction(&**content)?)));
-            return match damaged {
-                Some((name, why)) => Err(crate::Error::Contradiction { key: name.clone(), why }.into()),
-                None => wrong(differences),
-            };
+            return Err(match damaged {
+                Some((name, why)) => contradiction_error(name, &why),
+                None => not_pruned(path, &differences),
+            });
         }
         pruned.verified = verified;
         fs_err::set_permissions(&written.path, fs_err::metadata(path)?.permissions())?;
         rocwheel_system::rename(&written.path, result)?;
         Ok(pruned)
     }
-}
-
-/// Returns a member as a content. A large one is unpacked once and kept on the disk.
-pub(super) fn member_content(
-    wheel: &Arc<Wheel>,
-    name: &str,
-    size: u64,
-    scratch: &Path,
-) -> Result<Arc<dyn Content>, Error> {
-    if size <= UNPACKED_ONCE {
-        return Ok(Arc::new(MemberContent::new(wheel, name, scratch)?));
-    }
-    Ok(Arc::new(OpenContent::new(wheel.reader(name, scratch)?, size)))
 }

@@ -9,38 +9,45 @@ use std::path::{Path, PathBuf};
 use rocwheel_output::{Destination, Mode, Staged, StagedFile, StagingFolder};
 use rocwheel_wheel::WheelName;
 
-use super::{Error, Options, PruneAction, Pruned};
+use rocwheel_progress::Failure;
+
+use super::error::unsuitable;
+use super::{Options, PruneAction, Pruned};
 
 /// Checks that no output overwrites another output or lies in an input.
-pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), Error> {
+pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), Failure> {
     let mut names = BTreeSet::new();
     for path in paths {
         let Destination::Folder(folder) = destination else { continue };
         let name = name(path)?;
         if !names.insert(name.clone()) {
-            return Err(Error::SameName { name });
+            let failure = Failure::message(format!("two inputs are called `{name}`"));
+            return Err(failure.with_hint("prune them one at a time, with an output for each"));
         }
         let output = folder.join(&name);
         if let Some(input) = canonical(path).filter(|_| path.is_dir())
             && outermost(&output).is_some_and(|output| output.starts_with(&input))
         {
-            return Err(Error::Inside { output, input: path.clone() });
+            let (output, input) = (output.display(), path.display());
+            let failure = Failure::message(format!("the output `{output}` is in the input `{input}`"));
+            return Err(failure.with_hint("choose an output outside of the inputs"));
         }
         if fs_err::symlink_metadata(&output).is_ok() {
-            return Err(Error::Exists { path: output });
+            let failure = Failure::message(format!("the output `{}` exists", output.display()));
+            return Err(failure.with_hint("remove it, or choose another output"));
         }
     }
     Ok(())
 }
 
 /// Returns the last part of a path; `..` is resolved first.
-fn name(path: &Path) -> Result<String, Error> {
+fn name(path: &Path) -> Result<String, Failure> {
     let absolute = match path.file_name() {
         Some(_) => path.to_owned(),
         None => rocwheel_system::canonicalize(path)?,
     };
-    let unsuitable = || Error::Unsuitable { path: path.to_owned(), reason: "it has no file name".to_owned() };
-    Ok(absolute.file_name().ok_or_else(unsuitable)?.to_string_lossy().into_owned())
+    let name = absolute.file_name().ok_or_else(|| unsuitable(path, "it has no file name"))?;
+    Ok(name.to_string_lossy().into_owned())
 }
 
 fn canonical(path: &Path) -> Option<PathBuf> {
@@ -64,7 +71,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(path: &Path, options: &Options<'_>) -> Result<Self, Error> {
+    pub(super) fn new(path: &Path, options: &Options<'_>) -> Result<Self, Failure> {
         let (folder, output, in_place) = match &options.destination {
             Destination::Folder(folder) => (folder.clone(), folder.join(name(path)?), false),
             Destination::InPlace => {
@@ -110,7 +117,7 @@ impl Place {
 
     /// Returns the staged result. Its changed wheels can be audited before it is moved to its
     /// destination.
-    pub(super) fn stage(mut self, pruned: Pruned) -> Result<Staged<Pruned>, Error> {
+    pub(super) fn stage(mut self, pruned: Pruned) -> Result<Staged<Pruned>, Failure> {
         let Some(folder) = self.staging.take() else { return Ok(Staged::nothing(pruned)) };
         let result = folder.path().join(self.name());
         let at = |root: &Path, path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };

@@ -12,46 +12,46 @@ use rayon::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
-use rocwheel_progress::{Reporter, Unit, with_causes};
+use rocwheel_progress::{Exit, Failure, Reporter, Unit, with_causes};
 
-use super::Error;
 use super::Plan;
 use super::combine::Binary;
 use super::gather::{BuildPart, shown};
-use crate::code::{self, Piece, Source};
-use crate::verify::{View, contradiction, host_differences};
+use rocwheel_split::code::{self, Piece, Source};
+use rocwheel_split::error::{contradiction_error, read_error};
+use rocwheel_split::verify::{View, contradiction, host_differences};
 
 /// Checks all binaries of a plan in the fused tree.
 ///
 /// # Errors
-/// [`Error::NotFused`] for the first binary that differs from its builds.
-pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {
+/// The first binary that differs from its builds. That is a fault of its file if its own headers
+/// contradict each other.
+pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result<(), Failure> {
     let _stage = reporter.stage("Checking the fused files", Some(plan.code().1), Unit::Bytes);
     plan.binaries.par_iter().try_for_each(|binary| {
         check_binary(binary, view, reporter).map_err(|error| match contradiction(&*binary.parts[0].content) {
-            Some(why) if matches!(error, Error::NotFused { .. }) => {
-                crate::Error::Contradiction { key: shown(&binary.path).to_owned(), why }.into()
-            }
+            Some(why) if error.exit() == Exit::Bug => contradiction_error(shown(&binary.path), &why),
             _ => error,
         })
     })
 }
 
-fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {
-    let wrong = |why: String| Error::NotFused { path: binary.path.clone(), why };
-    let content = view.file(&binary.path).ok_or_else(|| wrong("it does not exist".to_owned()))?;
-    let read = |source| crate::Error::Read { key: binary.path.clone(), source };
-    let reader = content.open().map_err(read)?;
-    let fat = FatBinary::read(&reader, content.size()).map_err(|error| wrong(with_causes(&error)))?;
-    let fat = fat.ok_or_else(|| wrong("it has no GPU code".to_owned()))?;
+fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result<(), Failure> {
+    let content = view.file(&binary.path).ok_or_else(|| not_fused(binary, "it does not exist"))?;
+    let reader = content.open().map_err(read_error(&binary.path))?;
+    let fat = FatBinary::read(&reader, content.size()).map_err(|error| not_fused(binary, &with_causes(&error)))?;
+    let fat = fat.ok_or_else(|| not_fused(binary, "it has no GPU code"))?;
     let part = &binary.parts[0];
     if fat.wrappers.len() != part.fat.wrappers.len() {
-        return Err(wrong(format!("it has {} wrappers, it had {}", fat.wrappers.len(), part.fat.wrappers.len())));
+        return Err(not_fused(
+            binary,
+            &format!("it has {} wrappers, it had {}", fat.wrappers.len(), part.fat.wrappers.len()),
+        ));
     }
     let mut seen = vec![None; fat.bundles.len()];
     for (number, wrapper) in fat.wrappers.iter().enumerate() {
         let (Magic::Fat, Points::Bundle(bundle)) = (wrapper.magic, wrapper.points) else {
-            return Err(wrong(format!("wrapper {number} reaches no bundle")));
+            return Err(not_fused(binary, &format!("wrapper {number} reaches no bundle")));
         };
         let reached: Vec<usize> = binary.parts.iter().map(|part| part.wrappers[number]).collect();
         match &seen[bundle] {
@@ -60,11 +60,16 @@ fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result
                 seen[bundle] = Some(reached);
             }
             Some(known) if *known == reached => {}
-            Some(_) => return Err(wrong(format!("wrapper {number} shares a bundle that it did not share"))),
+            Some(_) => {
+                return Err(not_fused(binary, &format!("wrapper {number} shares a bundle that it did not share")));
+            }
         }
     }
     let found = host_differences(part.content.as_ref(), &part.fat, content.as_ref(), &fat);
-    found.map_err(&wrong)?.into_iter().next().map_or(Ok(()), |what| Err(wrong(what)))
+    match found.map_err(|why| not_fused(binary, &why))?.first() {
+        Some(what) => Err(not_fused(binary, what)),
+        None => Ok(()),
+    }
 }
 
 fn sum(bytes: &[u8]) -> u64 {
@@ -73,8 +78,14 @@ fn sum(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn differs(binary: &Binary, id: &str, part: &BuildPart) -> Error {
-    Error::NotFused { path: binary.path.clone(), why: format!("its code for `{id}` is not that of {}", part.build) }
+/// The result does not hold the same code as the input: nothing is written. The writer contradicts
+/// itself, which is not the user's fault.
+fn not_fused(binary: &Binary, why: &str) -> Failure {
+    Failure::message(format!("the fused `{}` is not what went in: {why}", binary.path)).with_exit(Exit::Bug)
+}
+
+fn differs(binary: &Binary, id: &str, part: &BuildPart) -> Failure {
+    not_fused(binary, &format!("its code for `{id}` is not that of {}", part.build))
 }
 
 /// Compares a bundle with the code that its wrappers reached in each build.
@@ -84,8 +95,7 @@ fn same_code(
     bundle: usize,
     reached: &[usize],
     reporter: &dyn Reporter,
-) -> Result<(), Error> {
-    let wrong = |why: String| Error::NotFused { path: binary.path.clone(), why };
+) -> Result<(), Failure> {
     let mut missing: Vec<Vec<&str>> = Vec::new();
     for (part, place) in binary.parts.iter().zip(reached) {
         missing.push(part.reached[*place].codes.iter().map(|code| code.id.as_str()).collect());
@@ -95,7 +105,7 @@ fn same_code(
     let sources: Vec<(&BuildPart, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
-    code::visit_whole::<Error>(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
+    code::visit_whole(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
         reporter.check()?;
         let mut known = false;
         for ((part, place), missing) in sources.iter().zip(&mut missing) {
@@ -111,20 +121,20 @@ fn same_code(
             }
         }
         reporter.advance(entry.size);
-        if known { Ok(()) } else { Err(wrong(format!("its code for `{}` is from nowhere", entry.id))) }
+        if known { Ok(()) } else { Err(not_fused(binary, &format!("its code for `{}` is from nowhere", entry.id))) }
     })?;
     for (part, place) in sources {
         let Some(bundle) = part.reached[place].codes.iter().find_map(|code| part.compressed(code)) else { continue };
-        let reader = part.content.open().map_err(|source| crate::Error::Read { key: part.path.clone(), source })?;
+        let reader = part.content.open().map_err(read_error(&part.path))?;
         let found = &part.fat.bundles[bundle];
         let source =
             Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-        code::visit_whole::<Error>(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
+        code::visit_whole(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
             if sums.get(&entry.id) == Some(&sum(bytes)) { Ok(()) } else { Err(differs(binary, &entry.id, part)) }
         })?;
     }
     match missing.iter().flatten().next() {
-        Some(id) => Err(wrong(format!("it has no code for `{id}`"))),
+        Some(id) => Err(not_fused(binary, &format!("it has no code for `{id}`"))),
         None => Ok(()),
     }
 }

@@ -141,7 +141,7 @@ fn wheels_stay_wheels() {
     }
     assert_eq!(results.len(), 1, "threads change nothing");
     let error = Call::keep("gfx906").run(&file, &gpu.path("none")).expect_err("nothing is left");
-    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    assert!(error.to_string().contains("would have no GPU code left"), "{error}");
     let before = fs_err::read(&file).expect("read");
     Call { in_place: true, ..Call::keep("gfx942") }.run(&file, Path::new("")).expect("in place");
     let after = fs_err::read(&file).expect("read");
@@ -189,7 +189,7 @@ fn dry_runs_tell_sizes_without_the_work() {
     near(expected.after, actual.after);
     let error =
         Call { run: Mode::DryRun, ..Call::keep("gfx906") }.run(&wheel, &gpu.path("dry")).expect_err("nothing is left");
-    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    assert!(error.to_string().contains("would have no GPU code left"), "{error}");
 }
 
 /// A tree that `pip install` made from a wheel, with a script and a file that was compiled later.
@@ -315,10 +315,11 @@ fn extras_of_host_wheels_follow() {
             == fs_err::read(output.join("dist").join(wanted[0])).expect("read")
     );
     let error = Call::keep("gfx906").run(&host, &folder.path().join("none")).expect_err("nothing is left");
-    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    assert!(error.to_string().contains("would have no GPU code left"), "{error}");
     // A device wheel alone is not emptied.
     let device = root.join("fat_device_gfx1100-1.0-py3-none-manylinux_2_28_x86_64.whl");
-    assert!(matches!(Call::keep("gfx942").run(&device, &folder.path().join("none")), Err(Error::Empty { .. })));
+    let error = Call::keep("gfx942").run(&device, &folder.path().join("none")).expect_err("nothing is left");
+    assert!(error.to_string().contains("would have no GPU code left"), "{error}");
 }
 
 /// A wheel with separate code objects, and a library with some in its constants.
@@ -374,5 +375,5 @@ fn separate_code_objects_go_if_their_path_names_their_target() {
     first.truncate(100);
     fs_err::write(gpu.path("cut.co"), first).expect("write");
     let error = Call::keep("gfx942").run(&gpu.path("cut.co"), &gpu.path("cut")).expect_err("other code");
-    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    assert!(error.to_string().contains("would have no GPU code left"), "{error}");
 }

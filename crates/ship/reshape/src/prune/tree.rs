@@ -9,24 +9,28 @@ use std::sync::Arc;
 use rocwheel_artifact::ArtifactName;
 use rocwheel_content::archive_path::link_target;
 use rocwheel_content::{Content, FileContent};
-use rocwheel_progress::Unit;
+use rocwheel_progress::{Failure, Unit};
 use rocwheel_system::symlink;
 use rocwheel_wheel::WheelName;
 use walkdir::WalkDir;
 
-use super::code::{Fate, Kind, Pruner, Verdict};
+use super::code::{Fate, Verdict};
+use super::content::Kind;
+use super::destination::Place;
+use super::error::{not_pruned, nothing_left, unsuitable};
 use super::outcome::sorted;
-use super::place::Place;
+use super::pruner::Pruner;
 use super::record::{self, Records};
 use super::wheel_file::WheelFile;
-use super::{Error, PruneAction, Pruned, PrunedFile, check};
-use crate::verify::contradiction;
+use super::{PruneAction, Pruned, PrunedFile, check};
+use rocwheel_split::error::{contradiction_error, read_error};
+use rocwheel_split::verify::contradiction;
 
 /// A directory with this file is an artifact.
 const ARTIFACT: &str = "artifact_manifest.txt";
 
 /// Prunes one input into the staging folder.
-pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<Pruned, Error> {
+pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<Pruned, Failure> {
     let is_directory = fs_err::metadata(path)?.is_dir();
     let result = place.staged("");
     let mut pruned = if is_directory {
@@ -44,20 +48,19 @@ pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<P
 }
 
 /// Prunes a single file. `result` is the path to write.
-fn file(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
+fn file(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool) -> Result<Pruned, Failure> {
     let key = path.to_string_lossy();
     let content: Arc<dyn Content> = Arc::new(FileContent::new(path)?);
     let mut verdict = pruner.judge(&key, &content)?;
-    let unsuitable = |reason: &str| Error::Unsuitable { path: path.to_owned(), reason: reason.to_owned() };
     if verdict.kind == Kind::Other {
-        return Err(unsuitable("it is no fat binary, offload bundle, kpack archive, wheel or directory"));
+        return Err(unsuitable(path, "it is no fat binary, offload bundle, kpack archive, wheel or directory"));
     }
     let is_foreign =
         verdict.kind == Kind::CodeObject && !verdict.kept.iter().any(|kept| pruner.options.keep.takes(kept));
     if is_foreign || matches!(verdict.fate, Fate::Goes) {
         let found = if is_foreign { &verdict.kept } else { &verdict.dropped };
         let found = sorted(found.iter().cloned()).join(", ");
-        return Err(Error::Empty { key: key.into_owned(), bundle: None, found });
+        return Err(nothing_left(&key, None, &found));
     }
     let before = content.size();
     let listed = verdict.listed("", before);
@@ -79,7 +82,7 @@ fn write(
     verdict: &mut Verdict,
     result: &Path,
     in_place: bool,
-) -> Result<u64, Error> {
+) -> Result<u64, Failure> {
     let new = match &verdict.fate {
         Fate::Goes | Fate::WouldChange(_) => return Ok(0),
         Fate::Stays if in_place => return Ok(0),
@@ -90,9 +93,11 @@ fn write(
         }
         Fate::Changes(new) => {
             make_parent(result)?;
-            let failed = |source| crate::Error::Read { key: path.to_string_lossy().into_owned(), source };
             let mut file = fs_err::File::create(result)?;
-            let copied = io::copy(&mut positioned_io::Cursor::new(new.open().map_err(failed)?), &mut file)?;
+            let copied = io::copy(
+                &mut positioned_io::Cursor::new(new.open().map_err(read_error(&path.to_string_lossy()))?),
+                &mut file,
+            )?;
             debug_assert_eq!(copied, new.size());
             fs_err::set_permissions(result, fs_err::metadata(path)?.permissions())?;
             Some(())
@@ -109,12 +114,12 @@ fn write(
         return Ok(verified);
     }
     Err(match contradiction(&**content) {
-        Some(why) => crate::Error::Contradiction { key: path.display().to_string(), why }.into(),
-        None => Error::NotPruned { path: path.to_owned(), differences },
+        Some(why) => contradiction_error(&path.display().to_string(), &why),
+        None => not_pruned(path, &differences),
     })
 }
 
-fn make_parent(path: &Path) -> Result<(), Error> {
+fn make_parent(path: &Path) -> Result<(), Failure> {
     Ok(fs_err::create_dir_all(path.parent().unwrap_or(path))?)
 }
 
@@ -141,7 +146,7 @@ impl<'a> Tree<'a> {
         Self { pruner, root, place, pruned, expected, dropped, links, directories, records }
     }
 
-    fn prune(mut self) -> Result<Pruned, Error> {
+    fn prune(mut self) -> Result<Pruned, Failure> {
         let stage = self.pruner.reporter.stage(&format!("pruning {}", self.root.display()), None, Unit::Items);
         let result = self.walk().and_then(|()| self.links()).and_then(|()| self.records());
         result.and_then(|()| self.directories())?;
@@ -153,23 +158,21 @@ impl<'a> Tree<'a> {
         Ok(self.pruned)
     }
 
-    fn walk(&mut self) -> Result<(), Error> {
+    fn walk(&mut self) -> Result<(), Failure> {
         if let Some(result) = self.place.staged("") {
             fs_err::create_dir(&result)?;
         }
         let mut walk = WalkDir::new(self.root).min_depth(1).sort_by_file_name().into_iter();
         // The root itself may be an artifact for one target.
         if let Some(family) = self.foreign_artifact(self.root) {
-            let key = self.root.to_string_lossy().into_owned();
-            return Err(Error::Empty { key, bundle: None, found: family });
+            return Err(nothing_left(&self.root.to_string_lossy(), None, &family));
         }
         while let Some(found) = walk.next() {
             self.pruner.reporter.check()?;
             let found = found.map_err(io::Error::from)?;
             let relative = rocwheel_system::slashed(found.path().strip_prefix(self.root).unwrap_or(found.path()));
             let Some(relative) = relative.to_str().map(str::to_owned) else {
-                let reason = "a name in it is not UTF-8".to_owned();
-                return Err(Error::Unsuitable { path: found.path().to_owned(), reason });
+                return Err(unsuitable(found.path(), "a name in it is not UTF-8"));
             };
             let kind = found.file_type();
             if kind.is_dir() {
@@ -184,8 +187,7 @@ impl<'a> Tree<'a> {
             } else if kind.is_file() {
                 self.file(&relative, found.path())?;
             } else {
-                let reason = "a device, pipe or socket is in it".to_owned();
-                return Err(Error::Unsuitable { path: found.path().to_owned(), reason });
+                return Err(unsuitable(found.path(), "a device, pipe or socket is in it"));
             }
             self.pruner.reporter.advance(1);
         }
@@ -200,7 +202,7 @@ impl<'a> Tree<'a> {
         (is_foreign && path.join(ARTIFACT).is_file()).then_some(name.target_family)
     }
 
-    fn drop_directory(&mut self, relative: &str, path: &Path, family: &str) -> Result<(), Error> {
+    fn drop_directory(&mut self, relative: &str, path: &Path, family: &str) -> Result<(), Failure> {
         let mut size = 0;
         for found in WalkDir::new(path) {
             let found = found.map_err(io::Error::from)?;
@@ -223,14 +225,14 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    fn make_directory(&self, relative: &str) -> Result<(), Error> {
+    fn make_directory(&self, relative: &str) -> Result<(), Failure> {
         match self.place.staged(relative) {
             Some(path) => Ok(fs_err::create_dir_all(path)?),
             None => Ok(()),
         }
     }
 
-    fn file(&mut self, relative: &str, path: &Path) -> Result<(), Error> {
+    fn file(&mut self, relative: &str, path: &Path) -> Result<(), Failure> {
         let staged = self.place.staged(relative);
         let in_place = self.place.is_in_place();
         let content: Arc<dyn Content> = Arc::new(FileContent::new(path)?);
@@ -304,7 +306,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Creates the links, except those to removed files.
-    fn links(&mut self) -> Result<(), Error> {
+    fn links(&mut self) -> Result<(), Failure> {
         let mut gone: BTreeSet<String> = BTreeSet::new();
         loop {
             let leads_nowhere = |link: &str, target: &Path| {
@@ -343,7 +345,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Corrects the RECORD files that list changed or removed files.
-    fn records(&mut self) -> Result<(), Error> {
+    fn records(&mut self) -> Result<(), Failure> {
         let records = Records { root: self.root, place: self.place, files: &self.pruned.files };
         let mut changed = Vec::new();
         for path in std::mem::take(&mut self.records) {
@@ -359,7 +361,7 @@ impl<'a> Tree<'a> {
 
     /// Creates the directories without files. A directory that pruning emptied is removed; one that
     /// was empty before stays.
-    fn directories(&mut self) -> Result<(), Error> {
+    fn directories(&mut self) -> Result<(), Failure> {
         for directory in std::mem::take(&mut self.directories) {
             let start = format!("{directory}/");
             let emptied = self.dropped.iter().any(|path| path.starts_with(&start))
@@ -373,7 +375,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Checks that the result has the expected paths and no others.
-    fn check_paths(&self) -> Result<(), Error> {
+    fn check_paths(&self) -> Result<(), Failure> {
         let Some(result) = self.place.staged("") else { return Ok(()) };
         let mut differences = Vec::new();
         let mut found = BTreeSet::new();
@@ -387,7 +389,7 @@ impl<'a> Tree<'a> {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(Error::NotPruned { path: self.root.to_owned(), differences })
+        Err(not_pruned(self.root, &differences))
     }
 }
 

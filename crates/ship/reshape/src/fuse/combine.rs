@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_elf::Elf;
 use serde::Serialize;
 
-use super::Error;
+use rocwheel_progress::Failure;
+
 use super::gather::{BuildPart, Code, shown};
-use crate::verify::{Difference, host_differences};
+use rocwheel_split::error::{gpu_code_error, read_error};
+use rocwheel_split::verify::{Difference, host_differences};
 
 /// A file to fuse.
 #[derive(Serialize)]
@@ -76,7 +78,7 @@ pub(crate) fn combine(
     parts: Vec<BuildPart>,
     differences: &mut Vec<Difference>,
     notes: &mut Vec<String>,
-) -> Result<Option<Binary>, Error> {
+) -> Result<Option<Binary>, Failure> {
     let Some(first) = parts.first() else { return Ok(None) };
     let before = differences.len();
     for part in &parts[1..] {
@@ -140,7 +142,7 @@ fn compare_hosts(
     other: &BuildPart,
     differences: &mut Vec<Difference>,
     notes: &mut Vec<String>,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let same = host_differences(first.content.as_ref(), &first.fat, other.content.as_ref(), &other.fat);
     if same.is_ok_and(|found| found.is_empty()) {
         return Ok(());
@@ -161,11 +163,10 @@ fn compare_hosts(
 }
 
 /// Compares the properties that two builds of the same sources share wherever their code is.
-fn shapes(first: &BuildPart, other: &BuildPart) -> Result<Vec<String>, Error> {
-    let read = |part: &BuildPart| -> Result<(Elf, BTreeSet<String>), Error> {
-        let failed =
-            |source| crate::Error::GpuCode { key: part.path.clone(), source: rocwheel_kpack::Error::Elf(source) };
-        let reader = part.content.open().map_err(|source| crate::Error::Read { key: part.path.clone(), source })?;
+fn shapes(first: &BuildPart, other: &BuildPart) -> Result<Vec<String>, Failure> {
+    let read = |part: &BuildPart| -> Result<(Elf, BTreeSet<String>), Failure> {
+        let failed = |error| gpu_code_error(&part.path)(rocwheel_kpack::Error::Elf(error));
+        let reader = part.content.open().map_err(read_error(&part.path))?;
         let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(rocwheel_elf::Error::NotElf))?;
         let exports = rocwheel_elf::exports(&reader).map_err(failed)?;
         // The compiler derives these names from its command line, which names the GPUs.

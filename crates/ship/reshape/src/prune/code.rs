@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::{ReadAt, Slice};
@@ -17,32 +16,18 @@ use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, BundleForm, Method, Part};
 use rocwheel_kpack::{
     ArchiveWriter, BundleEntry, FatBinary, KpackArchive, Magic, NewWrapper, Replacement, code_object,
 };
-use rocwheel_output::Mode;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::Failure;
 use rocwheel_tables::target::sort;
-use rocwheel_tables::{Databases, TargetTable};
 
-use super::forecast::{self, Amount, Forecast};
+use super::content::{Kind, looks_like};
+use super::error::{nothing_left, scratch_error};
+use super::forecast;
 use super::outcome::sorted;
-use super::{Empty, Error, Options, PruneAction, PrunedFile};
-use crate::plan;
-
-/// The kind of GPU code in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A host program or library.
-    FatBinary,
-    /// A separate bundle file (`.co`, `.hipfb`).
-    Bundle,
-    /// A `.kpack` archive.
-    Archive,
-    /// A separate code object.
-    CodeObject,
-    /// A file of a kernel database.
-    Database,
-    /// A file without GPU code.
-    Other,
-}
+use super::pruner::{KeptEntry, Pruner, Section};
+use super::size::{Amount, SizeForecast};
+use super::{Empty, PruneAction, PrunedFile};
+use rocwheel_split::error::{gpu_code_error, read_error};
+use rocwheel_split::plan;
 
 /// The decision about a file.
 pub(super) struct Verdict {
@@ -63,7 +48,7 @@ pub(super) enum Fate {
     /// The file gets this content.
     Changes(Arc<dyn Content>),
     /// In a dry run: the file would get new content of this size.
-    WouldChange(Forecast),
+    WouldChange(SizeForecast),
     /// The file is removed.
     Goes,
 }
@@ -90,50 +75,10 @@ impl Verdict {
     }
 }
 
-/// Determines the kind of a file from its first bytes.
-pub(super) fn looks_like(start: &[u8]) -> Kind {
-    const AMDGPU: [u8; 2] = 224_u16.to_le_bytes();
-    match start {
-        _ if start.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") || start.starts_with(b"CCOB") => Kind::Bundle,
-        _ if start.starts_with(b"KPAK") => Kind::Archive,
-        _ if start.starts_with(b"\x7fELF") && start.get(18..20) == Some(&AMDGPU) => Kind::CodeObject,
-        _ if start.starts_with(b"\x7fELF") || start.starts_with(b"MZ") => Kind::FatBinary,
-        _ => Kind::Other,
-    }
-}
-
-/// Judges the files of one run.
-pub(super) struct Pruner<'a> {
-    pub(super) options: &'a Options<'a>,
-    pub(super) table: &'a TargetTable,
-    pub(super) reporter: &'a dyn Reporter,
-}
-
 impl Pruner<'_> {
-    fn scratch(&self) -> &Path {
-        self.options.scratch
-    }
-
-    /// `true` for a dry run.
-    pub(super) fn is_dry(&self) -> bool {
-        self.options.mode == Mode::DryRun
-    }
-
-    pub(super) fn takes(&self, target: &str) -> bool {
-        self.options.keep.takes(target)
-    }
-
-    /// Returns the target of a kernel database file, as its path tells, and `true` if the target is
-    /// kept.
-    pub(super) fn database_target(&self, path: &str) -> Option<(String, bool)> {
-        let target = Databases::embedded().classify(path)?.target?;
-        let kept = self.options.keep.takes_family(&target, self.table);
-        Some((target, kept))
-    }
-
     /// Decides about the file at `key`, a path relative to the root that databases are recognised
     /// from, separated by `/`.
-    pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Error> {
+    pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Failure> {
         self.reporter.check()?;
         let mut verdict = Verdict {
             kind: Kind::Other,
@@ -151,11 +96,10 @@ impl Pruner<'_> {
             }
             verdict.kept.insert(target);
         }
-        let failed = |source| crate::Error::Read { key: key.to_owned(), source };
-        let reader = content.open().map_err(failed)?;
+        let reader = content.open().map_err(read_error(key))?;
         let mut start = [0; 64];
         let length = start.len().min(usize::try_from(content.size()).unwrap_or(usize::MAX));
-        reader.read_exact_at(0, &mut start[..length]).map_err(failed)?;
+        reader.read_exact_at(0, &mut start[..length]).map_err(read_error(key))?;
         let kind = looks_like(&start[..length]);
         if kind != Kind::Other && verdict.kind == Kind::Other {
             verdict.kind = kind;
@@ -179,9 +123,8 @@ impl Pruner<'_> {
         content: &Arc<dyn Content>,
         reader: &Reader,
         verdict: &mut Verdict,
-    ) -> Result<(), Error> {
-        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
-        let Some(fat) = FatBinary::read(reader, content.size()).map_err(failed)? else {
+    ) -> Result<(), Failure> {
+        let Some(fat) = FatBinary::read(reader, content.size()).map_err(gpu_code_error(key))? else {
             if verdict.kind == Kind::FatBinary {
                 verdict.kind = Kind::Other;
             }
@@ -203,9 +146,9 @@ impl Pruner<'_> {
             index: wrapper.index,
         });
         let with = Replacement { content: made.file, size: made.size, wrappers: wrappers.collect() };
-        let patch = fat.replace(reader, with).map_err(failed)?;
+        let patch = fat.replace(reader, with).map_err(gpu_code_error(key))?;
         verdict.fate = match made.forecast {
-            Some(forecast) => Fate::WouldChange(Forecast { size: patch.size, ..forecast }),
+            Some(forecast) => Fate::WouldChange(SizeForecast { size: patch.size, ..forecast }),
             None => Fate::Changes(Arc::new(PatchedContent::new(Arc::clone(content), patch))),
         };
         Ok(())
@@ -213,10 +156,9 @@ impl Pruner<'_> {
 
     /// Lists the code objects in the data of a host file, which stay: only the program knows where
     /// they are.
-    fn embedded(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
+    fn embedded(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Failure> {
         let mut targets = BTreeSet::new();
-        for code in code_object::embedded(reader, size).map_err(failed)? {
+        for code in code_object::embedded(reader, size).map_err(gpu_code_error(key))? {
             let window = Slice::new(reader, code.range.start, Some(code.range.end - code.range.start));
             // One for a GPU that is not known stays like the others.
             targets.extend(code_object::target(&window).ok().flatten().map(|(target, _)| target.to_string()));
@@ -234,9 +176,8 @@ impl Pruner<'_> {
 
     /// Decides about a separate code object. It is removed if its path names the target that its
     /// header states: the program chooses the file by its GPU. Any other may be opened on each GPU.
-    fn code_object(&self, key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
-        let Some((target, _)) = code_object::target(reader).map_err(failed)? else { return Ok(()) };
+    fn code_object(&self, key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Failure> {
+        let Some((target, _)) = code_object::target(reader).map_err(gpu_code_error(key))? else { return Ok(()) };
         let name = target.to_string();
         if verdict.kind == Kind::Database || self.takes(&name) {
             verdict.kept.insert(name);
@@ -251,9 +192,8 @@ impl Pruner<'_> {
         Ok(())
     }
 
-    fn bundle_file(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
-        let bundles = bundle::read(reader, 0..size).map_err(failed)?;
+    fn bundle_file(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Failure> {
+        let bundles = bundle::read(reader, 0..size).map_err(gpu_code_error(key))?;
         if let Some(made) = self.section(key, reader, 0..size, &bundles, verdict)? {
             verdict.fate = match made.forecast {
                 Some(forecast) => Fate::WouldChange(forecast),
@@ -265,10 +205,8 @@ impl Pruner<'_> {
 
     /// Reduces an archive to its kept targets. An archive without any is removed: the runtime skips
     /// archives that do not exist.
-    fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
-        let spooled = |source| Error::Scratch { key: key.to_owned(), source };
-        let archive = KpackArchive::open(reader, size).map_err(failed)?;
+    fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Failure> {
+        let archive = KpackArchive::open(reader, size).map_err(gpu_code_error(key))?;
         let (kept, dropped): (Vec<String>, Vec<String>) =
             archive.targets.iter().cloned().partition(|target| self.takes(target));
         verdict.kept.extend(kept.iter().cloned());
@@ -284,32 +222,32 @@ impl Pruner<'_> {
             return Ok(());
         }
         if self.is_dry() {
-            let after = forecast::archive(&archive, &kept).map_err(failed)?;
+            let after = forecast::archive(&archive, &kept).map_err(gpu_code_error(key))?;
             let [before, after] = [size, after].map(|bytes| Amount { bytes, is_packed: true });
-            verdict.fate = Fate::WouldChange(Forecast { size: after.bytes, is_estimate: false, before, after });
+            verdict.fate = Fate::WouldChange(SizeForecast { size: after.bytes, is_estimate: false, before, after });
             return Ok(());
         }
-        let mut file = tempfile::tempfile_in(self.scratch()).map_err(spooled)?;
+        let mut file = tempfile::tempfile_in(self.scratch()).map_err(scratch_error(key))?;
         let writer = BufWriter::new(&mut file);
-        let mut writer =
-            ArchiveWriter::new(writer, &archive.group, &archive.family, &kept, archive.scheme).map_err(failed)?;
+        let mut writer = ArchiveWriter::new(writer, &archive.group, &archive.family, &kept, archive.scheme)
+            .map_err(gpu_code_error(key))?;
         for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
             self.reporter.check()?;
-            let blob = archive.blob(reader, &located).map_err(failed)?;
-            writer.add(located.name, located.index, located.target, &blob).map_err(failed)?;
+            let blob = archive.blob(reader, &located).map_err(gpu_code_error(key))?;
+            writer.add(located.name, located.index, located.target, &blob).map_err(gpu_code_error(key))?;
         }
-        writer.finish().map_err(failed)?.flush().map_err(spooled)?;
-        let size = file.seek(SeekFrom::End(0)).map_err(spooled)?;
+        writer.finish().map_err(gpu_code_error(key))?.flush().map_err(scratch_error(key))?;
+        let size = file.seek(SeekFrom::End(0)).map_err(scratch_error(key))?;
         verdict.fate = Fate::Changes(Arc::new(OpenContent::new(Box::new(file) as Reader, size)));
         Ok(())
     }
 
     /// Fails if kept code in an archive is damaged, even if the archive stays unchanged.
-    fn check_archive(&self, key: &str, reader: &Reader, archive: &KpackArchive) -> Result<(), Error> {
+    fn check_archive(&self, key: &str, reader: &Reader, archive: &KpackArchive) -> Result<(), Failure> {
         for located in archive.entries().filter(|located| self.takes(located.target)) {
             self.reporter.check()?;
             let read = archive.read_sound(reader, &located);
-            read.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?;
+            read.map_err(gpu_code_error(key))?;
         }
         Ok(())
     }
@@ -322,7 +260,7 @@ impl Pruner<'_> {
         section: Range<u64>,
         bundles: &[Bundle],
         verdict: &mut Verdict,
-    ) -> Result<Option<Section>, Error> {
+    ) -> Result<Option<Section>, Failure> {
         let mut changes = false;
         let mut emptied = Vec::new();
         for (number, bundle) in bundles.iter().enumerate() {
@@ -339,8 +277,7 @@ impl Pruner<'_> {
             let all = emptied.len() == bundles.iter().filter(|bundle| code(bundle).next().is_some()).count();
             let mut found = if all { verdict.dropped.iter().cloned().collect() } else { found.clone() };
             sort(&mut found);
-            let (key, bundle) = (key.to_owned(), (!all).then_some(*number));
-            return Err(Error::Empty { key, bundle, found: found.join(", ") });
+            return Err(nothing_left(key, (!all).then_some(*number), &found.join(", ")));
         }
         if !changes {
             return Ok(None);
@@ -348,7 +285,7 @@ impl Pruner<'_> {
         let old = section.end - section.start;
         if self.is_dry() {
             let made = self.expect_section(reader, section.clone(), bundles);
-            return Ok(Some(made.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?));
+            return Ok(Some(made.map_err(gpu_code_error(key))?));
         }
         let made = self.write_section(key, reader, section, bundles)?;
         if made.size > old {
@@ -363,9 +300,8 @@ impl Pruner<'_> {
         reader: &Reader,
         section: Range<u64>,
         bundles: &[Bundle],
-    ) -> Result<Section, Error> {
-        let failed = |source| Error::Scratch { key: key.to_owned(), source };
-        let mut file = tempfile::tempfile_in(self.scratch()).map_err(failed)?;
+    ) -> Result<Section, Failure> {
+        let mut file = tempfile::tempfile_in(self.scratch()).map_err(scratch_error(key))?;
         let mut out = BufWriter::with_capacity(1 << 20, &mut file);
         let (mut position, mut offsets) = (0_u64, Vec::with_capacity(bundles.len()));
         rocwheel_pipeline::ordered(
@@ -373,43 +309,34 @@ impl Pruner<'_> {
             |bundle| {
                 self.reporter.check()?;
                 let made = self.bundle(reader, section.clone(), bundle);
-                Ok((bundle, made.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?))
+                Ok((bundle, made.map_err(gpu_code_error(key))?))
             },
             |(bundle, made)| {
                 let start = position.next_multiple_of(ALIGNMENT);
-                io::copy(&mut io::Read::take(io::repeat(0), start - position), &mut out).map_err(failed)?;
+                io::copy(&mut io::Read::take(io::repeat(0), start - position), &mut out).map_err(scratch_error(key))?;
                 offsets.push(start);
                 let length = match made {
                     Made::Verbatim => {
                         let bytes = Slice::new(reader, section.start + bundle.offset, Some(bundle.length));
-                        io::copy(&mut positioned_io::Cursor::new(bytes), &mut out).map_err(failed)?
+                        io::copy(&mut positioned_io::Cursor::new(bytes), &mut out).map_err(scratch_error(key))?
                     }
                     Made::Plain => {
                         let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
                         let write = write_parts(&parts, BundleForm::Plain, &mut out);
-                        write.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?
+                        write.map_err(gpu_code_error(key))?
                     }
                     Made::Compressed(bytes) => {
-                        out.write_all(&bytes).map_err(failed)?;
+                        out.write_all(&bytes).map_err(scratch_error(key))?;
                         bytes.len() as u64
                     }
                 };
                 position = start + length;
-                Ok::<_, Error>(())
+                Ok::<_, Failure>(())
             },
         )?;
-        out.flush().map_err(failed)?;
+        out.flush().map_err(scratch_error(key))?;
         drop(out);
         Ok(Section { file: Arc::new(file), size: position, offsets, forecast: None })
-    }
-
-    /// `true` if all code of a bundle is kept.
-    pub(super) fn is_whole(&self, bundle: &Bundle) -> bool {
-        bundle.entries.iter().all(|entry| entry.size == 0 || self.stays(entry))
-    }
-
-    pub(super) fn stays(&self, entry: &BundleEntry) -> bool {
-        entry.target().is_none_or(|target| self.takes(target))
     }
 
     fn bundle(&self, reader: &Reader, section: Range<u64>, bundle: &Bundle) -> Result<Made, rocwheel_kpack::Error> {
@@ -424,7 +351,7 @@ impl Pruner<'_> {
                 let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
                 let mut bytes = Vec::new();
                 let length = write_parts(&parts, form, &mut bytes)?;
-                let plain: Vec<Part<'_>> = parts.iter().map(Kept::borrow).collect();
+                let plain: Vec<Part<'_>> = parts.iter().map(KeptEntry::borrow).collect();
                 // Bundles that do not shrink stay plain.
                 if length < bundle::plain_size(&plain) {
                     return Ok(Made::Compressed(bytes));
@@ -435,13 +362,12 @@ impl Pruner<'_> {
         if is_whole {
             return Ok(Made::Verbatim);
         }
-        let failed = rocwheel_kpack::Error::WriteBundle;
-        let mut spool = tempfile::tempfile_in(self.scratch()).map_err(failed)?;
+        let mut spool = tempfile::tempfile_in(self.scratch()).map_err(rocwheel_kpack::Error::WriteBundle)?;
         let mut places = std::collections::BTreeMap::new();
         let mut position = 0;
         bundle.visit(reader, section, |entry, bytes| {
             if self.stays(entry) {
-                spool.write_all(bytes).map_err(failed)?;
+                spool.write_all(bytes).map_err(rocwheel_kpack::Error::WriteBundle)?;
                 places.insert(entry.id.clone(), position);
                 position += bytes.len() as u64;
             }
@@ -454,52 +380,15 @@ impl Pruner<'_> {
         write_parts(&parts, form, &mut bytes)?;
         Ok(Made::Compressed(bytes))
     }
-
-    /// Returns the entries that are kept, in the order of the table. Entries without bytes are kept
-    /// unless they are for another target.
-    pub(super) fn parts<'a>(
-        &self,
-        reader: &'a (dyn ReadAt + 'a),
-        base: u64,
-        bundle: &'a Bundle,
-        place: impl Fn(&BundleEntry) -> u64,
-    ) -> Vec<Kept<'a>> {
-        let kept = bundle.entries.iter().filter(|entry| self.stays(entry));
-        kept.map(|entry| Kept {
-            id: &entry.id,
-            size: entry.size,
-            content: Slice::new(reader, base + place(entry), Some(entry.size)),
-        })
-        .collect()
-    }
 }
 
-/// An entry that is kept, and the source of its bytes.
-pub(super) struct Kept<'a> {
-    id: &'a str,
-    size: u64,
-    content: Slice<&'a (dyn ReadAt + 'a)>,
-}
-
-impl<'a> Kept<'a> {
-    pub(super) fn borrow(&'a self) -> Part<'a> {
-        Part { id: self.id, size: self.size, content: &self.content }
-    }
-}
-
-fn write_parts(kept: &[Kept<'_>], form: BundleForm, out: &mut dyn io::Write) -> Result<u64, rocwheel_kpack::Error> {
-    let parts: Vec<Part<'_>> = kept.iter().map(Kept::borrow).collect();
+fn write_parts(
+    kept: &[KeptEntry<'_>],
+    form: BundleForm,
+    out: &mut dyn io::Write,
+) -> Result<u64, rocwheel_kpack::Error> {
+    let parts: Vec<Part<'_>> = kept.iter().map(KeptEntry::borrow).collect();
     bundle::write(&parts, form, out)
-}
-
-/// A new section of bundles.
-pub(super) struct Section {
-    pub(super) file: Arc<dyn ReadAt + Send + Sync>,
-    pub(super) size: u64,
-    /// Offset of each bundle in the section.
-    pub(super) offsets: Vec<u64>,
-    /// The sizes in a dry run, in which the section has no content.
-    pub(super) forecast: Option<Forecast>,
 }
 
 /// The new form of a bundle.

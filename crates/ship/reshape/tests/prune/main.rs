@@ -11,9 +11,8 @@ use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
 use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, FatBinary, KpackArchive, Scheme};
 use rocwheel_output::{Destination, Mode};
-use rocwheel_progress::Silent;
-use rocwheel_split::prune::Error;
-use rocwheel_split::prune::{Compress, Empty, Keep, Options, PruneAction, PruneReport, prune};
+use rocwheel_progress::{Failure, Silent};
+use rocwheel_reshape::prune::{Compress, Empty, Keep, Options, PruneAction, PruneReport, prune};
 use rocwheel_system::symlink;
 use rocwheel_tables::TargetTable;
 use rocwheel_wheel::read::Wheel;
@@ -40,7 +39,7 @@ impl Call {
         Self { keep, compress: None, empty: Empty::Refuse, in_place: false, run: Mode::Execute }
     }
 
-    fn run(&self, path: &Path, output: &Path) -> Result<PruneReport, Error> {
+    fn run(&self, path: &Path, output: &Path) -> Result<PruneReport, Failure> {
         let scratch = tempfile::tempdir().expect("folder");
         let options = Options {
             keep: Keep::parse(self.keep, &TargetTable::embedded())?,
@@ -214,7 +213,7 @@ fn a_bundle_without_any_wanted_code_is_refused_unless_allowed() {
     assert!(code(&output.join("libfat.so")) == expected(&file, &["gfx1100"]));
     assert!(outcome.missing.is_empty());
     let error = Call::keep("gfx942").run(&file, &output).expect_err("the output exists");
-    assert!(matches!(error, Error::Exists { .. }), "{error}");
+    assert!(error.to_string().ends_with("` exists"), "{error}");
 }
 
 #[test]
@@ -291,7 +290,7 @@ fn archives_keep_the_wanted_targets() {
     let found = result.find("lib/x.so", 2, "gfx90a:xnack+").expect("found");
     assert_eq!(result.read(&bytes, &found).expect("read"), "gfx90a:xnack+ 2 ".repeat(500).into_bytes());
     let error = Call::keep("gfx942").run(&file, &folder.path().join("out2")).expect_err("nothing is left");
-    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    assert!(error.to_string().contains("would have no GPU code left"), "{error}");
 }
 
 /// Creates a tree with a library, databases, archives, links, and artifacts for one target.
@@ -331,5 +330,5 @@ fn what_cannot_be_pruned_is_named() {
         write: WriteOptions::default(),
     };
     let error = prune(&[path("text"), path("folder/../text")], &options, &Silent).expect_err("the same name");
-    assert!(matches!(error, Error::SameName { .. }), "{error}");
+    assert_eq!(error.to_string(), "two inputs are called `text`");
 }

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_progress::{Exit, Failure};
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::target::TargetId;
-
-use super::Error;
 
 /// The targets to keep.
 #[derive(Debug, Clone)]
@@ -27,8 +26,8 @@ impl Keep {
     /// because files may have code for them.
     ///
     /// # Errors
-    /// [`rocwheel_tables::Error`] for other names, [`Error::NothingWanted`] for an empty list.
-    pub fn parse(list: &str, table: &TargetTable) -> Result<Self, Error> {
+    /// Other names, or an empty list.
+    pub fn parse(list: &str, table: &TargetTable) -> Result<Self, Failure> {
         let mut wanted = Vec::new();
         for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {
             let members = table.members(name);
@@ -40,7 +39,11 @@ impl Keep {
             };
             wanted.push(Wanted { name: name.to_owned(), targets });
         }
-        if wanted.is_empty() { Err(Error::NothingWanted) } else { Ok(Self { wanted }) }
+        if wanted.is_empty() {
+            let failure = Failure::message("no GPU target is named that is to be kept").with_exit(Exit::Usage);
+            return Err(failure.with_hint("name targets or families with `--keep`: `--keep gfx942,gfx90a`"));
+        }
+        Ok(Self { wanted })
     }
 
     /// `true` if code for this target is kept: the target is in the list, is a variant of a target

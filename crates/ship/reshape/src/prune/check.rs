@@ -10,13 +10,13 @@ use rayon::prelude::*;
 use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::bundle::{self, Bundle};
 use rocwheel_kpack::{FatBinary, KpackArchive, Points};
-use rocwheel_progress::with_causes;
+use rocwheel_progress::{Failure, with_causes};
 use rocwheel_wheel::Rewrite;
 use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
 
-use super::code::{Kind, looks_like};
-use super::wheel_file::member_content;
-use super::{Error, Keep};
+use super::Keep;
+use super::content::{Kind, looks_like, member_content};
+use rocwheel_split::error::read_error;
 
 /// Bytes compared at a time.
 const WINDOW: usize = 1 << 20;
@@ -25,18 +25,17 @@ const WINDOW: usize = 1 << 20;
 type Found = (u64, Vec<String>);
 
 /// Compares two contents byte by byte.
-pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<String>, Error> {
-    let failed = |source| crate::Error::Read { key: "a copy".to_owned(), source };
+pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<String>, Failure> {
     if before.size() != after.size() {
         return Ok(vec![format!("{} bytes became {}", before.size(), after.size())]);
     }
-    let (old, new) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
+    let (old, new) = (before.open().map_err(read_error("a copy"))?, after.open().map_err(read_error("a copy"))?);
     let mut buffers = [vec![0; WINDOW], vec![0; WINDOW]];
     let mut position = 0;
     while position < before.size() {
         let length = (before.size() - position).min(WINDOW as u64) as usize;
-        old.read_exact_at(position, &mut buffers[0][..length]).map_err(failed)?;
-        new.read_exact_at(position, &mut buffers[1][..length]).map_err(failed)?;
+        old.read_exact_at(position, &mut buffers[0][..length]).map_err(read_error("a copy"))?;
+        new.read_exact_at(position, &mut buffers[1][..length]).map_err(read_error("a copy"))?;
         if buffers[0][..length] != buffers[1][..length] {
             return Ok(vec![format!("its bytes from {position} on differ")]);
         }
@@ -46,12 +45,11 @@ pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<Stri
 }
 
 /// Compares a pruned file with GPU code with the original.
-pub(super) fn code(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) -> Result<Found, Error> {
-    let failed = |source| crate::Error::Read { key: "a result".to_owned(), source };
-    let (old, new) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
+pub(super) fn code(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) -> Result<Found, Failure> {
+    let (old, new) = (before.open().map_err(read_error("a result"))?, after.open().map_err(read_error("a result"))?);
     let mut start = [0; 64];
     let length = start.len().min(before.size() as usize);
-    old.read_exact_at(0, &mut start[..length]).map_err(failed)?;
+    old.read_exact_at(0, &mut start[..length]).map_err(read_error("a result"))?;
     let compared = match looks_like(&start[..length]) {
         Kind::Bundle => bundle_file(keep, (&old, before.size()), (&new, after.size())),
         Kind::Archive => archive(keep, (&old, before.size()), (&new, after.size())),
@@ -165,7 +163,7 @@ fn fat_binary(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) 
             differences.push(format!("wrapper {number} does not reach the bundle that it reached"));
         }
     }
-    differences.extend(crate::verify::host_differences(&**before, &was, &**after, &is)?);
+    differences.extend(rocwheel_split::verify::host_differences(&**before, &was, &**after, &is)?);
     Ok((count, differences))
 }
 
@@ -178,7 +176,7 @@ pub(super) struct WheelBefore<'a> {
 }
 
 /// Compares a pruned wheel with the original.
-pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch: &Path) -> Result<Found, Error> {
+pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch: &Path) -> Result<Found, Failure> {
     let WheelBefore { wheel: before, change, originals } = was;
     let after = Arc::new(Wheel::open(written)?);
     let mut problems = after.verify()?;

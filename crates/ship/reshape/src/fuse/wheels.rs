@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use rocwheel_content::Content;
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_tables::Databases;
 use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
 use rocwheel_wheel::{Headers, Member, Rewrite, WriteOptions};
 use serde::Serialize;
 
-use super::Error;
+use super::fuse_error;
 use super::{Build, Fused, Plan};
-use crate::group::is_archive;
-use crate::verify::{Item, View};
+use rocwheel_split::group::is_archive;
+use rocwheel_split::verify::{Item, View};
 
 /// Wheels of one distribution, sorted into hosts and devices.
 pub struct Wheels {
@@ -109,7 +109,7 @@ fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
 ///
 /// # Errors
 /// A wheel cannot be read, or the wheels do not belong together.
-pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
+pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Failure> {
     let mut read = Vec::new();
     for path in paths {
         let wheel = Arc::new(Wheel::open(path)?);
@@ -126,8 +126,8 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
     let (devices, hosts): (Vec<Read>, Vec<Read>) = read.into_iter().partition(|read| wanted.contains(&read.name));
     let show = |read: &Read| read.wheel.path().display().to_string();
     let Some(first) = hosts.first() else {
-        let why = "these are device wheels only: the host wheel is missing".to_owned();
-        return Err(Error::Fuse { key: devices.first().map(show).unwrap_or_default(), why });
+        let first = devices.first().map(show).unwrap_or_default();
+        return Err(fuse_error(&first, "these are device wheels only: the host wheel is missing"));
     };
     for other in hosts.iter().chain(&devices) {
         let is_host = hosts.iter().any(|host| std::ptr::eq(host, other));
@@ -136,7 +136,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
                 "it is {} {}, which does not belong to {} {}",
                 other.name, other.version, first.name, first.version
             );
-            return Err(Error::Fuse { key: show(other), why });
+            return Err(fuse_error(&show(other), &why));
         }
     }
     let given: BTreeSet<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -184,7 +184,7 @@ fn files<'a>(wheel: &'a Wheel, folders: &'a Folders) -> impl Iterator<Item = &'a
     members.filter(|member| member.kind != MemberKind::Directory && !member.name.starts_with(&folders.info))
 }
 
-fn insert(view: &mut View, path: String, wheel: &Arc<Wheel>, member: &Listed, scratch: &Path) -> Result<(), Error> {
+fn insert(view: &mut View, path: String, wheel: &Arc<Wheel>, member: &Listed, scratch: &Path) -> Result<(), Failure> {
     let content = Arc::new(MemberContent::new(wheel, &member.name, scratch)?);
     view.insert(path, Item::File { content, executable: member.executable });
     Ok(())
@@ -229,7 +229,7 @@ pub fn prepare(
     output: &Path,
     options: &WriteOptions,
     reporter: &dyn Reporter,
-) -> Result<Staged<WrittenWheel>, Error> {
+) -> Result<Staged<WrittenWheel>, Failure> {
     let mut rewrite = Rewrite { metadata: wheels.metadata.clone(), ..Rewrite::default() };
     for path in &plan.archives {
         rewrite.drop.extend(wheels.members.get(path).cloned());

@@ -2,15 +2,17 @@
 //! that each of its wrappers reaches.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
 use rocwheel_content::Content;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Points};
 
-use super::Error;
-use crate::verify::{Archives, OpenArchive};
+use rocwheel_progress::Failure;
+
+use super::fuse_error;
+use rocwheel_split::error::{gpu_code_error, read_error};
+use rocwheel_split::verify::{Archives, OpenArchive};
 
 /// clang's names of the host entry, which never has code.
 const HOST_LINUX: &str = "host-x86_64-unknown-linux-gnu-";
@@ -78,10 +80,11 @@ impl BuildPart {
         path: &str,
         content: &Arc<dyn Content>,
         archives: &Archives<'_>,
-    ) -> Result<Option<Self>, Error> {
-        let failed = |source| crate::Error::GpuCode { key: path.to_owned(), source };
-        let reader = content.open().map_err(|source| crate::Error::Read { key: path.to_owned(), source })?;
-        let Some(fat) = FatBinary::read(&reader, content.size()).map_err(failed)? else { return Ok(None) };
+    ) -> Result<Option<Self>, Failure> {
+        let reader = content.open().map_err(read_error(path))?;
+        let Some(fat) = FatBinary::read(&reader, content.size()).map_err(gpu_code_error(path))? else {
+            return Ok(None);
+        };
         if fat.wrappers.is_empty() {
             return Ok(None);
         }
@@ -95,7 +98,7 @@ impl BuildPart {
         Ok(Some(part))
     }
 
-    fn reach(&mut self, archives: &Archives<'_>) -> Result<(), Error> {
+    fn reach(&mut self, archives: &Archives<'_>) -> Result<(), Failure> {
         let mut known: BTreeMap<(Points, u64), usize> = BTreeMap::new();
         for (number, wrapper) in self.fat.wrappers.iter().enumerate() {
             let index = if matches!(wrapper.points, Points::Marker(_)) { wrapper.index } else { 0 };
@@ -108,7 +111,7 @@ impl BuildPart {
                 Points::Marker(marker) => self.in_archives(marker, wrapper.index, archives)?,
                 Points::Elsewhere(address) => {
                     let why = format!("wrapper {number} points to {address:#x}, which is no bundle and no marker");
-                    return Err(Error::Fuse { key: shown(&self.path).to_owned(), why });
+                    return Err(fuse_error(shown(&self.path), &why));
                 }
             };
             known.insert((wrapper.points, index), self.reached.len());
@@ -127,7 +130,7 @@ impl BuildPart {
         Reached { order: (bundle as u64, 0), marker: None, codes: codes.collect() }
     }
 
-    fn in_archives(&self, marker: usize, index: u64, archives: &Archives<'_>) -> Result<Reached, Error> {
+    fn in_archives(&self, marker: usize, index: u64, archives: &Archives<'_>) -> Result<Reached, Failure> {
         let found = &self.fat.markers[marker].0;
         let mut codes: Vec<Code> = Vec::new();
         // The runtime truncates the index to 32 bits.
@@ -140,7 +143,7 @@ impl BuildPart {
                     && !same_place(&other.origin, &archive)
                 {
                     let why = format!("`{}` and another archive have code for {}", archive.path, entry.target);
-                    return Err(Error::Fuse { key: shown(&self.path).to_owned(), why });
+                    return Err(fuse_error(shown(&self.path), &why));
                 }
                 let origin = Origin::Archive {
                     archive: Arc::clone(&archive),
@@ -157,7 +160,7 @@ impl BuildPart {
     /// Existing tools number wrappers instead of bundles. If several wrappers share a bundle, as in
     /// relocatable device code, the archives have only index 0, and the runtime never asks for the
     /// others. If there is code of another index, a wrapper without code has lost its own.
-    fn share(&mut self, archives: &Archives<'_>) -> Result<(), Error> {
+    fn share(&mut self, archives: &Archives<'_>) -> Result<(), Failure> {
         if self.reached.iter().all(|reached| reached.codes.is_empty()) {
             let searches = self.fat.markers.iter().flat_map(|(marker, _)| &marker.search_paths);
             let searches: Vec<&str> = searches.map(String::as_str).collect();
@@ -166,7 +169,7 @@ impl BuildPart {
             } else {
                 format!("no archive has it; its markers say `{}`", searches.join("`, `"))
             };
-            return Err(Error::Fuse { key: shown(&self.path).to_owned(), why });
+            return Err(fuse_error(shown(&self.path), &why));
         }
         for place in 0..self.reached.len() {
             let Some(marker) = self.reached[place].marker.filter(|_| self.reached[place].codes.is_empty()) else {
@@ -200,26 +203,24 @@ impl BuildPart {
     }
 
     /// The bytes of a code object.
-    pub(crate) fn code(&self, code: &Code) -> Result<Vec<u8>, Error> {
-        let read = |source: io::Error| crate::Error::Read { key: self.path.clone(), source };
+    pub(crate) fn code(&self, code: &Code) -> Result<Vec<u8>, Failure> {
         match &code.origin {
             Origin::Archive { archive, name, index, target } => {
-                let failed = |source| crate::Error::GpuCode { key: archive.path.clone(), source };
-                let reader = archive.content.open().map_err(read)?;
-                let located = archive.archive.find(name, *index, target).ok_or_else(|| Error::Fuse {
-                    key: shown(&self.path).to_owned(),
-                    why: format!("`{}` has no code for {target} any more", archive.path),
+                let reader = archive.content.open().map_err(read_error(&self.path))?;
+                let located = archive.archive.find(name, *index, target).ok_or_else(|| {
+                    let why = format!("`{}` has no code for {target} any more", archive.path);
+                    fuse_error(shown(&self.path), &why)
                 })?;
-                Ok(archive.archive.read_sound(&reader, &located).map_err(failed)?)
+                archive.archive.read_sound(&reader, &located).map_err(gpu_code_error(&archive.path))
             }
             Origin::Bundle { bundle, entry } => {
                 let bundle = &self.fat.bundles[*bundle];
                 let entry = &bundle.entries[*entry];
                 let mut bytes = vec![0; entry.size as usize];
-                let reader = self.content.open().map_err(read)?;
+                let reader = self.content.open().map_err(read_error(&self.path))?;
                 reader
                     .read_exact_at(self.fat.section.start + bundle.offset + entry.offset, &mut bytes)
-                    .map_err(read)?;
+                    .map_err(read_error(&self.path))?;
                 Ok(bytes)
             }
         }

@@ -13,13 +13,14 @@ use positioned_io::ReadAt;
 use rocwheel_content::WINDOW;
 use rocwheel_kpack::CodeObject;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, BundleForm, Checksum};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_system::PositionedWriter;
 
-use super::Error;
 use super::combine::{Binary, FusedBundle, FusedCode};
+use super::fuse_error;
 use super::gather::{BuildPart, Origin, shown};
-use crate::code::{self, Piece, Source};
+use rocwheel_split::code::{self, Piece, Source};
+use rocwheel_split::error::{gpu_code_error, read_error};
 
 /// A fat binary section that is not yet part of a file.
 pub(crate) struct Section {
@@ -35,7 +36,7 @@ pub(crate) fn write(
     form: BundleForm,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<Section, Error> {
+) -> Result<Section, Failure> {
     let file = tempfile::tempfile_in(scratch)?;
     let (mut bundles, mut end) = (Vec::new(), 0_u64);
     if form == BundleForm::Plain {
@@ -64,7 +65,7 @@ pub(crate) fn write(
                 let mut out = tempfile::tempfile_in(scratch)?;
                 let size = write_bundle(binary, planned, form, (scratch, &mut out), reporter)?;
                 out.seek(SeekFrom::Start(0))?;
-                Ok::<_, Error>((out, size))
+                Ok::<_, Failure>((out, size))
             },
             |(compressed, size)| {
                 let start = end.next_multiple_of(ALIGNMENT);
@@ -92,9 +93,9 @@ fn copy(from: &dyn ReadAt, size: u64, to: &mut PositionedWriter<'_>) -> io::Resu
 
 /// A code object that is loaded when its first byte is read, and dropped after its last.
 struct Lazy<'a> {
-    load: &'a dyn Fn() -> Result<Vec<u8>, Error>,
+    load: &'a dyn Fn() -> Result<Vec<u8>, Failure>,
     bytes: RefCell<Option<Vec<u8>>>,
-    error: &'a RefCell<Option<Error>>,
+    error: &'a RefCell<Option<Failure>>,
 }
 
 impl ReadAt for Lazy<'_> {
@@ -130,10 +131,10 @@ fn write_bundle(
     form: BundleForm,
     (scratch, out): (&Path, &mut dyn Write),
     reporter: &dyn Reporter,
-) -> Result<u64, Error> {
+) -> Result<u64, Failure> {
     let spools = Spools::new(binary, planned, scratch)?;
     let (failure, kernels) = (RefCell::new(None), SeenKernels::default());
-    let load = |entry: &FusedCode| -> Result<Vec<u8>, Error> {
+    let load = |entry: &FusedCode| -> Result<Vec<u8>, Failure> {
         reporter.check()?;
         let bytes = same(binary, entry, (&spools, &kernels))?;
         reporter.advance(entry.size);
@@ -149,14 +150,11 @@ fn write_bundle(
     let written = bundle::write(&parts, form, out);
     drop(parts);
     drop(lazies);
-    written.map_err(|source| {
-        let of_writer = || crate::Error::GpuCode { key: binary.path.clone(), source }.into();
-        failure.take().unwrap_or_else(of_writer)
-    })
+    written.map_err(|error| failure.take().unwrap_or_else(|| gpu_code_error(&binary.path)(error)))
 }
 
 /// The bytes of an entry, after checking that all builds have the same.
-fn same(binary: &Binary, entry: &FusedCode, (spools, kernels): (&Spools, &SeenKernels)) -> Result<Vec<u8>, Error> {
+fn same(binary: &Binary, entry: &FusedCode, (spools, kernels): (&Spools, &SeenKernels)) -> Result<Vec<u8>, Failure> {
     let mut found: Option<(Vec<u8>, usize)> = None;
     for (number, code) in &entry.codes {
         let part = &binary.parts[*number];
@@ -174,7 +172,7 @@ fn same(binary: &Binary, entry: &FusedCode, (spools, kernels): (&Spools, &SeenKe
             Some((other, first)) if *other != bytes => {
                 let builds = (&binary.parts[*first].build, &part.build);
                 let why = format!("{} and {} have different code for `{}`", builds.0, builds.1, entry.id);
-                return Err(Error::Fuse { key: binary.path.clone(), why });
+                return Err(fuse_error(&binary.path, &why));
             }
             Some(_) => {}
         }
@@ -190,7 +188,7 @@ fn same(binary: &Binary, entry: &FusedCode, (spools, kernels): (&Spools, &SeenKe
 struct SeenKernels(RefCell<BTreeMap<usize, (String, BTreeSet<String>)>>);
 
 impl SeenKernels {
-    fn check(&self, binary: &Binary, part: usize, (id, code): (&str, &[u8])) -> Result<(), Error> {
+    fn check(&self, binary: &Binary, part: usize, (id, code): (&str, &[u8])) -> Result<(), Failure> {
         let Ok(Some(object)) = CodeObject::read(&code) else { return Ok(()) };
         let names: BTreeSet<String> = object.kernels.into_iter().map(|kernel| kernel.name).collect();
         if names.is_empty() {
@@ -204,7 +202,7 @@ impl SeenKernels {
         let why = format!(
             "its archives have code of different translation units under one index: `{other}` and `{id}` have no kernel in common"
         );
-        Err(Error::Fuse { key: shown(&binary.path).to_owned(), why })
+        Err(fuse_error(shown(&binary.path), &why))
     }
 }
 
@@ -223,7 +221,7 @@ struct Spool {
 }
 
 impl Spools {
-    fn new(binary: &Binary, planned: &FusedBundle, scratch: &Path) -> Result<Self, Error> {
+    fn new(binary: &Binary, planned: &FusedBundle, scratch: &Path) -> Result<Self, Failure> {
         let mut spools: Vec<Spool> = Vec::new();
         for (number, code) in planned.entries.iter().flat_map(|entry| &entry.codes) {
             let part = &binary.parts[*number];
@@ -237,7 +235,7 @@ impl Spools {
         Ok(Self { spools })
     }
 
-    fn read(&self, part: usize, bundle: usize, entry: usize, size: u64) -> Result<Vec<u8>, Error> {
+    fn read(&self, part: usize, bundle: usize, entry: usize, size: u64) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; size as usize];
         if let Some(spool) = self.spools.iter().find(|spool| (spool.part, spool.bundle) == (part, bundle)) {
             spool.content.read_exact_at(spool.places[entry], &mut bytes)?;
@@ -248,15 +246,19 @@ impl Spools {
 
 /// Decompresses the code objects of a bundle to a temporary file, and returns the offset of each
 /// entry.
-fn spool(part: &BuildPart, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt + Send + Sync>, Vec<u64>), Error> {
+fn spool(
+    part: &BuildPart,
+    bundle: usize,
+    scratch: &Path,
+) -> Result<(Arc<dyn ReadAt + Send + Sync>, Vec<u64>), Failure> {
     let mut file = tempfile::tempfile_in(scratch)?;
     let found = &part.fat.bundles[bundle];
     let mut places = vec![0; found.entries.len()];
     let mut end = 0;
-    let reader = part.content.open().map_err(|source| crate::Error::Read { key: part.path.clone(), source })?;
+    let reader = part.content.open().map_err(read_error(&part.path))?;
     let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-    code::visit_whole::<Error>(&source, (found, &Piece::Whole), wanted, |entry, code| {
+    code::visit_whole(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {
             places[place] = end;
         }

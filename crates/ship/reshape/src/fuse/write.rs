@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_output::{OutputTree, TreeMaker};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use serde::Serialize;
 
-use super::Error;
-use crate::copy::copy;
-use crate::verify::{Item, View};
+use super::fuse_error;
+use rocwheel_split::copy;
+use rocwheel_split::verify::{Item, View};
 
 const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
 
@@ -36,7 +36,7 @@ pub fn write_directory(
     extra: &[(String, Vec<u8>)],
     (output, inputs): (&Path, &[PathBuf]),
     reporter: &dyn Reporter,
-) -> Result<FusedOutput, Error> {
+) -> Result<FusedOutput, Failure> {
     rocwheel_artifact::outside(output, inputs)?;
     let staging = OutputTree::new(output, MAKER)?;
     let items: Vec<(PathBuf, &Item)> = view.items().map(|(path, item)| (staging.root().join(path), item)).collect();
@@ -52,7 +52,7 @@ pub fn write_directory(
     let mut bytes = items.iter().map(|(_, item)| size(item)).sum::<u64>();
     staging.reserve(bytes)?;
     let stage = reporter.stage("Writing files", Some(bytes), Unit::Bytes);
-    let written = items.par_iter().try_for_each(|(path, item)| match item {
+    let written: Result<(), Failure> = items.par_iter().try_for_each(|(path, item)| match item {
         Item::Link { target } => Ok(rocwheel_system::symlink(target, path)?),
         Item::File { content, executable } => {
             copy(content.as_ref(), fs_err::File::create(path)?, reporter)?;
@@ -61,7 +61,7 @@ pub fn write_directory(
         }
     });
     drop(stage);
-    written.map_err(|error: Error| error)?;
+    written?;
     for (path, text) in extra {
         let path = staging.root().join(path);
         fs_err::write(&path, text)?;
@@ -82,7 +82,7 @@ pub fn write_file(
     like: &Path,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<FusedOutput, Error> {
+) -> Result<FusedOutput, Failure> {
     let absolute = std::path::absolute(output)?;
     let parent = absolute.parent().unwrap_or(Path::new("/"));
     fs_err::create_dir_all(parent)?;
@@ -93,9 +93,7 @@ pub fn write_file(
     let permissions = fs_err::metadata(like)?.permissions();
     fs_err::set_permissions(staged.path(), permissions)?;
     rocwheel_system::persist_new(staged, &absolute).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Error::Fuse { key: output.display().to_string(), why: "there is such a file already".to_owned() }
-        }
+        std::io::ErrorKind::AlreadyExists => fuse_error(&output.display().to_string(), "there is such a file already"),
         _ => error.into(),
     })?;
     Ok(FusedOutput { path: output.to_owned(), files: 1, bytes: content.size() })

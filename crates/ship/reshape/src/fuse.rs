@@ -9,7 +9,6 @@
 pub mod builds;
 mod check;
 mod combine;
-mod error;
 mod gather;
 mod section;
 pub mod wheels;
@@ -24,13 +23,13 @@ use rocwheel_content::Content;
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::BundleForm;
 use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Exit, Failure, Reporter, Unit};
 use serde::Serialize;
 
-use crate::group::is_archive;
-use crate::verify::{self, Archives, Difference, Item, View};
-pub use error::Error;
 use gather::{BuildPart, Origin};
+use rocwheel_split::error::read_error;
+use rocwheel_split::group::is_archive;
+use rocwheel_split::verify::{self, Archives, Difference, Item, View};
 
 pub use combine::{Binary, FusedBundle, FusedCode};
 pub use write::{FusedOutput, write_directory, write_file};
@@ -88,7 +87,7 @@ impl Plan {
 /// # Errors
 /// A file cannot be read, GPU code is malformed, or no archive has some code. Contradictions
 /// between the builds are in [`Plan::differences`].
-pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Failure> {
     let mut plan = Plan {
         binaries: Vec::new(),
         archives: Vec::new(),
@@ -133,7 +132,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
 }
 
 /// A path in every build that has it as a file.
-fn parts(builds: &[Build], archives: &[Archives<'_>], path: &str) -> Result<Vec<Option<BuildPart>>, Error> {
+fn parts(builds: &[Build], archives: &[Archives<'_>], path: &str) -> Result<Vec<Option<BuildPart>>, Failure> {
     let parts = builds.iter().zip(archives).map(|(build, archives)| match build.view.file(path) {
         Some(content) if !is_archive(path) => BuildPart::read(&build.name, path, content, archives),
         _ => Ok(None),
@@ -141,7 +140,7 @@ fn parts(builds: &[Build], archives: &[Archives<'_>], path: &str) -> Result<Vec<
     parts.collect()
 }
 
-fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<BuildPart>>, plan: &mut Plan) -> Result<(), Error> {
+fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<BuildPart>>, plan: &mut Plan) -> Result<(), Failure> {
     let with: Vec<&Build> = builds.iter().filter(|build| build.view.get(path).is_some()).collect();
     let parts: Vec<BuildPart> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
@@ -167,7 +166,7 @@ fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<BuildPart>>, pla
 }
 
 /// The difference of a path between two builds; `None` if there is none.
-fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference>, Error> {
+fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference>, Failure> {
     let what = match (one.view.get(path), other.view.get(path)) {
         (Some(Item::Link { target }), Some(Item::Link { target: second })) => (target != second)
             .then(|| format!("is a link to `{target}` in {} and to `{second}` in {}", one.name, other.name)),
@@ -181,7 +180,7 @@ fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference
 }
 
 /// The archives whose code is all in the plan. An archive with more code, or with none, stays.
-fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Result<Vec<String>, Error> {
+fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Result<Vec<String>, Failure> {
     let mut used: BTreeSet<(usize, &str, &str, Option<u32>, &str)> = BTreeSet::new();
     for binary in &plan.binaries {
         for (number, code) in binary.bundles.iter().flat_map(|bundle| &bundle.entries).flat_map(|entry| &entry.codes) {
@@ -232,23 +231,25 @@ pub struct FusedFile {
 /// nothing else is written.
 ///
 /// # Errors
-/// [`Error::Unequal`] if the plan has differences; [`Error::WithoutCode`] if code is missing. Also
-/// if two builds have different code for one target, if code does not belong together, or if a file
-/// cannot be read or edited.
+/// The plan has differences, code is missing or does not belong together, two builds have different
+/// code for one target, or a file cannot be read or edited.
 pub fn fuse(
     plan: &Plan,
     builds: &[Build],
     form: BundleForm,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<Fused, Error> {
+) -> Result<Fused, Failure> {
     if let Some(first) = plan.differences.first() {
-        let (path, why) = (gather::shown(&first.path).to_owned(), first.what.clone());
-        let count = plan.differences.len();
-        return Err(Error::Unequal { path, why, count });
+        let (count, path, why) = (plan.differences.len(), gather::shown(&first.path), &first.what);
+        let text = format!("{count} of the builds' files are not the same, first `{path}`: {why}");
+        let hint = "only builds of the same sources for different GPUs can become one";
+        return Err(Failure::message(text).with_hint(hint));
     }
     if let Some(first) = plan.missing.first() {
-        return Err(Error::WithoutCode { path: first.path.clone(), why: first.what.clone() });
+        let text = format!("`{}` would have a bundle without code: {}", first.path, first.what);
+        let hint = "give all archives that the file was split into, or allow bundles without code with `--allow-empty`";
+        return Err(Failure::message(text).with_hint(hint));
     }
     let mut view = View::default();
     for (path, owner) in &plan.owners {
@@ -274,7 +275,7 @@ fn fuse_binary(
     form: BundleForm,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<(PatchedContent<Arc<dyn Content>>, u64), Error> {
+) -> Result<(PatchedContent<Arc<dyn Content>>, u64), Failure> {
     let section = section::write(binary, form, scratch, reporter)?;
     let wrappers = binary.wrappers.iter().map(|bundle| NewWrapper {
         magic: Magic::Fat,
@@ -283,9 +284,20 @@ fn fuse_binary(
     });
     let part = &binary.parts[0];
     let replacement = Replacement { wrappers: wrappers.collect(), size: section.size, content: section.content };
-    let reader = part.content.open().map_err(|source| crate::Error::Read { key: binary.path.clone(), source })?;
+    let reader = part.content.open().map_err(read_error(&binary.path))?;
     let patch = part.fat.replace(&reader, replacement);
     let try_compressed = part.fat.format == Format::Pe && form == BundleForm::Plain;
-    let patch = patch.map_err(|source| Error::PutBack { key: binary.path.clone(), source, try_compressed })?;
+    let patch = patch.map_err(|error| {
+        let attempt = format!("could not put the GPU code back into `{}`", binary.path);
+        let failure = Failure::attempt(attempt)(error).with_exit(Exit::Failed);
+        // A file for Windows has only its original room.
+        let hint = "its code was compressed, and there is no room for more: add `--compress`";
+        if try_compressed { failure.with_hint(hint) } else { failure }
+    })?;
     Ok((PatchedContent::new(Arc::clone(&part.content), patch), section.size))
+}
+
+/// The GPU code of a file cannot be put back into it.
+fn fuse_error(key: &str, why: &str) -> Failure {
+    Failure::message(format!("cannot put the GPU code of `{key}` together: {why}"))
 }

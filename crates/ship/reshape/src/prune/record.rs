@@ -7,11 +7,11 @@ use std::path::Path;
 
 use rocwheel_content::archive_path::{link_target, parent};
 use rocwheel_content::{Digest, sha256_of};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_wheel::{RecordRow, RowEdit, edit_rows, parse_rows};
 
-use super::place::Place;
-use super::{Error, PruneAction, Pruned, PrunedFile};
+use super::destination::Place;
+use super::{PruneAction, Pruned, PrunedFile};
 
 /// `true` if a path of a tree is the RECORD of an installed distribution.
 pub(super) fn is_record(path: &str) -> bool {
@@ -28,7 +28,7 @@ pub(super) struct Records<'a> {
 impl Records<'_> {
     /// Writes a corrected RECORD for the one at `path` if it lists a changed file. A RECORD that
     /// cannot be parsed stays unchanged, with a warning.
-    pub(super) fn mend(&self, path: &str, reporter: &dyn Reporter) -> Result<Option<PrunedFile>, Error> {
+    pub(super) fn mend(&self, path: &str, reporter: &dyn Reporter) -> Result<Option<PrunedFile>, Failure> {
         let text = fs_err::read(self.root.join(path))?;
         let (mut count, mut failure) = (0_u64, None);
         let mended = String::from_utf8(text).map_err(|error| error.to_string()).and_then(|text| {
@@ -76,7 +76,7 @@ impl Records<'_> {
         }))
     }
 
-    fn edit(&self, record: &str, row: &RecordRow) -> Result<RowEdit, Error> {
+    fn edit(&self, record: &str, row: &RecordRow) -> Result<RowEdit, Failure> {
         // Rows are relative to the folder that holds `.dist-info`.
         let Some(path) = link_target(parent(record), &row.path) else { return Ok(RowEdit::Keep) };
         let is_it = |file: &&PrunedFile| match file.action {

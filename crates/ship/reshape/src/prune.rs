@@ -10,24 +10,27 @@
 
 mod check;
 mod code;
+mod content;
+mod destination;
 mod error;
 mod extras;
 mod forecast;
 mod keep;
 mod outcome;
-mod place;
+
+mod pruner;
 mod record;
+mod size;
 mod tree;
 mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
 use rocwheel_output::{Destination, Mode, Staged};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_tables::TargetTable;
 use rocwheel_wheel::WriteOptions;
 
-pub use error::Error;
 pub use keep::Keep;
 pub use outcome::{PruneAction, PruneReport, Pruned, PrunedFile};
 
@@ -89,9 +92,10 @@ pub enum Empty {
 /// nothing behind.
 ///
 /// # Errors
-/// See [`Error`]. Targets without any code are not an error: they are listed in
+/// A file that cannot be read or written, has no code to remove, or would have none left, and an
+/// output in the way. Targets without any code are not an error: they are listed in
 /// [`PruneReport::missing`].
-pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) -> Result<PruneReport, Error> {
+pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) -> Result<PruneReport, Failure> {
     prune_each(paths, options, reporter, |_, staged| Ok(staged.commit()?))
 }
 
@@ -100,18 +104,18 @@ pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) 
 ///
 /// # Errors
 /// As for [`prune`], and those of `finish`.
-pub fn prune_each<E: From<Error>>(
+pub fn prune_each<E: From<Failure>>(
     paths: &[PathBuf],
     options: &Options<'_>,
     reporter: &dyn Reporter,
     mut finish: impl FnMut(&Path, Staged<Pruned>) -> Result<Pruned, E>,
 ) -> Result<PruneReport, E> {
     let table = TargetTable::embedded();
-    place::check(paths, &options.destination)?;
+    destination::check(paths, &options.destination)?;
     let mut outcome = PruneReport::default();
     for path in paths {
-        let pruner = code::Pruner { options, table: &table, reporter };
-        let place = place::Place::new(path, options)?;
+        let pruner = pruner::Pruner { options, table: &table, reporter };
+        let place = destination::Place::new(path, options)?;
         let pruned = tree::prune(&pruner, path, &place)?;
         if options.destination == Destination::InPlace {
             record::warn_outside(place.output(), &pruned, reporter);
