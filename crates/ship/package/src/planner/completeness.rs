@@ -10,13 +10,16 @@ use rocwheel_kpack::{FatBinary, Magic};
 use rocwheel_tables::target::base_target;
 use rocwheel_wheel::Platform;
 
+use rocwheel_progress::{Failure, Hint};
+
 use super::{Planner, Set};
-use crate::error::Ways;
 use crate::inspect::Nature;
+use crate::plan::Incomplete;
 use crate::populate::Population;
-use crate::request::{Incomplete, Incompletes, Shape};
+use crate::request::{Incompletes, Shape};
 use crate::search_path::AbsentLibrary;
-use crate::{Error, Logical, system};
+use crate::search_path::first;
+use crate::{Logical, system};
 
 /// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF
 /// and in PE (kpack spec 3).
@@ -69,22 +72,59 @@ pub(super) fn problems(sets: &[Set], found: &[Problem]) -> Vec<Problem> {
     problems
 }
 
+/// The set would not load, because libraries are missing.
+#[derive(Debug, thiserror::Error)]
+#[error("the set is incomplete:{}", problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>())]
+pub struct IncompleteSet {
+    /// One line for each missing library, with the files that need it.
+    pub problems: Vec<String>,
+    /// The missing libraries, with all files that need them.
+    pub missing: Vec<AbsentLibrary>,
+    /// `true` if the artifacts were imported: the import can be told to allow the library to be
+    /// missing.
+    is_imported: bool,
+    /// `true` if the package that needs the library can be skipped.
+    can_be_dropped: bool,
+}
+
+impl Hint for IncompleteSet {
+    fn hint(&self) -> Option<String> {
+        let mut ways = vec!["add the artifact or package that holds it"];
+        if self.is_imported {
+            ways.push("import again with --allow-unresolved LIB");
+        } else {
+            ways.push("accept it with `rocwheel package --allow-unresolved LIB`");
+        }
+        if self.can_be_dropped {
+            ways.push("ship the complete packages with `rocwheel package --drop-incomplete`");
+        }
+        let last = ways.pop().unwrap_or_default();
+        Some(format!("{}, or {last}", ways.join(", ")))
+    }
+
+    fn rows(&self) -> Vec<String> {
+        self.missing.iter().map(AbsentLibrary::whole).collect()
+    }
+}
+
 impl Planner<'_> {
     /// Skips the packages that have problems, and the packages that require them.
     ///
     /// # Errors
-    /// [`Error::Incomplete`] if the request does not allow that, or if core is incomplete.
-    pub(super) fn leave_out(&mut self, problems: &[Problem]) -> Result<(), Error> {
+    /// [`IncompleteSet`] if the request does not allow that, or if core is incomplete.
+    pub(super) fn leave_out(&mut self, problems: &[Problem]) -> Result<(), Failure> {
         let refused = self.request.incompletes == Incompletes::Refuse;
         // Every package requires core.
         if refused || problems.iter().any(|problem| problem.logical == Logical::Core) {
             let mut lines: Vec<String> = problems.iter().map(|problem| problem.line.clone()).collect();
             lines.sort();
             lines.dedup();
-            let ways = if refused { self.ways() } else { Ways { drop: false, ..self.ways() } };
             let missing: BTreeSet<AbsentLibrary> =
                 problems.iter().filter_map(|problem| problem.missing.clone()).collect();
-            return Err(Error::Incomplete { problems: lines, missing: missing.into_iter().collect(), ways });
+            let missing = missing.into_iter().collect();
+            let set =
+                IncompleteSet { problems: lines, missing, is_imported: self.is_imported, can_be_dropped: refused };
+            return Err(set.into());
         }
         for problem in problems {
             let reason = (problem.line.clone(), problem.missing.clone());
@@ -119,11 +159,6 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns the solutions for a missing library that this run offers.
-    fn ways(&self) -> Ways {
-        Ways { import: self.is_imported, drop: true }
-    }
-
     /// Returns the name of the package that holds the code of a target or family.
     pub(super) fn name_for(&self, target: &str) -> String {
         match self.shape {
@@ -149,7 +184,7 @@ impl Planner<'_> {
 
     /// Refuses artifacts that hold programs for the other system: they were added by mistake, and
     /// users should not be the ones who notice it.
-    pub(super) fn check_system(&self) -> Result<(), Error> {
+    pub(super) fn check_system(&self) -> Result<(), Failure> {
         let selection = self.selection();
         let mut paths = Vec::new();
         for artifact in self.catalog.artifacts.iter().filter(|artifact| selection.packaged(artifact)) {
@@ -163,12 +198,20 @@ impl Planner<'_> {
             return Ok(());
         }
         paths.sort();
-        Err(Error::Foreign { system: self.system, artifacts: self.artifacts.to_owned(), paths })
+        let (system, other, artifacts) = (self.system, self.system.other(), self.artifacts.display());
+        let (files, first) =
+            (if paths.len() == 1 { "a file" } else { &format!("{} files", paths.len()) }, first(&paths));
+        let text = format!("the artifacts for {system} in `{artifacts}` hold {files} for {other}: {first}");
+        let hint = format!(
+            "keep the two apart: `--artifacts DIR` for Linux, `--windows-artifacts DIR` for Windows. Remove what came \
+             from a build for {other}"
+        );
+        Err(Failure::message(text).with_hint(hint).with_rows(paths))
     }
 
     /// Refuses libraries with `.kpack` archives for a runtime without support for them. It would
     /// load such a library silently, and then find no kernels (pitfalls 8).
-    pub(super) fn check_kpack(&self, sets: &[Set]) -> Result<(), Error> {
+    pub(super) fn check_kpack(&self, sets: &[Set]) -> Result<(), Failure> {
         for set in sets {
             let runtime = match self.system {
                 Platform::Linux => "librocm_kpack.so",
@@ -179,7 +222,7 @@ impl Planner<'_> {
                 for file in population.files.values() {
                     let Some(path) = file.path() else { continue };
                     if expects_kpack(path, self.natures.of(path)) {
-                        return Err(Error::KpackUnsupported { path: path.clone() });
+                        return Err(unsupported_archives(path));
                     }
                 }
             }
@@ -188,22 +231,27 @@ impl Planner<'_> {
     }
 }
 
+/// Device code in `.kpack` archives, for a runtime that cannot read them (pitfalls 8).
+fn unsupported_archives(path: &Path) -> Failure {
+    let what = "expects its device code in .kpack archives, but the HIP runtime of this set cannot read them";
+    Failure::message(format!("`{}` {what}", path.display()))
+        .with_hint("package the libraries with their code inside (--shape fat from unsplit artifacts), or --force")
+}
+
 /// `true` if a section or a wrapper of the file tells that its code is in an archive; not every
 /// such file has the section. A file that cannot be read as a fat binary counts as `false`.
 fn expects_kpack(path: &Path, nature: &Nature) -> bool {
-    let (mut marked, mut has_code) = (false, false);
-    let mut look = |name: &str| {
-        marked |= KPACK_MARKERS.contains(&name);
-        has_code |= CODE_SECTIONS.contains(&name);
+    let sections: Vec<&str> = match nature {
+        Nature::Library(elf) | Nature::Program(elf) => elf.sections.iter().map(|section| &*section.name).collect(),
+        Nature::Windows(file) => file.pe.sections.iter().map(|section| &*section.name).collect(),
+        Nature::Standalone | Nature::Data => Vec::new(),
     };
-    match nature {
-        Nature::Library(elf) | Nature::Program(elf) => elf.sections.iter().for_each(|section| look(&section.name)),
-        Nature::Windows(file) => file.pe.sections.iter().for_each(|section| look(&section.name)),
-        Nature::Standalone | Nature::Data => {}
-    }
-    let read = || {
-        let file = fs_err::File::open(path).ok()?;
-        FatBinary::read(file.file(), file.metadata().ok()?.len()).ok()?
-    };
-    marked || has_code && read().is_some_and(|fat| fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked))
+    sections.iter().any(|name| KPACK_MARKERS.contains(name))
+        || sections.iter().any(|name| CODE_SECTIONS.contains(name)) && has_packed_wrapper(path).unwrap_or(false)
+}
+
+fn has_packed_wrapper(path: &Path) -> Option<bool> {
+    let file = fs_err::File::open(path).ok()?;
+    let fat = FatBinary::read(file.file(), file.metadata().ok()?.len()).ok()??;
+    Some(fat.wrappers.iter().any(|wrapper| wrapper.magic == Magic::Kpacked))
 }
