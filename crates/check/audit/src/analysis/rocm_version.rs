@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rocwheel_loader::site::Distribution;
 use rocwheel_tables::providers::FIRST_ON_INDEXES;
 
-use crate::analysis::Context;
+use super::Context;
 
 /// The version, as exactly as the wheel gives it; `None` if METADATA already requires ROCm or
 /// nothing gives a version.
@@ -14,18 +14,14 @@ use crate::analysis::Context;
 /// The sources, in this order, are the ROCm of the set, the local version (`+rocm7.2.4`), search
 /// paths (`/opt/rocm-7.2.4/lib`), the name (`rocm-5-0`, `rocm60`) and the SONAME of HIP
 /// (`libamdhip64.so.7`), which gives only `7.*`.
-pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
+pub(crate) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
     let distribution = &context.site.distributions[wheel];
     if requires_rocm(context, wheel) {
         return None;
     }
-    let of_set = sdk(context).map(Distribution::version);
-    let local = || {
-        let version = distribution.version();
-        digits_behind(version.split_once('+')?.1, "rocm")
-    };
-    of_set
-        .or_else(local)
+    sdk(context)
+        .map(Distribution::version)
+        .or_else(|| digits_behind(distribution.version().split_once('+')?.1, "rocm"))
         .or_else(|| of_search_paths(context, wheel))
         .or_else(|| of_name(&distribution.name))
         .or_else(|| of_hip(context, wheel))
@@ -37,7 +33,7 @@ fn sdk<'a>(context: &Context<'a>) -> Option<&'a Distribution> {
 }
 
 /// `true` if the set or an index may have packages of this ROCm version.
-pub(super) fn may_have_packages(context: &Context<'_>, version: &str) -> bool {
+pub(crate) fn may_have_packages(context: &Context<'_>, version: &str) -> bool {
     let major = version.split('.').next().and_then(|major| major.parse::<u64>().ok());
     sdk(context).is_some() || major.is_none_or(|major| major >= FIRST_ON_INDEXES)
 }
@@ -96,9 +92,9 @@ fn of_search_paths(context: &Context<'_>, wheel: usize) -> Option<String> {
 /// The version in a name such as `cupy-rocm-5-0`, `jax-rocm60-plugin` or `jax-rocm10-plugin`.
 fn of_name(name: &str) -> Option<String> {
     let rest = &name[name.find("rocm")? + "rocm".len()..];
-    let parts: Vec<&str> = rest.trim_start_matches('-').split('-').collect();
-    let is_number = |part: &&&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let numbers: Vec<&str> = parts.iter().take_while(is_number).copied().collect();
+    let parts = rest.trim_start_matches('-').split('-');
+    let numbers = parts.take_while(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let numbers: Vec<&str> = numbers.collect();
     match numbers[..] {
         [one] if one.len() > 1 => of_figures(one),
         [] => None,

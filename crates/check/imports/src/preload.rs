@@ -3,19 +3,14 @@
 //! libraries. The files are read, never run; parts that only a run would show are reported as
 //! unclear.
 
-pub(crate) mod at_import;
-mod python;
-pub(crate) mod top_level;
-
 use std::collections::BTreeMap;
 
+use rocwheel_loader::site::Site;
 use rocwheel_tables::Pattern;
 
-use python::{Call, Value, calls};
-use rocwheel_loader::site::Site;
+use crate::LARGEST;
+use crate::python::{Call, Value, calls};
 
-/// Upper limit in bytes of the Python files that are read; files with such calls are small.
-const LARGEST: u64 = 1 << 20;
 /// Name of the file with a preload list, which the build of a framework writes.
 const GENERATED: &str = "_rocm_init.py";
 /// Name of the file with the table of libraries in ROCm's packages.

@@ -8,14 +8,14 @@ use rayon::prelude::*;
 use rocwheel_loader::site::Site;
 use rocwheel_wheel::EntryPointFile;
 
-use super::python::{Module, Value, calls};
+use crate::python::{Module, Value, calls};
 
 /// Functions that import the module which their first argument names.
 const IMPORTING: [&str; 4] = ["import_module", "__import__", "run_module", "find_spec"];
 
 /// How a file uses a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Use {
+pub enum ModuleUse {
     /// It imports the module.
     Imports,
     /// It has the name of the module in a string or as an entry point.
@@ -25,16 +25,16 @@ pub(crate) enum Use {
 /// The first file that uses each of some top-level modules. `modules` has the files of each module
 /// or package, by its name in site-packages (`tests`, `conftest.py`), and `others` are the other
 /// files of the wheel. The files of a module that is used are read like the others.
-pub(crate) fn users<'a>(
+pub fn users<'a>(
     site: &Site,
     modules: &BTreeMap<&'a str, Vec<&'a str>>,
     others: Vec<&'a str>,
-) -> BTreeMap<&'a str, (Use, &'a str)> {
+) -> BTreeMap<&'a str, (ModuleUse, &'a str)> {
     let mut open: Vec<TopLevel<'a>> = modules.iter().map(|(top, files)| TopLevel::new(site, top, files)).collect();
     let mut users = BTreeMap::new();
     let mut files = others;
     while !files.is_empty() && !open.is_empty() {
-        let mut found: Vec<(Use, &str, &str)> = files
+        let mut found: Vec<(ModuleUse, &str, &str)> = files
             .par_iter()
             .flat_map_iter(|path| uses(site, path, &open).into_iter().map(|(kind, top)| (kind, *path, top)))
             .collect();
@@ -91,11 +91,11 @@ impl<'a> TopLevel<'a> {
     }
 
     /// How a Python file uses this module.
-    fn used_by(&self, text: &str, module: &Module) -> Option<Use> {
+    fn used_by(&self, text: &str, module: &Module) -> Option<ModuleUse> {
         let is_import = module.imports.iter().any(|import| import.level == 0 && self.is_or_has(&import.module));
         let is_argument = |value: Option<&Value>| matches!(value, Some(Value::Text(name)) if self.is_or_has(name));
         if is_import || calls(text, &IMPORTING).iter().any(|call| is_argument(call.argument(0, "name"))) {
-            return Some(Use::Imports);
+            return Some(ModuleUse::Imports);
         }
         // `[sys.executable, "-m", "tests"]`
         let is_option = module.texts.windows(2).any(|pair| pair[0] == "-m" && self.is_or_has(&pair[1]));
@@ -105,7 +105,7 @@ impl<'a> TopLevel<'a> {
         };
         let is_named =
             is_option || module.texts.iter().any(|text| self.is_named_in(text)) || module.starts.iter().any(begins);
-        is_named.then_some(Use::Names)
+        is_named.then_some(ModuleUse::Names)
     }
 }
 
@@ -119,7 +119,7 @@ fn is_dotted(text: &str) -> bool {
 }
 
 /// The modules that a file uses. A file that cannot be read uses none.
-fn uses<'a>(site: &Site, path: &str, modules: &[TopLevel<'a>]) -> Vec<(Use, &'a str)> {
+fn uses<'a>(site: &Site, path: &str, modules: &[TopLevel<'a>]) -> Vec<(ModuleUse, &'a str)> {
     let is_program = path.starts_with("bin/");
     let are_entry_points = path.ends_with(".dist-info/entry_points.txt");
     if !is_program && !are_entry_points && ![".py", ".pth"].iter().any(|ending| path.ends_with(ending)) {
@@ -139,7 +139,11 @@ fn uses<'a>(site: &Site, path: &str, modules: &[TopLevel<'a>]) -> Vec<(Use, &'a 
         let is_target = |module: &TopLevel<'a>| {
             EntryPointFile::parse(&text).entries.iter().any(|entry| module.is_or_has(entry.module()))
         };
-        return named.into_iter().filter(|module| is_target(module)).map(|module| (Use::Names, module.top)).collect();
+        return named
+            .into_iter()
+            .filter(|module| is_target(module))
+            .map(|module| (ModuleUse::Names, module.top))
+            .collect();
     }
     let module = Module::read_with_texts(&text);
     let used = |top: &TopLevel<'a>| Some((top.used_by(&text, &module)?, top.top));

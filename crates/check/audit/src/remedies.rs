@@ -6,8 +6,8 @@
 
 use std::path::PathBuf;
 
-use super::{Fix, Repair, Step, typed, words};
 use crate::finding::Finding;
+use crate::fix::{Fix, Repair, Step, typed, words};
 
 /// The fixes of all findings together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,6 @@ pub struct Remedies {
 /// The edits and the repair of one wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WheelRemedy {
-    /// Path of the wheel.
     pub path: PathBuf,
     options: Vec<Vec<String>>,
     record: bool,
@@ -93,8 +92,8 @@ impl WheelRemedy {
     /// if there is nothing to edit.
     pub fn edit(&self) -> Option<Vec<String>> {
         const BY_REPAIR: [&str; 4] = ["--platform-tag", "--rpath", "--remove-rpath", "--drop-absolute-rpath"];
-        let is_left = |option: &&Vec<String>| self.repair.is_none() || !BY_REPAIR.contains(&option[0].as_str());
-        let options: Vec<Vec<String>> = self.options.iter().filter(is_left).cloned().collect();
+        let mut options = self.options.clone();
+        options.retain(|option| self.repair.is_none() || !BY_REPAIR.contains(&option[0].as_str()));
         if !options.is_empty() {
             return Some(words(&options).map(str::to_owned).collect());
         }
@@ -126,11 +125,12 @@ fn add<T: PartialEq>(list: &mut Vec<T>, new: T) {
 
 /// The newest glibc that manylinux tags promise, as major and minor; zeros for other tags.
 fn newest(tags: &str) -> (u32, u32) {
-    let of = |tag: &str| -> Option<(u32, u32)> {
-        let mut parts = tag.strip_prefix("manylinux_")?.split('_');
-        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-    };
-    tags.split('.').filter_map(of).max().unwrap_or_default()
+    tags.split('.').filter_map(promised_glibc).max().unwrap_or_default()
+}
+
+fn promised_glibc(tag: &str) -> Option<(u32, u32)> {
+    let mut parts = tag.strip_prefix("manylinux_")?.split('_');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -5,20 +5,21 @@
 
 use std::collections::BTreeSet;
 
-use super::LARGEST;
-use super::python::{Import, Module};
-use crate::analysis::file_name;
+use rocwheel_content::archive_path::file_name;
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::Site;
+
+use crate::LARGEST;
+use crate::python::{Import, Module};
 
 /// Largest number of Python files that are read for one wheel.
 const MOST: usize = 512;
 
 /// A Python file that loads libraries by path.
 #[derive(Debug)]
-pub(crate) struct LoaderFile {
+pub struct LoaderFile {
     /// Path of the file in the environment.
-    pub(crate) path: String,
+    pub path: String,
     texts: Vec<String>,
     starts: Vec<String>,
 }
@@ -30,7 +31,7 @@ impl LoaderFile {
 
     /// `true` if a string of the file is the name of a library, with or without `.so`, or the
     /// beginning of the name.
-    pub(crate) fn names(&self, library: &str) -> bool {
+    pub fn names(&self, library: &str) -> bool {
         // `f"{folder}/{name}"` has an empty beginning, and that of `f"lib{name}"` is too short to
         // identify a library.
         const SHORTEST: usize = 6;
@@ -52,7 +53,7 @@ fn text(site: &Site, path: &str) -> Option<String> {
 }
 
 /// The Python files of a wheel that load libraries by path.
-pub(crate) fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
+pub fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
     let files = site.files.iter().filter(|(path, placed)| placed.wheel == wheel && path.ends_with(".py"));
     let texts = files.take(MOST).filter_map(|(path, _)| Some((path, text(site, path)?)));
     let read = texts.filter(|(_, text)| Module::may_load(text)).map(|(path, text)| (path, Module::read(&text)));
@@ -61,7 +62,7 @@ pub(crate) fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
 
 /// The Python file of a wheel that imports a compiled module; `module` is the path of the module
 /// without its suffix.
-pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<String> {
+pub fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<String> {
     let walk = Walk::new(site, BTreeSet::new());
     let wanted = module.strip_prefix(&walk.packages)?;
     let files = site.files.iter().filter(|(path, placed)| placed.wheel == wheel && path.ends_with(".py")).take(MOST);
@@ -75,7 +76,7 @@ pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<Str
 /// The libraries that an import of a wheel's packages loads by path, in load order. `required` are
 /// the wheels that it requires. The imports are followed only into files of these wheels and of the
 /// wheel itself that have a library with a name in `wanted`, or one that such a library needs.
-pub(crate) fn loaded_at_import(
+pub fn loaded_at_import(
     (site, facts): (&Site, &SiteFacts),
     wheel: usize,
     required: &BTreeSet<usize>,

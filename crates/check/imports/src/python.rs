@@ -10,7 +10,7 @@ const DEEPEST: usize = 16;
 
 /// The value of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Text(String),
     /// A list or a tuple.
     List(Vec<Value>),
@@ -21,34 +21,34 @@ pub(super) enum Value {
 
 /// A call of a function.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// Line of the call, from 1.
-    pub(super) line: usize,
-    pub(super) positional: Vec<Value>,
-    pub(super) named: BTreeMap<String, Value>,
+    pub(crate) line: usize,
+    pub(crate) positional: Vec<Value>,
+    pub(crate) named: BTreeMap<String, Value>,
 }
 
 impl Call {
     /// An argument, by its keyword or by its position from 0.
-    pub(super) fn argument(&self, place: usize, name: &str) -> Option<&Value> {
+    pub(crate) fn argument(&self, place: usize, name: &str) -> Option<&Value> {
         self.named.get(name).or_else(|| self.positional.get(place))
     }
 }
 
 /// The calls of functions with these names, in the order of the file.
-pub(super) fn calls(text: &str, names: &[&str]) -> Vec<Call> {
+pub(crate) fn calls(text: &str, names: &[&str]) -> Vec<Call> {
     find_calls(&tokens(text), names)
 }
 
 /// An import statement anywhere in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Import {
+pub(crate) struct Import {
     /// The number of dots: 0 for `import a.b`, 1 for `from .a import b`.
-    pub(super) level: usize,
+    pub(crate) level: usize,
     /// The module `a.b`; empty for `from . import b`.
-    pub(super) module: String,
+    pub(crate) module: String,
     /// The imported names, which may be modules; empty for `import a.b`.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 /// Functions that load a library.
@@ -57,32 +57,32 @@ const LOADING: [&str; 4] = ["CDLL", "PyDLL", "LoadLibrary", "load_library"];
 /// The imports of a file and, if it may load libraries, its strings. Which of its functions are
 /// called is unknown.
 #[derive(Debug, Default)]
-pub(super) struct Module {
+pub(crate) struct Module {
     /// In the order of the file.
-    pub(super) imports: Vec<Import>,
+    pub(crate) imports: Vec<Import>,
     /// Literal strings, in the order of the file; empty if the file names no function of
     /// [`LOADING`], unless all strings are read.
-    pub(super) texts: Vec<String>,
+    pub(crate) texts: Vec<String>,
     /// The literal beginnings of strings that are completed at run time: `lib` of `f"lib{x}.so"`;
     /// empty as [`Module::texts`].
-    pub(super) starts: Vec<String>,
+    pub(crate) starts: Vec<String>,
     /// `true` if it visibly loads a library by path, with ctypes or with `torch.ops.load_library`.
-    pub(super) loads_by_path: bool,
+    pub(crate) loads_by_path: bool,
 }
 
 impl Module {
     /// `false` if [`Module::loads_by_path`] is `false` whatever else the text says.
-    pub(super) fn may_load(text: &str) -> bool {
+    pub(crate) fn may_load(text: &str) -> bool {
         LOADING.iter().any(|name| text.contains(name))
     }
 
     /// Reads a file; its strings only if it may load libraries.
-    pub(super) fn read(text: &str) -> Module {
+    pub(crate) fn read(text: &str) -> Module {
         Module::read_as(text, Module::may_load(text))
     }
 
     /// Reads a file with all its strings.
-    pub(super) fn read_with_texts(text: &str) -> Module {
+    pub(crate) fn read_with_texts(text: &str) -> Module {
         Module::read_as(text, true)
     }
 
