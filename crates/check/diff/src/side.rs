@@ -214,7 +214,6 @@ impl Package {
         }
     }
 
-    /// Returns the version in the file name.
     pub(crate) fn version(&self) -> Option<&str> {
         match &self.form {
             Form::Wheel(wheel) => Some(&wheel.name.version),

@@ -43,7 +43,6 @@ pub struct Build {
     pub view: View,
 }
 
-/// The files to fuse.
 #[derive(Debug, Serialize)]
 pub struct Plan {
     /// The files with GPU code, sorted by path.

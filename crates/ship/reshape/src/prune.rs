@@ -12,8 +12,8 @@ mod check;
 mod code;
 mod content;
 mod destination;
+mod device_extras;
 mod error;
-mod extras;
 mod forecast;
 mod keep;
 mod outcome;
@@ -47,7 +47,6 @@ pub struct Options<'a> {
     pub compress: Option<Compress>,
     /// zstd level for bundles that are compressed, 1 to 22. The default is [`LEVEL`].
     pub level: i32,
-    /// Treatment of a file or a bundle without any code to keep.
     pub empty: Empty,
     /// The destination of the result.
     pub destination: Destination,

@@ -281,7 +281,7 @@ fn write_archives(
             |packed| {
                 for code in packed {
                     let Some((path, writer)) = open.get_mut(&code.archive) else { continue };
-                    code.write(writer).map_err(archive_error(&path))?;
+                    code.write(writer).map_err(archive_error(path))?;
                 }
                 Ok(())
             },
@@ -327,7 +327,7 @@ fn pack<'a>(
     (packing, mut room): (Packing, WaitingRoom<'_>),
 ) -> Result<Vec<Packed<'a>>, Failure> {
     let key = &work.binary.key;
-    let reader = unit.content.open().map_err(read_error(&key))?;
+    let reader = unit.content.open().map_err(read_error(key))?;
     let fat: &'a FatBinary = &work.binary.fat;
     let bundle = &fat.bundles[work.bundle];
     let set = work.binary.bundles[work.bundle].set;

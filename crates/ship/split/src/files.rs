@@ -31,7 +31,6 @@ pub struct Request {
     pub selection: TargetSelection,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Storage of code objects in archives.
     pub packing: Packing,
     /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
@@ -44,14 +43,12 @@ pub struct FileSplit {
     pub input: PathBuf,
     /// File name, which stays the same in the output.
     pub name: String,
-    /// The plan for its GPU code.
     #[serde(flatten)]
     pub plan: Plan,
     #[serde(skip)]
     units: Vec<CandidateFile>,
 }
 
-/// The result of a split.
 #[derive(Debug, Serialize)]
 pub struct SplitFilesReport {
     /// The written files, in the order of the plan.
@@ -60,7 +57,6 @@ pub struct SplitFilesReport {
     pub archives: Vec<WrittenArchive>,
     /// Bytes of the fat binary sections in the input.
     pub section_bytes: u64,
-    /// Bytes of the archives.
     pub archive_bytes: u64,
     /// Result of the check; `None` if it was skipped.
     pub verification: Option<VerificationReport>,

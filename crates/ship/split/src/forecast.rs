@@ -118,7 +118,7 @@ impl Forecaster<'_> {
         let bundle: &Bundle = &binary.fat.bundles[bundle];
         let _share = self.memory.take(code::memory(bundle, &Piece::Whole, |_| false) + 2 * SAMPLE);
         let content = &self.units[binary.unit].content;
-        let reader = content.open().map_err(read_error(&key))?;
+        let reader = content.open().map_err(read_error(key))?;
         // Damaged bundles are detected by the split.
         let limits = Limits { checksum: Checksum::Skip, ..Limits::default() };
         let (mut size, mut packed, mut sample) = (0, 0, Vec::new());
@@ -130,7 +130,7 @@ impl Forecaster<'_> {
             }
             Ok::<(), rocwheel_kpack::Error>(())
         });
-        visited.map_err(gpu_code_error(&key))?;
+        visited.map_err(gpu_code_error(key))?;
         Ok((packed * 1_000_000).checked_div(size).unwrap_or(0) as u64)
     }
 

@@ -23,7 +23,6 @@ pub struct CandidateFile {
     /// Path of the file, separated by `/`, unique in the input. The runtime looks code objects up
     /// under this name.
     pub key: String,
-    /// Bytes of the file.
     pub content: Arc<dyn Content>,
     /// The directory of the archives relative to the directory of the installed file: `../.kpack`.
     pub archives: String,
@@ -114,7 +113,6 @@ pub struct PlannedBundle {
     pub compressed: bool,
 }
 
-/// An archive that will be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedKpack {
     /// File name of the archive.
@@ -143,7 +141,6 @@ impl PlannedKpack {
 pub struct LeftAlone {
     /// Path of the file.
     pub key: String,
-    /// The reason.
     pub reason: UnchangedReason,
 }
 
@@ -158,15 +155,9 @@ pub enum UnchangedReason {
     /// Some wrappers refer to archives, others do not.
     HalfSplit,
     /// A wrapper does not point to a bundle of the section.
-    Elsewhere {
-        /// Index of the wrapper.
-        wrapper: usize,
-    },
+    Elsewhere { wrapper: usize },
     /// A bundle has code, but no wrapper points to it: something else may read it.
-    Unreached {
-        /// Index of the bundle.
-        bundle: usize,
-    },
+    Unreached { bundle: usize },
 }
 
 impl fmt::Display for UnchangedReason {

@@ -6,7 +6,7 @@
 //! Files of kernel databases are moved unchanged, by the rules of `data/libraries.toml`.
 
 mod check;
-mod place;
+mod entry_destination;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ use crate::verify::Verification;
 
 pub use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
-pub use place::{EntryDestination, PlannedArtifact};
+pub use entry_destination::{EntryDestination, PlannedArtifact};
 pub use write::MAKER;
 pub use write::{Grown, SplitArtifactsReport, WrittenArtifact, execute};
 
@@ -44,13 +44,10 @@ const GENERIC: &str = "generic";
 pub struct Request {
     /// The targets to keep.
     pub selection: TargetSelection,
-    /// The kernel databases to split.
     pub databases: DatabaseChoice,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Storage of code objects in archives.
     pub packing: Packing,
-    /// Treatment of a set whose HIP runtime cannot read archives.
     pub unsupported: OldRuntime,
     /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
@@ -62,10 +59,8 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseChoice {
-    /// All databases in the tables.
     #[default]
     All,
-    /// The databases with these names.
     Only(BTreeSet<String>),
 }
 
@@ -98,10 +93,8 @@ impl DatabaseChoice {
 /// Treatment of a set whose HIP runtime cannot read archives: it would load and have no kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OldRuntime {
-    /// Fail.
     #[default]
     Refuse,
-    /// Split it anyway.
     Allow,
 }
 
@@ -127,7 +120,6 @@ pub struct PlannedGroup {
     pub group: String,
     /// The artifacts that are split; empty if all GPU code stays unchanged.
     pub sources: Vec<ArtifactName>,
-    /// The plan for the GPU code.
     #[serde(flatten)]
     pub plan: Plan,
     /// The files that the plan was made from.
@@ -155,7 +147,7 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
     for (index, artifact) in catalog.artifacts.iter().enumerate() {
         by_group.entry((&artifact.name.name, &artifact.name.component)).or_default().push(index);
     }
-    let mut sorter = place::Sorter::new(catalog, request);
+    let mut sorter = entry_destination::Sorter::new(catalog, request);
     let mut groups = Vec::new();
     for ((name, component), members) in by_group {
         let destinations: Vec<Vec<EntryDestination>> =
@@ -175,7 +167,7 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
     if groups.iter().any(|group| !group.plan.binaries.is_empty()) {
         check_runtime(catalog, request.unsupported)?;
     }
-    let place::Sorted { artifacts, mut notes, dropped } = sorter.finish()?;
+    let entry_destination::Sorted { artifacts, mut notes, dropped } = sorter.finish()?;
     check_selection(&groups, &artifacts, &request.selection, &dropped)?;
     notes.sort();
     Ok(TreePlan { groups, artifacts, notes, dropped, selection: request.selection.clone() })
@@ -189,7 +181,7 @@ impl TreePlan {
     /// GPU code that cannot be read, an interruption.
     pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<Vec<ArchiveForecast>, Failure> {
         let forecast = |group: &PlannedGroup| forecast(&group.plan, &group.units, packing, reporter);
-        Ok(self.groups.iter().map(forecast).collect::<Result<_, _>>()?)
+        self.groups.iter().map(forecast).collect()
     }
 }
 

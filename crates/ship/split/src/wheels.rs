@@ -15,8 +15,8 @@
 mod archive_runtime;
 mod check;
 mod execute;
+mod install_paths;
 mod metadata;
-mod place;
 mod planner;
 mod selection;
 mod survey;
@@ -61,7 +61,6 @@ pub struct Request {
     pub variant: Option<String>,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Storage of code objects in archives.
     pub packing: Packing,
     /// Compression of new and changed members.
     pub level: rocwheel_wheel::Level,

@@ -12,7 +12,6 @@ use super::gather::{BuildPart, Code, shown};
 use rocwheel_split::error::{gpu_code_error, read_error};
 use rocwheel_split::verify::{Difference, host_differences};
 
-/// A file to fuse.
 #[derive(Serialize)]
 pub struct Binary {
     /// Path at which it is installed.

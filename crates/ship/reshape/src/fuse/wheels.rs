@@ -39,7 +39,6 @@ pub struct Wheels {
 /// A fused wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenWheel {
-    /// Path of the wheel.
     pub path: PathBuf,
     /// Number of members.
     pub files: u64,
@@ -62,8 +61,7 @@ struct Read {
 fn asks_for_device(requirement: &str) -> bool {
     let Some((_, marker)) = requirement.split_once(';') else { return false };
     let marker: String = marker.chars().filter(|character| !character.is_whitespace()).collect();
-    let quoted = |text: &str| text.starts_with("\"device-") || text.starts_with("'device-");
-    marker.strip_prefix("extra==").is_some_and(quoted)
+    marker.strip_prefix("extra==").is_some_and(|text| text.starts_with("\"device-") || text.starts_with("'device-"))
         || (marker.contains("invariant_properties") && marker.contains("amd::gfx_arch::"))
 }
 

@@ -17,7 +17,6 @@ const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-fuse", command: "rocwhee
 /// Report about a written directory or file.
 #[derive(Debug, Clone, Serialize)]
 pub struct FusedOutput {
-    /// Its path.
     pub path: PathBuf,
     /// Number of files and links.
     pub files: u64,

@@ -22,7 +22,6 @@ pub(super) enum Kind {
     Archive,
     /// A separate code object.
     CodeObject,
-    /// A file of a kernel database.
     Database,
     /// A file without GPU code.
     Other,

@@ -16,7 +16,7 @@ use super::content::{Kind, looks_like, member_content};
 use super::error::{not_pruned, nothing_left};
 use super::outcome::sorted;
 use super::pruner::Pruner;
-use super::{Empty, PruneAction, Pruned, PrunedFile, check, extras};
+use super::{Empty, PruneAction, Pruned, PrunedFile, check, device_extras};
 use rocwheel_split::error::contradiction_error;
 use rocwheel_split::verify::contradiction;
 
@@ -87,7 +87,7 @@ impl<'a> WheelFile<'a> {
 
     /// Removes the extras that require device wheels of other targets.
     fn extras(&mut self) -> Result<(), Failure> {
-        let extras = extras::prune(&self.wheel.metadata()?, &self.pruner.options.keep, self.pruner.table);
+        let extras = device_extras::prune(&self.wheel.metadata()?, &self.pruner.options.keep, self.pruner.table);
         if extras.kept.is_empty() && extras.dropped.is_empty() {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl<'a> WheelFile<'a> {
         let name = format!("{}/variant.json", self.wheel.info());
         if self.wheel.member(&name).is_some() {
             let before = self.wheel.bytes(&name)?;
-            let text = extras::variant(&String::from_utf8_lossy(&before), &extras.dropped);
+            let text = device_extras::variant(&String::from_utf8_lossy(&before), &extras.dropped);
             if let Some(text) = text {
                 self.change.replace.insert(name, Box::new(text.into_bytes()));
             }

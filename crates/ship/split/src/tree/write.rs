@@ -14,7 +14,7 @@ use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
-use super::place::{PlannedArtifact, archive_artifact};
+use super::entry_destination::{PlannedArtifact, archive_artifact};
 use super::{Request, TreePlan, check, is_manifest};
 use crate::copy::copy;
 use crate::engine::{self, Host};
@@ -23,14 +23,12 @@ use crate::verify::{Checks, Verification, VerificationReport};
 /// The owner of the output of `rocwheel split`.
 pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };
 
-/// The result of a split.
 #[derive(Debug, Serialize)]
 pub struct SplitArtifactsReport {
     /// The written artifacts, sorted by name.
     pub artifacts: Vec<WrittenArtifact>,
     /// Bytes of the fat binary sections in the input.
     pub section_bytes: u64,
-    /// Bytes of the archives.
     pub archive_bytes: u64,
     /// Groups whose archives are larger than the sections they come from.
     pub grown: Vec<Grown>,
@@ -45,10 +43,8 @@ impl SplitArtifactsReport {
     }
 }
 
-/// An artifact that was written.
 #[derive(Debug, Serialize)]
 pub struct WrittenArtifact {
-    /// Name of the artifact.
     pub name: ArtifactName,
     /// Number of files and links in it.
     pub files: u64,
@@ -239,7 +235,6 @@ impl Writer<'_> {
     }
 }
 
-/// A file to be copied.
 struct Transfer<'a> {
     artifact: &'a Artifact,
     entry: &'a ArtifactEntry,

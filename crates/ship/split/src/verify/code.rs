@@ -33,7 +33,6 @@ fn canonical(name: &str) -> Option<TargetId> {
     name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
 }
 
-/// Returns the targets of a bundle that are kept.
 fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &TargetSelection) -> BTreeSet<&'a str> {
     let entries = &pair.before.1.bundles[bundle].entries;
     let with_code = entries.iter().filter(|entry| entry.size > 0);

@@ -35,17 +35,11 @@ pub enum ArchiveRuntime {
     /// Its requirements allow no ROCm that cannot.
     Required,
     /// Its requirements allowed one, and these are added.
-    Raised {
-        /// The requirements.
-        requires: Vec<String>,
-    },
+    Raised { requires: Vec<String> },
     /// It requires no ROCm, so that nothing decides it.
     Unknown,
     /// Its requirements allow no ROCm that can.
-    TooOld {
-        /// The requirement.
-        requirement: String,
-    },
+    TooOld { requirement: String },
 }
 
 impl ArchiveRuntime {

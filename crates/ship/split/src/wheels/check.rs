@@ -20,8 +20,8 @@ use rocwheel_tables::device_packages::{self, DevicePackages};
 use rocwheel_wheel::read::{Known, Listed, MemberContent, MemberKind, Wheel};
 use rocwheel_wheel::{Headers, RecordRow, WheelName};
 
+use super::install_paths::{Folders, Place, Scheme};
 use super::metadata::{self, Markers};
-use super::place::{Folders, Place, Scheme};
 use super::selection::selection_of;
 use super::survey::{Programs, code_error, is_program};
 use super::{Plan, place_error};

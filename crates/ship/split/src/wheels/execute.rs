@@ -32,14 +32,11 @@ pub enum SplitWheelKind {
     Device,
 }
 
-/// A wheel that was written.
 #[derive(Debug, Clone, Serialize)]
 pub struct SplitWheel {
-    /// The kind of the wheel.
     pub kind: SplitWheelKind,
     /// The package of a device wheel: a target or family.
     pub key: Option<String>,
-    /// Path of the wheel.
     pub path: PathBuf,
     /// Number of members.
     pub files: u64,

@@ -14,8 +14,8 @@ use rocwheel_wheel::{Headers, WheelName};
 use serde::Serialize;
 
 use super::archive_runtime::ArchiveRuntime;
+use super::install_paths::{self, Folders, Scheme};
 use super::metadata::{self, DeviceExtra, Markers, identity};
-use super::place::{self, Folders, Scheme};
 use super::selection::selection;
 use super::survey::{self, Binary, DatabaseFile, Programs, Survey, code_error};
 use super::{Request, place_error, variant};
@@ -89,16 +89,13 @@ pub(super) struct Zone {
     pub(super) units: Vec<CandidateFile>,
 }
 
-/// A device wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Device {
     /// Key of the package: a target, a generic target, or a family.
     pub key: String,
     /// The number of targets it serves, as a level.
     pub level: PackageLevel,
-    /// Name of the distribution.
     pub distribution: String,
-    /// File name of the wheel.
     pub file_name: String,
     /// The targets of the code in its archives, with features.
     pub targets: Vec<String>,
@@ -112,7 +109,6 @@ pub struct Device {
     pub(super) name: WheelName,
 }
 
-/// A file of a device wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceFile {
     /// Path in the wheel.
@@ -140,9 +136,7 @@ pub struct DroppedTarget {
 /// A file with GPU code that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnsplitFile {
-    /// Name of the member.
     pub member: String,
-    /// The reason, for the report.
     pub reason: String,
 }
 
@@ -337,7 +331,7 @@ fn root(
     let of_site = |binary: &&Binary| binary.place.scheme == Scheme::Site;
     let code = survey.binaries.iter().filter(of_site).map(|binary| (binary.place.path.as_str(), binary.section));
     let files = files.iter().map(|(path, size)| (path.as_str(), *size));
-    Ok(place::home(code, files, &format!("{}_device", names.group)))
+    Ok(install_paths::home(code, files, &format!("{}_device", names.group)))
 }
 
 /// Groups files with GPU code by the folder of their archives, and lists those that have to stay

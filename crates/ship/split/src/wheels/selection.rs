@@ -9,7 +9,7 @@ use rocwheel_tables::device_packages::{self, DevicePackages, PackageLevel};
 use rocwheel_tables::{TargetTable, target};
 use rocwheel_wheel::read::Wheel;
 
-use super::place::Folders;
+use super::install_paths::Folders;
 use super::survey::{self, Survey};
 use crate::TargetSelection;
 

@@ -13,7 +13,7 @@ use rocwheel_tables::Databases;
 use rocwheel_wheel::read::MemberContent;
 use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
 
-use super::place::{Folders, Place, Scheme};
+use super::install_paths::{Folders, Place, Scheme};
 use crate::error::{gpu_code_error, read_error};
 
 /// A file with GPU code.
@@ -27,7 +27,6 @@ pub(super) struct Binary {
     pub(super) section: u64,
 }
 
-/// A file of a kernel database.
 pub(super) struct DatabaseFile {
     pub(super) member: String,
     pub(super) database: String,

@@ -56,7 +56,6 @@ pub(super) fn document<'a>(label: &str, targets: impl Iterator<Item = &'a str>) 
     format!("{document:#}\n")
 }
 
-/// Returns the file name of the variant of a wheel.
 pub(super) fn file_name(wheel: &str, label: &str) -> String {
     format!("{}-{label}.whl", wheel.strip_suffix(".whl").unwrap_or(wheel))
 }

@@ -69,7 +69,6 @@ pub(super) fn prune(metadata: &str, keep: &Keep, table: &TargetTable) -> Extras 
     Extras { metadata: Some(headers.to_string()), kept: kept_targets, dropped: dropped_targets }
 }
 
-/// Returns the target of an extra.
 fn target(extra: &str) -> Option<&str> {
     extra.strip_prefix(PREFIX).filter(|name| name.starts_with("gfx"))
 }

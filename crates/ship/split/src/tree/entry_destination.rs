@@ -25,10 +25,8 @@ pub enum EntryDestination {
     Dropped,
 }
 
-/// An artifact that will be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedArtifact {
-    /// Name of the artifact.
     pub name: ArtifactName,
     /// Number of files and links that come from the input.
     pub files: u64,
@@ -64,7 +62,6 @@ pub(super) struct Sorter<'a> {
     pub(super) group: usize,
 }
 
-/// The result of sorting.
 pub(super) struct Sorted {
     pub(super) artifacts: Vec<PlannedArtifact>,
     /// Messages about files of kernel databases that are not moved.

@@ -40,7 +40,6 @@ impl Folders {
         member.strip_prefix(&self.info).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Returns the installation path of a member.
     pub(super) fn place(&self, member: &str) -> Place {
         let rest = member.strip_prefix(&self.data).and_then(|rest| rest.strip_prefix('/'));
         let Some((scheme, path)) = rest.and_then(|rest| rest.split_once('/')) else {
