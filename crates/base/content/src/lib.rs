@@ -4,6 +4,8 @@
 //! A content is opened when its first bytes are read and closed after its last ones, so a wheel of
 //! ten thousand members needs a handful of file descriptors.
 
+#![warn(missing_docs)]
+
 pub mod archive_path;
 mod budget;
 mod cache_folder;

@@ -1,6 +1,8 @@
 //! Input: units of work in order. Output: their results, produced in parallel on rayon's pool and
 //! delivered in the same order, with a bounded number of units in progress.
 
+#![warn(missing_docs)]
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -9,11 +9,11 @@ use std::{fmt, io};
 use crate::write_fault::is_full;
 use crate::{Exit, Hint, WriteFault};
 
-/// Any error of a command. It takes hint and exit code from the error that it is converted from, so
-/// the code that prints errors needs no list of error types.
+/// Any error of a command, or of a library whose callers decide nothing by its errors. It takes
+/// hint and exit code from the error that it is converted from, so the code that prints errors
+/// needs no list of error types.
 ///
-/// Like `anyhow::Error` it does not implement [`Error`]: that would rule out the conversion from
-/// every error type.
+/// It does not implement [`Hint`]: that would rule out the conversion from every type that does.
 pub struct Failure(Box<Inner>);
 
 struct Inner {
@@ -51,6 +51,37 @@ impl Failure {
     /// An error of a library without a [`Hint`] implementation; exit code 1.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(Box::new(Inner { error: error.into(), hint: None, rows: Vec::new(), exit: Exit::Failed }))
+    }
+
+    /// Puts the attempted action in front of an error, to be used as
+    /// `.map_err(Failure::attempt("cannot read the table"))`. A file that could not be written says
+    /// more than the attempt, and is the failure alone.
+    pub fn attempt<E: Into<Failure>>(text: impl Into<Cow<'static, str>>) -> impl FnOnce(E) -> Failure {
+        move |error| {
+            let failure = error.into();
+            if failure.0.error.is::<WriteFault>() { failure } else { failure.context(text) }
+        }
+    }
+
+    /// The same failure with another hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure with all rows of a list that its message shortens; see [`Hint::rows`].
+    #[must_use]
+    pub fn with_rows(mut self, rows: Vec<String>) -> Self {
+        self.0.rows = rows;
+        self
+    }
+
+    /// The same failure with another exit code.
+    #[must_use]
+    pub fn with_exit(mut self, exit: Exit) -> Self {
+        self.0.exit = exit;
+        self
     }
 
     /// The same failure with `text`, the attempted action, in front of it. Hint and exit code stay.
@@ -122,6 +153,12 @@ impl fmt::Display for Failure {
     }
 }
 
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.error.source()
+    }
+}
+
 /// The whole chain in one line, for tests that fail with an unexpected error.
 impl fmt::Debug for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,6 +218,23 @@ mod tests {
         assert_eq!(failure.to_string(), "cannot package");
         assert!(failure.find::<Table>().is_some() && failure.find::<Interrupted>().is_none());
         assert_eq!(failure.chain().count(), 3);
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_written_is_the_failure_alone() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let failure = Failure::attempt("cannot pack")(crate::write_error("/out/a.whl".as_ref())(full));
+        assert_eq!(failure.to_string(), "cannot write `/out/a.whl`");
+        let failure = Failure::attempt("cannot pack")(Table(io::Error::other("no disk")));
+        assert_eq!(format!("{failure:?}"), "cannot pack: cannot read the table: no disk");
+    }
+
+    #[test]
+    fn a_message_has_what_the_library_says_beside_it() {
+        let failure = Failure::message("no artifact").with_hint("fetch one").with_exit(Exit::TryAgain);
+        let failure = failure.with_rows(vec!["blas".to_owned()]).context("cannot package");
+        assert_eq!((failure.hint(), failure.exit()), (Some("fetch one"), Exit::TryAgain));
+        assert_eq!(failure.rows(), ["blas"]);
     }
 
     #[test]

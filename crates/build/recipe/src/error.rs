@@ -99,7 +99,7 @@ pub enum Error {
     Repair(#[from] rocwheel_repair::Error),
     /// The GPU code of a wheel that the job built cannot be split off.
     #[error(transparent)]
-    Split(#[from] rocwheel_split::wheels::Error),
+    Split(#[from] rocwheel_progress::Failure),
     /// A result cannot be moved to the folder of outputs.
     #[error(transparent)]
     Publish(#[from] rocwheel_output::Error),
@@ -292,7 +292,7 @@ impl Hint for Error {
                     .into()
             }
             Error::Repair(error) => return error.hint(),
-            Error::Split(error) => return error.hint(),
+            Error::Split(failure) => return failure.hint().map(str::to_owned),
             Error::Publish(error) => return error.hint(),
             Error::Audit(error) => return error.hint(),
             Error::PythonVersion(error) => return error.hint(),
@@ -322,7 +322,7 @@ impl Hint for Error {
         match self {
             Error::Archive(error) => error.rows(),
             Error::Repair(error) => error.rows(),
-            Error::Split(error) => error.rows(),
+            Error::Split(failure) => failure.rows().to_vec(),
             _ => Vec::new(),
         }
     }
@@ -338,7 +338,7 @@ impl Hint for Error {
             Error::Archive(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
             Error::Repair(error) => error.exit(),
-            Error::Split(error) => error.exit(),
+            Error::Split(failure) => failure.exit(),
             Error::Publish(error) => error.exit(),
             Error::Audit(error) => error.exit(),
             Error::PythonVersion(error) => error.exit(),

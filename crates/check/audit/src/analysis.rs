@@ -12,14 +12,18 @@ pub(crate) mod reached;
 pub(crate) mod record;
 pub(crate) mod required_release;
 pub(crate) mod requirements;
+pub(crate) mod rocm_version;
 pub(crate) mod traces;
 pub(crate) mod unchecked;
+pub(crate) mod verdict;
 pub(crate) mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 pub(crate) use rocwheel_content::archive_path::file_name;
+use rocwheel_imports::at_import::{self, LoaderFile};
+use rocwheel_imports::preload::{PreloadList, Preloads};
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_loader::facts::{Object, SiteFacts, WindowsObject};
 use rocwheel_loader::simulation::FileNames;
@@ -31,8 +35,6 @@ use crate::Error;
 use crate::declared::Declared;
 use crate::finding::{Code, Finding};
 use crate::options::{AuditScope, Options};
-use crate::preload::at_import::{self, LoaderFile};
-use crate::preload::{PreloadList, Preloads};
 use record::RecordState;
 use requirements::Requirements;
 use traces::Rooted;
@@ -104,16 +106,10 @@ impl<'a> Context<'a> {
         let platform = Platform::of_wheels(platforms.iter().map(Vec::as_slice));
         let target = InstallTarget { python: site.place.python, platform, glibc };
         let declared = Declared::read(site, &target);
-        let required = |target: &InstallTarget| -> Vec<Requirements> {
-            let distributions = site.distributions.iter().zip(&platforms).enumerate();
-            let of = |(wheel, (distribution, platforms)): (usize, (&Distribution, &Vec<String>))| {
-                Requirements::of(&distribution.name, &declared, wheel, &target.of_wheel(platforms))
-            };
-            distributions.map(of).collect()
-        };
-        let requirements = required(&target);
-        let is_mixed = platform != Platform::Windows && site.distributions.iter().any(windows::is_for);
-        let on_windows = is_mixed.then(|| required(&InstallTarget { platform: Platform::Windows, ..target.clone() }));
+        let requirements = required_on(site, &declared, &target);
+        let is_mixed = platform != Platform::Windows && site.distributions.iter().any(is_for_windows);
+        let on_windows = InstallTarget { platform: Platform::Windows, ..target };
+        let on_windows = is_mixed.then(|| required_on(site, &declared, &on_windows));
         let mut context = Context {
             site,
             facts,
@@ -148,7 +144,7 @@ impl<'a> Context<'a> {
     /// Adds the missing libraries whose finding has a code ([`missing`]).
     pub(crate) fn missing_libraries(&self, code: Code, findings: &mut Vec<Finding>) {
         if self.options.scope == AuditScope::Files {
-            let missing = self.missing.get_or_init(|| missing::find(self));
+            let missing = self.missing.get_or_init(|| missing_libraries(self));
             findings.extend(missing.iter().filter(|finding| finding.code == code).cloned());
         }
     }
@@ -184,7 +180,7 @@ impl<'a> Context<'a> {
 
     /// The programs and libraries in a wheel for 64-bit Windows; empty for other wheels.
     pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsObject)> {
-        let is_for_windows = windows::is_for(&self.site.distributions[wheel]);
+        let is_for_windows = is_for_windows(&self.site.distributions[wheel]);
         self.windows_files_of_any(wheel).filter(move |_| is_for_windows)
     }
 
@@ -231,8 +227,8 @@ impl<'a> Context<'a> {
 
     /// The number of the wheel with this canonical name that a system can install.
     pub(crate) fn named_on(&self, platform: Platform, name: &str) -> Option<usize> {
-        let is_it = |wheel: &Distribution| wheel.name == name && platform.takes(&wheel.platforms());
-        self.site.distributions.iter().position(is_it)
+        let mut wheels = self.site.distributions.iter();
+        wheels.position(|wheel| wheel.name == name && platform.takes(&wheel.platforms()))
     }
 
     /// The requirements of a wheel on a system.
@@ -255,6 +251,29 @@ impl<'a> Context<'a> {
         let finding = Finding::new(code, subject, message).of(self.site.distributions[wheel].file_name());
         Finding { decides, ..finding.in_files(members) }
     }
+}
+
+/// All libraries that the audited files lack, on Linux and on Windows.
+fn missing_libraries(context: &Context<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    missing::missing(context, &mut findings);
+    windows::missing(context, &mut findings);
+    missing::loaded_by_name(context, &mut findings);
+    findings
+}
+
+/// `true` if the tags name Windows on x86-64. A wheel for any platform is not counted: it may hold
+/// files for all of them.
+pub(crate) fn is_for_windows(distribution: &Distribution) -> bool {
+    distribution.platforms().iter().any(|platform| platform == rocwheel_tables::windows::PLATFORM)
+}
+
+/// What each wheel requires where it is installed for a target.
+fn required_on(site: &Site, declared: &Declared, target: &InstallTarget) -> Vec<Requirements> {
+    let wheels = site.distributions.iter().enumerate();
+    wheels
+        .map(|(number, wheel)| Requirements::of(&wheel.name, declared, number, &target.of_wheel(&wheel.platforms())))
+        .collect()
 }
 
 /// The platform tags of a distribution, as text and parsed.

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::analysis::{Context, cpu, file_name, floor, notes, reached, traces, unchecked};
 use crate::checks::CHECKS;
 use crate::finding::{Code, Finding};
-use crate::fix;
+use crate::joint_fixes;
 use crate::options::{AuditScope, ExtraCheck, Options};
 use crate::report::{AuditReport, AuditedEnvironment, FindingCounts, WheelSummary};
 
@@ -73,12 +73,12 @@ pub fn audit_facts(
         is_wanted
     });
     findings.sort_by(|one, other| one.key().cmp(&other.key()));
-    fix::say_versions(&context, &mut findings);
+    joint_fixes::say_versions(&context, &mut findings);
     for finding in findings.iter_mut().filter(|finding| finding.fix.is_none()) {
         finding.decision.get_or_insert_with(|| finding.code.explanation().decision.clone());
     }
     findings.dedup();
-    let to_decide = fix::questions(&context, &findings);
+    let to_decide = joint_fixes::questions(&context, &findings);
     Ok(AuditReport {
         environment: AuditedEnvironment {
             python: site.place.python.to_string(),
@@ -98,47 +98,50 @@ pub fn audit_facts(
 
 /// `true` if every file of a finding matches a pattern that ignores its code.
 fn is_ignored(finding: &Finding, ignored: &[(Code, MemberPattern)]) -> bool {
-    let matches = |file: &String| {
-        ignored.iter().filter(|(code, _)| *code == finding.code).any(|(_, pattern)| {
-            pattern.matches(file) || !pattern.text().contains('/') && pattern.matches(file_name(file))
+    let mut files = finding.file.iter().chain(&finding.related);
+    finding.file.is_some()
+        && files.all(|file| {
+            ignored.iter().filter(|(code, _)| *code == finding.code).any(|(_, pattern)| {
+                pattern.matches(file) || !pattern.text().contains('/') && pattern.matches(file_name(file))
+            })
         })
-    };
-    finding.file.is_some() && finding.file.iter().chain(&finding.related).all(matches)
 }
 
 fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
-    let of = |(index, installed): (usize, &Distribution)| {
-        let (files, bytes) = installed.totals();
-        WheelSummary {
-            path: installed.path.to_string_lossy().into_owned(),
-            file: installed.file_name(),
-            name: installed.metadata.get("Name").unwrap_or_else(|| installed.name.clone()),
-            version: installed.version(),
-            form: match installed.form {
-                DistributionForm::Wheel(_) => "wheel",
-                DistributionForm::Installed(_) => "installed",
-            },
-            role: match installed.role {
-                Role::Audited => "audited",
-                Role::Beside => "beside",
-            },
-            size: installed.size(),
-            installed: bytes,
-            files,
-            objects: (context.native(index).count() + context.windows_files(index).count()) as u64,
-            platforms: installed.platforms(),
-            floor: floor::floor(context, index),
-            cpu: cpu::cpu(context, index),
-            unchecked: match installed.role {
-                Role::Audited => unchecked::unchecked(context, index).systems.into_iter().collect(),
-                Role::Beside => Vec::new(),
-            },
-        }
-    };
     let all = context.site.distributions.iter().enumerate();
     let mut wheels: Vec<(usize, &Distribution)> = all.filter(|(_, distribution)| !distribution.is_rest()).collect();
     wheels.sort_by_key(|(_, wheel)| std::cmp::Reverse(wheel.role));
-    wheels.into_iter().map(of).chain(context.site.refused.iter().map(refused)).collect()
+    let given = wheels.into_iter().map(|(index, installed)| summary(context, index, installed));
+    given.chain(context.site.refused.iter().map(refused)).collect()
+}
+
+fn summary(context: &Context<'_>, index: usize, installed: &Distribution) -> WheelSummary {
+    let (files, bytes) = installed.totals();
+    WheelSummary {
+        path: installed.path.to_string_lossy().into_owned(),
+        file: installed.file_name(),
+        name: installed.metadata.get("Name").unwrap_or_else(|| installed.name.clone()),
+        version: installed.version(),
+        form: match installed.form {
+            DistributionForm::Wheel(_) => "wheel",
+            DistributionForm::Installed(_) => "installed",
+        },
+        role: match installed.role {
+            Role::Audited => "audited",
+            Role::Beside => "beside",
+        },
+        size: installed.size(),
+        installed: bytes,
+        files,
+        objects: (context.native(index).count() + context.windows_files(index).count()) as u64,
+        platforms: installed.platforms(),
+        floor: floor::floor(context, index),
+        cpu: cpu::cpu(context, index),
+        unchecked: match installed.role {
+            Role::Audited => unchecked::unchecked(context, index).systems.into_iter().collect(),
+            Role::Beside => Vec::new(),
+        },
+    }
 }
 
 /// The summary of a wheel that installers refuse, of which only the name is known.

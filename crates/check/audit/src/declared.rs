@@ -51,21 +51,23 @@ pub struct UnmetRequirement<'a> {
     pub other: Option<usize>,
 }
 
+/// 0 for a text that is not a version.
+fn parse_version(text: &str) -> Version {
+    // A version in a file name is escaped.
+    let parsed = Version::from_str(text).or_else(|_| Version::from_str(&text.replace('_', "-")));
+    parsed.unwrap_or_else(|_| Version::new([0]))
+}
+
 impl Declared {
     /// Reads the requirements that the wheels of an environment declare. `target` evaluates their
     /// markers.
     pub fn read(site: &Site, target: &InstallTarget) -> Declared {
-        let version = |text: &str| {
-            // A version in a file name is escaped.
-            let plain = || Version::from_str(&text.replace('_', "-"));
-            Version::from_str(text).or_else(|_| plain()).unwrap_or_else(|_| Version::new([0]))
-        };
         let targets: Vec<InstallTarget> =
             site.distributions.iter().map(|distribution| target.of_wheel(&distribution.platforms())).collect();
         let mut declared = Declared {
             wheels: site.distributions.iter().map(|wheel| Requirements::of(&wheel.metadata)).collect(),
             extras: vec![BTreeSet::new(); site.distributions.len()],
-            versions: site.distributions.iter().map(|distribution| version(&distribution.version())).collect(),
+            versions: site.distributions.iter().map(|distribution| parse_version(&distribution.version())).collect(),
             index: site.distributions.iter().enumerate().map(|(index, wheel)| (wheel.name.clone(), index)).collect(),
             platforms: site
                 .distributions

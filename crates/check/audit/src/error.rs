@@ -26,7 +26,6 @@ pub enum Error {
     GpuCode {
         /// The wheel.
         path: PathBuf,
-        /// The error of the survey.
         source: Box<rocwheel_kpack::Error>,
     },
 }

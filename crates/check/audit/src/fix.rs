@@ -1,35 +1,24 @@
-//! Input: a distribution and a finding about it. Output: the command that fixes the finding, as a
-//! user types it, and the commands that fix all findings together. The fix of an installed
-//! distribution installs another one, where a suitable one is known.
+//! Input: a distribution and how to fix it. Output: the command that does so, as a user types it.
+//! The fix of an installed distribution installs another one, where a suitable one is known.
 
-mod block;
-mod built_for;
-
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rocwheel_loader::site::Distribution;
 use rocwheel_progress::{shell_path, shell_word};
 use serde::{Serialize, Serializer};
-
-pub use self::block::{Remedies, WheelRemedy};
-use crate::analysis::Context;
-use crate::finding::{Code, Finding};
-pub(crate) use built_for::is_rocm;
-use rocwheel_loader::site::Distribution;
-use rocwheel_tables::providers::FIRST_ON_INDEXES;
 
 /// A command that fixes a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fix {
     /// The wheel or the installed distribution.
-    path: PathBuf,
-    step: Step,
-    command: String,
+    pub(crate) path: PathBuf,
+    pub(crate) step: Step,
+    pub(crate) command: String,
 }
 
 /// The kind of command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+pub(crate) enum Step {
     /// `rocwheel edit`; each option with its value, if it has one.
     Edit(Vec<Vec<String>>),
     /// `rocwheel edit --record`.
@@ -44,17 +33,17 @@ enum Step {
 
 /// The options of `rocwheel repair`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Repair {
-    way: Way,
+pub(crate) struct Repair {
+    pub(crate) way: Way,
     /// The value of `--rocm-version`.
-    rocm: Option<String>,
+    pub(crate) rocm: Option<String>,
     /// Libraries to exclude because this machine lacks them.
-    excluded: Vec<String>,
+    pub(crate) excluded: Vec<String>,
 }
 
 /// The modes of a repair; each does everything that the modes before it do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+pub(crate) enum Way {
     /// Copies libraries of this machine into the wheel, except those of ROCm and PyTorch.
     #[default]
     Usual,
@@ -64,7 +53,7 @@ enum Way {
 
 impl Repair {
     /// The options as words of a command line.
-    fn words(&self) -> Vec<String> {
+    pub(crate) fn words(&self) -> Vec<String> {
         let mode: &[&str] = match self.way {
             Way::Usual => &[],
             Way::Rocm => &["--mode", "rocm"],
@@ -118,7 +107,7 @@ impl Fix {
         Fix { path: PathBuf::new(), step: Step::Install, command: command.to_owned() }
     }
 
-    fn new(distribution: &Distribution, step: Step) -> Option<Fix> {
+    pub(crate) fn new(distribution: &Distribution, step: Step) -> Option<Fix> {
         distribution.wheel()?;
         let path = distribution.path.clone();
         let command = match &step {
@@ -133,13 +122,13 @@ impl Fix {
 }
 
 /// A rocwheel command about a wheel, quoted for a shell.
-fn typed<'w>(verb: &str, path: &Path, options: impl IntoIterator<Item = &'w str>) -> String {
+pub(crate) fn typed<'w>(verb: &str, path: &Path, options: impl IntoIterator<Item = &'w str>) -> String {
     let mut words = vec!["rocwheel".to_owned(), verb.to_owned(), shell_path(path)];
     words.extend(options.into_iter().map(shell_word));
     words.join(" ")
 }
 
-fn words(options: &[Vec<String>]) -> impl Iterator<Item = &str> {
+pub(crate) fn words(options: &[Vec<String>]) -> impl Iterator<Item = &str> {
     options.iter().flatten().map(String::as_str)
 }
 
@@ -157,15 +146,10 @@ fn repaired(distribution: &Distribution, way: Way) -> Option<Fix> {
     Fix::new(distribution, Step::Repair(Repair { way, ..Repair::default() }))
 }
 
-/// Proposes a repair in the usual mode.
+/// Proposes a repair in the usual mode. It copies libraries of this machine into the wheel, except
+/// those of ROCm and PyTorch.
 pub(crate) fn repair(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Usual)
-}
-
-/// Proposes to copy libraries of this machine into the wheel. The usual repair does that, except
-/// for libraries of ROCm and PyTorch.
-pub(crate) fn graft(distribution: &Distribution) -> Option<Fix> {
-    repair(distribution)
 }
 
 /// Proposes search paths to ROCm and torch, which stay outside of the wheel.
@@ -181,21 +165,6 @@ pub(crate) fn preload(distribution: &Distribution) -> Option<Fix> {
 /// Proposes to look up the missing requirements on an index.
 pub(crate) fn ask(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Ask)
-}
-
-/// The commands that look for the distributions on which findings depend; none once an index was
-/// asked.
-pub(crate) fn questions(context: &Context<'_>, findings: &[Finding]) -> Vec<String> {
-    if context.has_asked() {
-        return Vec::new();
-    }
-    let is_open = |distribution: &Distribution| {
-        let name = distribution.file_name();
-        let mut own = findings.iter().filter(|finding| finding.wheel.as_ref() == Some(&name));
-        own.any(|finding| finding.decides && !finding.depends_on.is_empty())
-    };
-    let open = context.audited().map(|(_, distribution)| distribution).filter(|distribution| is_open(distribution));
-    open.filter_map(|distribution| Some(ask(distribution)?.command)).collect()
 }
 
 fn edit(distribution: &Distribution, option: &str, value: &str) -> Option<Fix> {
@@ -245,18 +214,6 @@ pub(crate) fn compiled_for(distribution: &Distribution, python: &str, platform: 
     Fix::new(distribution, Step::Edit(options.to_vec()))
 }
 
-/// Removes the fixes of search paths where a library is found by these alone (RW002) and no repair
-/// brings it: the wheel would load nowhere.
-pub fn keep_search_paths(findings: &mut [Finding]) {
-    let is_lost =
-        |finding: &&Finding| finding.code == Code::LibraryOutside && !finding.fix.as_ref().is_some_and(Fix::is_repair);
-    let lost: BTreeSet<Option<String>> = findings.iter().filter(is_lost).map(|finding| finding.wheel.clone()).collect();
-    let is_of_lost = |finding: &&mut Finding| finding.code == Code::SearchPath && lost.contains(&finding.wheel);
-    for finding in findings.iter_mut().filter(is_of_lost).filter(|finding| finding.fix.is_some()) {
-        finding.drop_fix("where the libraries come from that only this search path finds (RW002)");
-    }
-}
-
 /// Proposes to write RECORD anew, or to install an installed distribution again.
 pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Record).or_else(|| {
@@ -275,32 +232,4 @@ pub(crate) fn devel_tree(distribution: &Distribution) -> Option<Fix> {
 /// Proposes to remove members.
 pub(crate) fn drop_files(distribution: &Distribution, pattern: &str) -> Option<Fix> {
     edit(distribution, "--drop", pattern)
-}
-
-/// Adds the ROCm version that a wheel was built for to its repairs, if it can be determined and
-/// METADATA lacks it. A repair that would require a version without packages is removed.
-pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
-    let mut versions: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
-    for finding in findings {
-        let Some(Fix { path, step: Step::Repair(Repair { way, .. }), .. }) = &finding.fix else { continue };
-        let way = *way;
-        if way < Way::Rocm {
-            continue;
-        }
-        let Some(wheel) = context.site.distributions.iter().position(|wheel| wheel.path == *path) else { continue };
-        let version = versions.entry(path.clone()).or_insert_with(|| built_for::rocm(context, wheel)).clone();
-        let installed = &context.site.distributions[wheel];
-        if let Some(version) = version.as_ref().filter(|version| !built_for::may_have_packages(context, version)) {
-            finding.drop_fix(format!(
-                "build it for ROCm {FIRST_ON_INDEXES} or newer: it is for ROCm {version}, of which no index has a release"
-            ));
-            continue;
-        }
-        // A preload list compares with one exact version, not with a range.
-        let version = version.filter(|version| way == Way::Rocm || !version.ends_with(".*"));
-        let repair = Step::Repair(Repair { way, rocm: version, ..Repair::default() });
-        if let Some(new) = Fix::new(installed, repair) {
-            finding.fix = Some(new);
-        }
-    }
 }

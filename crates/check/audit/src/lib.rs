@@ -17,13 +17,16 @@ pub mod finding;
 mod fix;
 #[cfg(test)]
 mod generated;
+mod joint_fixes;
 mod options;
-pub mod preload;
+mod remedies;
 pub mod report;
 pub mod why;
 pub mod written;
 
 pub use audit::{audit, audit_facts, read_facts};
 pub use error::Error;
-pub use fix::{Fix, Remedies, WheelRemedy, keep_search_paths};
+pub use fix::Fix;
+pub use joint_fixes::keep_search_paths;
 pub use options::{AuditScope, ExtraCheck, Options, RequirementSearch, SetLibraryPath};
+pub use remedies::{Remedies, WheelRemedy};

@@ -96,7 +96,6 @@ pub struct WheelSummary {
     pub path: String,
     /// File name, or the name of the `.dist-info` folder.
     pub file: String,
-    /// Name of the distribution.
     pub name: String,
     /// Version of the distribution.
     pub version: String,
@@ -108,7 +107,6 @@ pub struct WheelSummary {
     pub size: u64,
     /// Bytes when installed.
     pub installed: u64,
-    /// Number of files.
     pub files: u64,
     /// Number of ELF programs and libraries for the machine of the tag.
     pub objects: u64,

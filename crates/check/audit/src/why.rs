@@ -85,8 +85,8 @@ pub fn why(site: &Site, facts: &SiteFacts, library: &str) -> Option<Why> {
     let loader = Loader::new(site, facts, &scenario);
     let mut tree = Tree { site, facts, loader, users: &users, shown: BTreeSet::new(), of_system: BTreeMap::new() };
     let all = facts.native().map(|(path, _)| path).chain(facts.native_of_windows().map(|(path, _)| path));
-    let is_file = |path: &&String| is_asked(name(facts, path), library) || is_asked(file_name(path), library);
-    let files: BTreeSet<&str> = all.filter(is_file).map(String::as_str).collect();
+    let asked = all.filter(|path| is_asked(name(facts, path), library) || is_asked(file_name(path), library));
+    let files: BTreeSet<&str> = asked.map(String::as_str).collect();
     let mut trees: Vec<Puller> = files.iter().map(|path| tree.of(path)).collect();
     if trees.is_empty() {
         let names: Vec<&str> = users.keys().map(String::as_str).filter(|name| is_asked(name, library)).collect();
@@ -131,8 +131,8 @@ impl<'a> Tree<'a> {
         if !systems.is_empty() {
             self.of_system.entry(name).or_default().extend(systems);
         }
-        let of_windows = || self.facts.windows.get(path)?.as_ref().map(|file| file.size);
-        let size = self.facts.objects.get(path).map(|object| object.size).or_else(of_windows);
+        let size = self.facts.objects.get(path).map(|object| object.size);
+        let size = size.or_else(|| self.facts.windows.get(path)?.as_ref().map(|file| file.size));
         Puller {
             name: name.to_owned(),
             path: Some(self.site.shown(path).to_owned()),
@@ -147,8 +147,8 @@ impl<'a> Tree<'a> {
     /// distribution has one at `path`. It would get that one only in a process that loaded it
     /// before.
     fn gets_the_systems(&self, user: &str, path: &str, name: &str) -> bool {
-        let owner = |path: &str| self.site.files.get(path).map(|placed| placed.wheel);
-        owner(user) != owner(path)
+        let [of_user, of_path] = [user, path].map(|path| self.site.files.get(path).map(|placed| placed.wheel));
+        of_user != of_path
             && is_of_system(name)
             && self.loader.lead(user).iter().any(|led| led.path == user && led.name == name && led.to.is_none())
     }

@@ -23,7 +23,6 @@ pub struct Deviations {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// The kind of change.
     pub change: ChangeKind,
     /// The packages, as a glob. Empty: the files that are in no package.
     #[serde(default = "any")]

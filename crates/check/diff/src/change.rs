@@ -7,16 +7,13 @@ use serde::{Deserialize, Serialize};
 /// A difference that a user of the package could notice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Change {
-    /// The kind of difference.
     pub kind: ChangeKind,
     /// The part of the file or package: a library's name, a requirement, a field. Empty if it is
     /// the file itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subject: String,
-    /// The old value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
     /// Number of names in `subject`, which are separated by `, `.

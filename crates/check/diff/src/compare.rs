@@ -1,62 +1,20 @@
 //! Input: one entry of each side. Output: that they are equal, that they mean the same, or their
 //! differences.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::path::Path;
+mod nested;
 
-use positioned_io::ReadAt;
-use rocwheel_content::{Content, Spool};
-use rocwheel_progress::{Reporter, with_causes};
+use std::collections::BTreeSet;
+
+use rocwheel_content::Content;
+use rocwheel_progress::with_causes;
 
 use crate::change::{Change, ChangeKind};
 use crate::entry::{Entry, File};
+use crate::findings::{Context, Findings, Opened, bytes, has_ending, same_bytes, whole};
 use crate::pair::is_renamed;
 use crate::report::{FileReport, Kept, Sizes};
 use crate::side::Named;
-use crate::version_change::VersionChanges;
-use crate::{Error, Request, dist_info, elf_file, error, gpu, nested, tarball, text};
-
-/// Bytes compared at a time.
-const WINDOW: usize = 1 << 18;
-
-/// The settings that all comparisons share.
-pub(crate) struct Context<'a> {
-    pub(crate) scratch: &'a Path,
-    pub(crate) spool: Spool,
-    pub(crate) versions: VersionChanges,
-    pub(crate) reporter: &'a dyn Reporter,
-}
-
-/// The result for two files whose bytes differ.
-#[derive(Default)]
-pub(crate) struct Findings {
-    pub(crate) changes: Vec<Change>,
-    pub(crate) notes: Vec<String>,
-    /// Sizes of GPU code by target.
-    pub(crate) targets: Vec<(String, Sizes)>,
-    /// Reports of the files inside, if the file is an archive.
-    pub(crate) inside: Vec<FileReport>,
-}
-
-impl Findings {
-    pub(crate) fn change(change: Change) -> Findings {
-        Findings { changes: vec![change], ..Findings::default() }
-    }
-
-    pub(crate) fn note(text: impl Into<String>) -> Findings {
-        Findings { notes: vec![text.into()], ..Findings::default() }
-    }
-}
-
-/// Two files with different bytes, opened.
-pub(crate) struct Opened<'a> {
-    /// The path without version, which determines how the files are compared.
-    pub(crate) key: &'a str,
-    pub(crate) old: Box<dyn Content + 'a>,
-    pub(crate) new: Box<dyn Content + 'a>,
-    pub(crate) versions: &'a VersionChanges,
-}
+use crate::{Error, dist_info, elf_file, error, gpu, tarball, text};
 
 /// The result of comparing two entries.
 pub(crate) struct Compared {
@@ -66,12 +24,7 @@ pub(crate) struct Compared {
     pub(crate) targets: Vec<(String, Sizes)>,
 }
 
-impl<'a> Context<'a> {
-    pub(crate) fn new(request: &'a Request, versions: VersionChanges, reporter: &'a dyn Reporter) -> Context<'a> {
-        let scratch = request.scratch.as_path();
-        Context { scratch, spool: Spool::new(scratch), versions, reporter }
-    }
-
+impl Context<'_> {
     /// Compares two entries that belong together; `key` is their path without version.
     pub(crate) fn entries(&self, key: &str, old: &Named, new: &Named) -> Result<Compared, Error> {
         self.reporter.check()?;
@@ -103,7 +56,7 @@ impl<'a> Context<'a> {
             path: new.path.clone(),
             old_path: is_moved.then(|| old.path.clone()),
             kept,
-            sizes: sizes(&old.entry, &new.entry),
+            sizes: Sizes { old: old.entry.size(), new: new.entry.size() },
             changes: findings.changes,
             notes: findings.notes,
         });
@@ -237,52 +190,4 @@ fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
         }
         None => Findings::change(by_size()),
     })
-}
-
-/// Reads all bytes of a small file.
-pub(crate) fn whole(content: &dyn Content) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(usize::MAX)];
-    content.open()?.read_exact_at(0, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// `true` if the first `size` bytes of two files are the same.
-pub(crate) fn same_bytes(old: &dyn ReadAt, new: &dyn ReadAt, size: u64, reporter: &dyn Reporter) -> io::Result<bool> {
-    let length = WINDOW.min(usize::try_from(size).unwrap_or(WINDOW));
-    let (mut one, mut other) = (vec![0; length], vec![0; length]);
-    let mut position = 0;
-    while position < size {
-        if reporter.interrupted() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        let length = (size - position).min(WINDOW as u64) as usize;
-        old.read_exact_at(position, &mut one[..length])?;
-        new.read_exact_at(position, &mut other[..length])?;
-        if one[..length] != other[..length] {
-            return Ok(false);
-        }
-        position += length as u64;
-    }
-    Ok(true)
-}
-
-pub(crate) fn sizes(old: &Entry, new: &Entry) -> Sizes {
-    Sizes { old: size(old), new: size(new) }
-}
-
-pub(crate) fn size(entry: &Entry) -> Option<u64> {
-    match entry {
-        Entry::File(file) => Some(file.size),
-        Entry::Link { .. } => None,
-    }
-}
-
-/// Formats a size for a change: exact, because a change of one byte matters too.
-pub(crate) fn bytes(amount: u64) -> String {
-    format!("{amount} bytes")
-}
-
-/// `true` if the name ends in `.ending`.
-pub(crate) fn has_ending(name: &str, ending: &str) -> bool {
-    Path::new(name).extension().is_some_and(|found| found == ending)
 }

@@ -8,7 +8,7 @@ use pep508_rs::{Requirement, VerbatimUrl};
 use rocwheel_wheel::Headers;
 
 use crate::change::{Change, ChangeKind};
-use crate::compare::{Findings, Opened, has_ending, whole};
+use crate::findings::{Findings, Opened, has_ending, whole};
 use crate::version_change::VersionChanges;
 use crate::{Error, text};
 

@@ -8,7 +8,7 @@ use rocwheel_elf::{Elf, Section};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
-use crate::compare::{Context, Findings, Opened, bytes, same_bytes};
+use crate::findings::{Context, Findings, Opened, bytes, same_bytes};
 use crate::{error, gpu};
 
 const NOBITS: u32 = 8;

@@ -33,10 +33,24 @@ pub(crate) type Unpacked = Arc<dyn ReadAt + Send + Sync>;
 pub(crate) enum Source {
     /// A file on disk.
     Disk(PathBuf),
-    /// A member of a wheel.
-    Member { wheel: Arc<Wheel>, name: String },
+    Member {
+        wheel: Arc<Wheel>,
+        name: String,
+    },
     /// A part of an unpacked archive.
-    Part { unpacked: Unpacked, start: u64 },
+    Part {
+        unpacked: Unpacked,
+        start: u64,
+    },
+}
+
+impl Entry {
+    pub(crate) fn size(&self) -> Option<u64> {
+        match self {
+            Entry::File(file) => Some(file.size),
+            Entry::Link { .. } => None,
+        }
+    }
 }
 
 impl File {

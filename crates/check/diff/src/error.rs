@@ -29,7 +29,6 @@ pub enum Error {
     Archive {
         /// Path of the archive; `outer:inner` for one inside another file.
         archive: String,
-        /// The error of the reader or the decompressor.
         source: io::Error,
     },
     /// A path is neither a file nor a folder.
@@ -58,16 +57,10 @@ pub enum Error {
     },
     /// A file of deviations cannot be parsed.
     #[error("could not understand the deviations in `{}`", path.display())]
-    Deviations {
-        /// Path of the file.
-        path: PathBuf,
-        /// The parser's error.
-        source: Box<toml::de::Error>,
-    },
+    Deviations { path: PathBuf, source: Box<toml::de::Error> },
     /// A deviation with a defect.
     #[error("deviation {number} in `{}` {reason}", path.display())]
     Deviation {
-        /// Path of the file.
         path: PathBuf,
         /// Number of the deviation, from 1 on; 0 for the file as a whole.
         number: usize,

@@ -8,7 +8,7 @@ use rocwheel_wheel::FileDigest;
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
-use crate::compare::{Context, Findings, Opened};
+use crate::findings::{Context, Findings, Opened};
 use crate::report::Sizes;
 
 /// `true` if a file with this beginning holds only GPU code. ELF code objects are not included,

@@ -20,8 +20,8 @@ mod elf_file;
 mod entry;
 mod error;
 mod fail_on;
+mod findings;
 mod gpu;
-mod nested;
 mod package;
 mod pair;
 mod report;
@@ -67,7 +67,7 @@ pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<ComparisonR
     if pairs.is_empty() {
         return Err(Error::NoFiles { old: request.old.clone(), new: request.new.clone() });
     }
-    let context = compare::Context::new(request, VersionChanges::between(&pairs), reporter);
+    let context = findings::Context::new(&request.scratch, VersionChanges::between(&pairs), reporter);
     let packages = pairs.into_iter().map(|pair| package::compare(&pair, &context)).collect::<Result<_, _>>()?;
     Ok(ComparisonReport { old: request.old.clone(), new: request.new.clone(), packages })
 }

@@ -11,9 +11,9 @@ use rocwheel_wheel::read::{Wheel, WheelProblem};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
-use crate::compare::{Compared, Context, size};
+use crate::compare::Compared;
 use crate::entry::{Entry, File, Source};
-use crate::nested::alone;
+use crate::findings::Context;
 use crate::pair::{self, EntryPair, PackagePair};
 use crate::report::{Described, FileReport, Kept, PackageReport, Sizes};
 use crate::side::{Form, Named, Package};
@@ -45,7 +45,7 @@ pub(crate) fn compare(pair: &PackagePair, context: &Context<'_>) -> Result<Packa
 }
 
 fn describe(package: &Package, context: &Context<'_>) -> Result<Described, Error> {
-    let unpacked = package.entries.values().filter_map(|named| size(&named.entry)).sum();
+    let unpacked = package.entries.values().filter_map(|named| named.entry.size()).sum();
     Ok(Described {
         path: package.path.clone(),
         version: package.version().map(str::to_owned),
@@ -181,17 +181,17 @@ fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileRepo
         match &named.entry {
             // All empty files are equal, but one is not a moved copy of another.
             Entry::File(file) if file.size > 0 => by_size.entry(file.size).or_default().push(named),
-            _ => reports.push(alone(named, ChangeKind::LostFile)),
+            _ => reports.push(named.alone(ChangeKind::LostFile)),
         }
     }
     for new in only(|pair| pair.old.is_none()).filter_map(|pair| pair.new) {
-        let candidates = size(&new.entry).and_then(|size| by_size.get_mut(&size));
+        let candidates = new.entry.size().and_then(|size| by_size.get_mut(&size));
         match candidates.map(|candidates| take_same(candidates, new, context)).transpose()?.flatten() {
             Some(old) => reports.push(moved(old, new)),
-            None => reports.push(alone(new, ChangeKind::NewFile)),
+            None => reports.push(new.alone(ChangeKind::NewFile)),
         }
     }
-    reports.extend(by_size.into_values().flatten().map(|named| alone(named, ChangeKind::LostFile)));
+    reports.extend(by_size.into_values().flatten().map(|named| named.alone(ChangeKind::LostFile)));
     Ok(reports)
 }
 
@@ -221,7 +221,7 @@ fn moved(old: &Named, new: &Named) -> FileReport {
         path: new.path.clone(),
         old_path: Some(old.path.clone()),
         kept: Kept::Moved,
-        sizes: Sizes { old: size(&old.entry), new: size(&new.entry) },
+        sizes: Sizes { old: old.entry.size(), new: new.entry.size() },
         changes: vec![change],
         notes: Vec::new(),
     }

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::change::{Change, ChangeKind};
 
-/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComparisonReport {
     /// Path of the old side.
@@ -23,9 +22,7 @@ pub struct ComparisonReport {
 pub struct PackageReport {
     /// Name of the distribution or archive; empty for files that are in no package.
     pub name: String,
-    /// The old package.
     pub old: Option<Described>,
-    /// The new package.
     pub new: Option<Described>,
     /// Number of files with the same bytes, path and mode.
     pub same: u64,

@@ -11,8 +11,9 @@ use rocwheel_wheel::read::{MemberKind, Wheel};
 use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
 
-use crate::compare::has_ending;
+use crate::change::ChangeKind;
 use crate::entry::{Entry, File, Source};
+use crate::report::{FileReport, Sizes};
 use crate::{Error, tarball, text};
 
 /// The folder in which this program keeps its own data beside packages.
@@ -42,6 +43,20 @@ pub(crate) struct Package {
 pub(crate) struct Named {
     pub(crate) path: String,
     pub(crate) entry: Entry,
+}
+
+impl Named {
+    /// Returns the report of an entry that only one side has.
+    pub(crate) fn alone(&self, kind: ChangeKind) -> FileReport {
+        let size = self.entry.size();
+        let sizes =
+            if kind == ChangeKind::LostFile { Sizes { old: size, new: None } } else { Sizes { old: None, new: size } };
+        let mut report = FileReport::alone(&self.path, kind, sizes);
+        if let Entry::Link { target } = &self.entry {
+            report.notes.push(format!("a link to {target}"));
+        }
+        report
+    }
 }
 
 /// The kind of a package.
@@ -138,7 +153,7 @@ impl Package {
     /// Reads the package in a file; a file of another type is a package with one entry.
     fn file(path: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Package, Error> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if has_ending(&name, "whl") {
+        if path.extension().is_some_and(|ending| ending == "whl") {
             return Package::wheel(path);
         }
         let file = on_disk(path)?;
@@ -199,7 +214,6 @@ impl Package {
         }
     }
 
-    /// Returns the version in the file name.
     pub(crate) fn version(&self) -> Option<&str> {
         match &self.form {
             Form::Wheel(wheel) => Some(&wheel.name.version),

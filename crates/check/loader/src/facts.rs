@@ -2,7 +2,7 @@
 //! read in parallel; each is opened once, and only as much of it is unpacked as the headers
 //! require.
 
-mod kept;
+mod cached_facts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::cache::FactsCache;
 use crate::site::Site;
-use kept::Kept;
-pub use kept::{KnownHeaders, known_headers};
+use cached_facts::Kept;
+pub use cached_facts::{KnownHeaders, known_headers};
 
 /// `e_machine` of x86-64.
 pub const X86_64: u16 = 62;
@@ -192,7 +192,7 @@ impl SiteFacts {
     pub fn read_with(site: &Site, cache: &FactsCache, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
         let Kept { facts, data, counts } = Kept::read(site, cache, reporter)?;
         let facts = facts.complete(site, &data, reporter)?;
-        kept::write_headers(&facts, site, (cache, &counts), reporter);
+        cached_facts::write_headers(&facts, site, (cache, &counts), reporter);
         Ok(facts)
     }
 
@@ -258,7 +258,7 @@ impl SiteFacts {
         reporter: &dyn Reporter,
     ) -> Result<(), Error> {
         if let Some(cache) = cache {
-            kept::read_loads(self, site, cache);
+            cached_facts::read_loads(self, site, cache);
         }
         let is_open = |object: &Object| object.loads.is_none() && object.calls_dlopen();
         let mut callers: Vec<(&String, &mut Object)> =
@@ -282,7 +282,7 @@ impl SiteFacts {
             for wheel in failed.into_iter().flatten() {
                 new.remove(&wheel);
             }
-            kept::write_loads(self, site, (cache, &new), reporter);
+            cached_facts::write_loads(self, site, (cache, &new), reporter);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //!
 //! Nothing is installed or executed. This crate knows nothing about ROCm.
 
+#![warn(missing_docs)]
 #![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the loader and Python compare names as they are")]
 
 pub mod cache;

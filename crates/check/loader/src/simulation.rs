@@ -10,6 +10,7 @@ mod files;
 mod machine;
 mod process;
 mod search;
+mod verdict;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};

@@ -7,9 +7,10 @@
 //! scheme for a virtual environment on Linux, where `purelib` and `platlib` are one folder.
 
 mod distribution;
+mod installation_path;
 mod installed;
-mod place;
-mod refused;
+mod package_folder;
+mod refused_wheel;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,11 +22,12 @@ use rocwheel_wheel::read::MemberKind;
 
 use crate::Error;
 pub use distribution::{Distribution, DistributionForm};
-use installed::Found;
-pub use installed::{Installed, PackageFolder};
-pub use place::PythonEnvironment;
-use place::{Destination, entry_points};
-pub use refused::RefusedWheel;
+pub use installation_path::PythonEnvironment;
+use installation_path::{Destination, entry_points};
+pub use installed::Installed;
+use package_folder::Found;
+pub use package_folder::PackageFolder;
+pub use refused_wheel::RefusedWheel;
 
 /// The files of an environment. Paths are relative to its prefix, with `/`:
 /// `lib/python3.12/site-packages/torch/lib/libtorch.so`, `bin/hipcc`.

@@ -14,7 +14,6 @@ const DEPTH: usize = 8;
 /// A library of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// The path at which it was found.
     pub(crate) path: PathBuf,
     /// The file itself, with links resolved.
     pub(crate) real: PathBuf,
@@ -152,8 +151,7 @@ mod tests {
     #[test]
     fn this_system_has_directories() {
         let directories = system_directories();
-        let has_c_library = |directory: &PathBuf| directory.join("libc.so.6").is_file();
-        assert!(directories.iter().any(has_c_library), "{directories:?}");
+        assert!(directories.iter().any(|directory| directory.join("libc.so.6").is_file()), "{directories:?}");
     }
 
     #[cfg_attr(windows, ignore = "a link to nothing, which Windows makes in developer mode only")]

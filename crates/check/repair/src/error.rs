@@ -28,21 +28,17 @@ pub enum Error {
     /// A program or library of the wheel cannot be read.
     #[error("could not read `{file}` of `{}`", wheel.display())]
     Unreadable {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// The member.
         file: String,
-        /// The cause.
         source: Box<rocwheel_elf::Error>,
     },
     /// A file of the wheel, or one that will be added, cannot be parsed or edited.
     #[error("could not read or edit `{file}` for `{}`", wheel.display())]
     Binary {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// The member or the file.
         file: String,
-        /// The cause.
         source: rocwheel_elf::Error,
     },
     /// A file cannot be read or written.
@@ -50,15 +46,12 @@ pub enum Error {
     File {
         /// The attempted action, as an infinitive.
         action: &'static str,
-        /// Path of the file.
         path: PathBuf,
-        /// The underlying I/O error.
         source: io::Error,
     },
     /// Libraries that files of the wheel need were not found.
     #[error("`{}` needs libraries that were not found:{}", wheel.display(), list(missing))]
     Missing {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// The missing libraries, sorted by name.
         missing: Vec<MissingLibrary>,
@@ -66,17 +59,14 @@ pub enum Error {
     /// A binary is installed where no search path can refer to the libraries.
     #[error("`{member}` of `{}` needs `{library}`, but it is installed outside of site-packages, from where no search path can lead there", wheel.display())]
     Unreachable {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// The member that is a binary.
         member: String,
-        /// The library.
         library: String,
     },
     /// The wheel is for a system that cannot be repaired.
     #[error("`{}` is {what}, which `rocwheel repair` does not support", wheel.display())]
     Foreign {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// A description of the wheel.
         what: String,
@@ -86,7 +76,6 @@ pub enum Error {
     /// No manylinux policy guarantees the needs of the binaries, or the requested one does not.
     #[error("`{}` cannot be tagged {wanted}:{}", wheel.display(), first(reasons))]
     Tag {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// The requested tag, or a description of any tag.
         wanted: String,
@@ -113,14 +102,10 @@ pub enum Error {
     },
     /// The version of ROCm is required but unknown.
     #[error("`{}` needs ROCm's libraries, and which version it was built for is not known", wheel.display())]
-    RocmVersion {
-        /// Path of the wheel.
-        wheel: PathBuf,
-    },
+    RocmVersion { wheel: PathBuf },
     /// No module can be made to run first when a package is imported.
     #[error("`{}` cannot load libraries when `{package}` is imported: {reason}", wheel.display())]
     Package {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// Name of the import package.
         package: String,
@@ -132,7 +117,6 @@ pub enum Error {
     /// The given folder is not a ROCm tree.
     #[error("`{}` is not a ROCm tree: {reason}", path.display())]
     Tree {
-        /// Path of the folder.
         path: PathBuf,
         /// The reason, printed after a colon.
         reason: String,
@@ -140,7 +124,6 @@ pub enum Error {
     /// A file that would be added has the name of an existing member.
     #[error("`{member}` is in `{}` already, with another content", wheel.display())]
     Exists {
-        /// Path of the wheel.
         wheel: PathBuf,
         /// Name of the member, a path in the wheel.
         member: String,

@@ -21,7 +21,6 @@ use crate::{Error, PreparedRepair, Request, budget, strip};
 /// The result of a plan.
 #[derive(Debug, Clone, Serialize)]
 pub struct RepairedWheel {
-    /// Path of the repaired wheel.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,

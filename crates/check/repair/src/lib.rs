@@ -9,14 +9,13 @@
 //! [`rocwheel_elf::Patched`], so none is copied for editing, and members that do not change are
 //! copied in packed form.
 
-mod beside;
 mod budget;
 mod directories;
 mod edits;
 mod error;
 mod exclude;
 mod execute;
-mod fat;
+mod fat_wheel;
 mod initialize;
 mod inventory;
 mod openers;
@@ -30,6 +29,7 @@ mod resolve;
 mod sbom;
 mod strip;
 mod tags;
+mod wheels_beside;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +55,6 @@ pub enum Resolve {
     Rpath,
     /// By loading them when the package is imported.
     Preload,
-    /// Both.
     Both,
 }
 

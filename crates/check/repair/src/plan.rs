@@ -69,9 +69,7 @@ impl Plan {
 /// The old and the new value of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ValueChange {
-    /// The old value.
     pub before: String,
-    /// The new value.
     pub after: String,
 }
 
@@ -106,7 +104,6 @@ pub struct Graft {
 /// A package of the system's package manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SystemPackage {
-    /// Its name.
     pub name: String,
     /// Its version, with epoch and revision.
     pub version: String,
@@ -189,7 +186,6 @@ pub struct KeptOut {
 pub struct WrittenText {
     /// Name of the member, a path in the wheel.
     pub member: String,
-    /// The purpose of the text.
     pub purpose: String,
     /// `true` if the member exists already.
     pub replaces: bool,
@@ -225,7 +221,6 @@ pub struct RocmTree {
     pub left_out: BTreeMap<String, Vec<String>>,
 }
 
-/// A file of a ROCm tree.
 #[derive(Debug, Clone, Serialize)]
 pub struct TreeFile {
     /// The member it becomes.

@@ -18,7 +18,8 @@ use crate::plan::{
 use crate::resolve::{Families, Resolution, Rules, resolve};
 use crate::tags::{self, Judged, Wanted};
 use crate::{
-    Error, PreparedRepair, Request, RocmFrom, beside, exclude, fat, initialize, openers, paths, requirement, sbom,
+    Error, PreparedRepair, Request, RocmFrom, exclude, fat_wheel, initialize, openers, paths, requirement, sbom,
+    wheels_beside,
 };
 
 /// Plans the repair of the wheel at `path`. Writes only temporary files in the request's scratch
@@ -33,14 +34,17 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let excludes = exclude::Excludes::new(&request.exclude)?;
     let mut inventory = Inventory::read(&wheel, request, &excludes, reporter)?;
     check_machine(&wheel, &inventory)?;
-    let fat =
-        if request.mode == Some(RepairMode::Fat) { Some(fat::plan(&wheel, request, &mut inventory)?) } else { None };
+    let fat = if request.mode == Some(RepairMode::Fat) {
+        Some(fat_wheel::plan(&wheel, request, &mut inventory)?)
+    } else {
+        None
+    };
     let families = match request.mode {
         Some(RepairMode::Graft) => Families::Take,
         Some(RepairMode::Rocm) | None => Families::KeepOut,
         Some(RepairMode::Fat) => Families::Tree,
     };
-    let beside = beside::Beside::read(&request.beside, &request.scratch)?;
+    let beside = wheels_beside::Beside::read(&request.beside, &request.scratch)?;
     let rules = Rules {
         policy: wanted.policy().map(|policy| policy.glibc.clone()),
         excludes,
@@ -118,7 +122,7 @@ impl Draft<'_> {
     fn finish(
         &self,
         wanted: &Wanted,
-        fat: Option<fat::Fat>,
+        fat: Option<fat_wheel::Fat>,
         reporter: &dyn Reporter,
     ) -> Result<(Plan, Option<String>), Error> {
         let read = Read::new(self.resolution, reporter)?;

@@ -15,13 +15,13 @@ use rocwheel_elf::ElfKind;
 use rocwheel_tables::providers::{self, Providers};
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 
-use crate::beside::Beside;
 use crate::directories::{Finder, Found};
 use crate::error::MissingLibrary;
 use crate::exclude::Excludes;
 use crate::inventory::{Binary, Origin};
 use crate::paths;
 use crate::plan::NotCopiedReason;
+use crate::wheels_beside::Beside;
 use rocwheel_loader::facts::{Object, SiteFacts};
 use rocwheel_loader::simulation::{Led, Loader, Scenario};
 use rocwheel_loader::site::{self, Site};

@@ -1,7 +1,7 @@
 //! `rocwheel artifact import`: Debian packages, an installed ROCm or a release tarball in,
 //! artifacts out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{ArgGroup, Args};
@@ -158,8 +158,7 @@ struct SplitDocument<'a> {
 fn import_split(mut plan: ImportPlan, request: &Request, printer: &Printer) -> Result<Exit> {
     if plan.has_archive_reader == Some(false) && request.unsupported == OldRuntime::Refuse {
         // Now, and not after minutes of unpacking.
-        let runtime = PathBuf::from("libamdhip64.so");
-        return Err(tree::Error::RuntimeWithoutArchives { runtime }.into());
+        return Err(tree::runtime_without_archives(Path::new("libamdhip64.so")));
     }
     let output = plan.options.output.clone();
     // An output that cannot be replaced is an error before the work.

@@ -16,10 +16,9 @@ use rocwheel_kpack::bundle::{BundleForm, Method};
 use rocwheel_output::Mode;
 use rocwheel_output::StagingFolder;
 use rocwheel_progress::Exit;
-use rocwheel_split::fuse::Error;
-use rocwheel_split::fuse::builds::{self, ArtifactTree, Artifacts};
-use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
-use rocwheel_split::prune::Empty;
+use rocwheel_reshape::fuse::builds::{self, ArtifactTree, Artifacts};
+use rocwheel_reshape::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
+use rocwheel_reshape::prune::Empty;
 use rocwheel_wheel::{WheelName, WriteOptions};
 use serde::Serialize;
 
@@ -203,7 +202,7 @@ impl Job<'_> {
         self.show(&[&plan], &fused.files, (&[], Some(&written), written.bytes, &written.path))
     }
 
-    fn plan(&self, builds: &[Build]) -> Result<Plan, Error> {
+    fn plan(&self, builds: &[Build]) -> Result<Plan> {
         let mut plan = fuse::plan(builds, self.printer.reporter())?;
         if self.settings.empty == Empty::Allow {
             plan.allow_empty();
@@ -226,12 +225,14 @@ impl Job<'_> {
 
     /// Refuses a named archive that nothing uses. An unused archive of a named directory is only
     /// noted.
-    fn needs_archives(&self, plan: &Plan, archives: &[PathBuf]) -> Result<(), Error> {
+    fn needs_archives(&self, plan: &Plan, archives: &[PathBuf]) -> Result<()> {
         let is_used =
             |archive: &&PathBuf| plan.used.iter().any(|used| Path::new(used).file_name() == archive.file_name());
         for archive in archives.iter().filter(|archive| !is_used(archive)) {
             if self.settings.inputs.contains(archive) {
-                return Err(Error::UnusedArchive { archive: archive.clone() });
+                let text = format!("`{}` holds no code for the files that are put together", archive.display());
+                let hint = "`rocwheel kernels` shows what it holds; remove it, or give the file that it is for";
+                return Err(Failure::message(text).with_hint(hint));
             }
             self.printer.note(format!("`{}` has no code for the files that are joined", archive.display()));
         }
@@ -267,7 +268,7 @@ impl Job<'_> {
             catalogs.push(Catalog::read(&paths, scratch.path(), self.printer.reporter())?);
         }
         let groups: Vec<Artifacts> = builds::of_catalogs(&catalogs)?;
-        let plans: Vec<Plan> = groups.iter().map(|group| self.plan(&group.builds)).collect::<Result<_, Error>>()?;
+        let plans: Vec<Plan> = groups.iter().map(|group| self.plan(&group.builds)).collect::<Result<_>>()?;
         let all: Vec<&Plan> = plans.iter().collect();
         let Some(output) = output else { return self.show_plans(&all, &[]) };
         Self::needs_code(&all)?;

@@ -17,8 +17,8 @@ use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_output::Mode;
 use rocwheel_output::StagedFile;
 use rocwheel_package::{
-    AbsentLibrary, Incomplete, Incompletes, LeftOut, Logical, OutputFolder, PackagingReport, Plan, Prepared, Request,
-    SelectorForm, Shape, Unclaimed, Unsupported,
+    AbsentLibrary, Incomplete, IncompleteSet, Incompletes, LeftOut, Logical, OutputFolder, PackagingReport, Plan,
+    Prepared, Request, SelectorForm, Shape, Unclaimed, Unsupported,
 };
 use rocwheel_progress::Exit;
 use rocwheel_wheel::Platform;
@@ -273,7 +273,7 @@ impl Artifacts {
         Ok(Artifacts { first: open(&request.artifacts)?, windows })
     }
 
-    fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan, rocwheel_package::Error> {
+    fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan> {
         match &self.windows {
             Some(windows) => rocwheel_package::plan_both(request, [&self.first, windows], printer.reporter()),
             None => rocwheel_package::plan(request, &self.first, printer.reporter()),
@@ -289,7 +289,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let scratch = environment::scratch_below(&settings.scratch)?;
         let artifacts = Artifacts::open(request, &Scratch::new(scratch.path()), printer)?;
         return match artifacts.plan(request, printer) {
-            Err(error @ rocwheel_package::Error::Incomplete { .. }) => {
+            Err(failure) if failure.find::<IncompleteSet>().is_some() => {
                 // The plan of the rest shows the consequences of the missing part.
                 let rest = Request { incompletes: Incompletes::Drop, ..request.clone() };
                 if let Ok(plan) = artifacts.plan(&rest, printer)
@@ -297,7 +297,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
                 {
                     show_plan(&plan, request, printer)?;
                 }
-                Err(error.into())
+                Err(failure)
             }
             plan => show_plan(&plan?, request, printer),
         };
@@ -320,8 +320,10 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if settings.earlier == Earlier::Keep
         && let Some(there) = folder.versions().into_iter().find(|there| *there != plan.version)
     {
-        let (path, version) = (request.output.clone(), plan.version);
-        return Err(rocwheel_package::Error::OtherVersion { path, there, version }.into());
+        let (path, version) = (request.output.display(), plan.version);
+        let text = format!("`{path}` has packages of version {there}, which those of version {version} would replace");
+        let hint = "name another folder with --output, or replace them with --replace";
+        return Err(Failure::message(text).with_hint(hint));
     }
     let prepared = rocwheel_package::prepare(&plan, request, &mut folder, printer.reporter())?;
     let scratch = prepared.report().scratch().to_owned();

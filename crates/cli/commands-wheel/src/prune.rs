@@ -13,7 +13,7 @@ use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_output::Mode;
 use rocwheel_output::{Destination, StagedFile};
 use rocwheel_progress::Exit;
-use rocwheel_split::prune::{
+use rocwheel_reshape::prune::{
     self, Compress, Empty, Keep, LEVEL, Options, PruneAction, PruneReport, Pruned, PrunedFile,
 };
 use rocwheel_tables::TargetTable;

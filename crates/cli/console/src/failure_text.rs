@@ -150,9 +150,8 @@ mod tests {
 
     #[test]
     fn causes_stand_below_and_the_hint_comes_last() {
-        let source = serde_json::from_str::<u32>("]").unwrap_err();
-        let error = rocwheel_package::version::Error::VersionFile { path: "version.json".to_owned(), source };
-        let failure = Failure::from(error).context("cannot work out the version");
+        let failure = rocwheel_package::version::VersionFile::parse("]", "version.json").unwrap_err();
+        let failure = failure.context("cannot work out the version");
         assert_eq!(
             plain(&text(&failure)),
             "error: cannot work out the version\n  cause: cannot understand `version.json`\n  \

@@ -11,7 +11,7 @@
 //!   names of [`rocwheel_tables`], the tables of what AMD ships. [`rocwheel_wheel`] reads and
 //!   writes wheels. [`rocwheel_survey`] finds GPU code in any file.
 //! * From a ROCm build to packages: [`rocwheel_artifact`] → [`rocwheel_package`];
-//!   [`rocwheel_split`] moves GPU code out of files and back.
+//!   [`rocwheel_split`] moves GPU code out of files, [`rocwheel_reshape`] back, or drops some.
 //! * What a wheel needs: [`rocwheel_loader`] finds libraries as the system does,
 //!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
 //! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`].

@@ -5,6 +5,8 @@
 //! This crate never loads a whole file: reading takes some kilobytes whatever the size of the file,
 //! and an edited file is a [`Patched`] view of the original until the caller copies it.
 
+#![warn(missing_docs)]
+
 mod dynamic_symbols;
 mod edit;
 mod emit;

@@ -10,6 +10,8 @@
 //! compressed again. [`edit`] makes the changes of finished files that users ask for: another
 //! version, other tags, other requirements.
 
+#![warn(missing_docs)]
+
 mod archive;
 mod distribution;
 pub mod edit;

@@ -8,6 +8,8 @@
 //! data of a program; [`aotriton`] the archives of AOTriton; [`runtime`] the names of the libraries
 //! that load code from archives.
 
+#![warn(missing_docs)]
+
 pub mod aotriton;
 pub mod archive;
 pub mod bundle;

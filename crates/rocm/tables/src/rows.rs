@@ -46,6 +46,7 @@ pub struct LibraryRow {
     pub(crate) dll: Option<String>,
     pub(crate) dll_note: Option<String>,
     pub(crate) dlls: Option<Vec<String>>,
+    pub(crate) since: Option<String>,
     #[serde(default)]
     pub(crate) optional: bool,
     #[serde(default)]

@@ -106,6 +106,11 @@ impl RocmTables {
         IN_USE.get_or_init(|| Self::with(&[]).expect("the built-in tables are right: a test sees to it"))
     }
 
+    /// The first ROCm whose released packages have the library with this SONAME up to `.so`.
+    pub fn first_rocm_with(&self, soname: &str) -> Option<&str> {
+        self.libraries.iter().find(|row| row.soname == soname)?.since.as_deref()
+    }
+
     /// Merges these files with a user's rows into the tables of this process.
     ///
     /// # Errors

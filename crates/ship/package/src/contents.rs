@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_progress::Failure;
 use rocwheel_tables::Pattern;
 use rocwheel_wheel::Platform;
 use serde::{Deserialize, Serialize};
 
+use crate::Logical;
+use crate::error::table_error;
 use crate::inspect::Natures;
 use crate::populate::Population;
-use crate::{Error, Logical};
 
 const EMBEDDED: &str = include_str!("../../../../data/tools.toml");
 
@@ -122,8 +124,8 @@ struct Contents<'a> {
 
 impl Tools {
     /// Parses the table that is built into the program.
-    pub fn embedded() -> Result<Tools, Error> {
-        let file: File = toml::from_str(EMBEDDED).map_err(|source| Error::Rules { source: Box::new(source) })?;
+    pub fn embedded() -> Result<Tools, Failure> {
+        let file: File = toml::from_str(EMBEDDED).map_err(table_error)?;
         let no_load = file
             .no_load
             .into_iter()

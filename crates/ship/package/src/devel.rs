@@ -16,7 +16,6 @@ use crate::populate::{FileSource, Input, Note, PlannedFile, Population};
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DevelEntry {
-    /// A directory.
     Directory,
     /// A link, possibly to a file of another installed distribution.
     Symlink {

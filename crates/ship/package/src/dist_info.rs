@@ -28,7 +28,6 @@ pub struct Promise {
     pub windows_families: Vec<String>,
     /// `true` if `libraries` is one distribution for every target.
     pub neutral_libraries: bool,
-    /// The distributions of the set.
     pub distributions: BTreeSet<Logical>,
     /// Distributions that only one of two systems has.
     pub only_on: BTreeMap<Logical, Platform>,
@@ -38,13 +37,10 @@ impl Promise {
     /// Returns the promise for one family only (for a selector of the per-family shape).
     #[must_use]
     pub fn restricted_to(&self, family: &str) -> Promise {
-        let only = |list: &[String]| list.iter().filter(|name| *name == family).cloned().collect();
-        Promise {
-            families: vec![family.to_owned()],
-            linux_families: only(&self.linux_families),
-            windows_families: only(&self.windows_families),
-            ..self.clone()
-        }
+        let mut promise = Promise { families: vec![family.to_owned()], ..self.clone() };
+        promise.linux_families.retain(|name| name == family);
+        promise.windows_families.retain(|name| name == family);
+        promise
     }
 
     /// Returns the family that is used if no GPU is found: the first that both systems have, else
@@ -134,10 +130,10 @@ impl Promise {
         if self.linux_families.is_empty() || self.windows_families.is_empty() {
             return None;
         }
-        let offered = |list: &[String]| list.iter().any(|family| base_target(family) == target);
-        match (offered(&self.linux_families), offered(&self.windows_families)) {
-            (true, false) => Some(Platform::Linux),
-            (false, true) => Some(Platform::Windows),
+        let lists = [&self.linux_families, &self.windows_families];
+        match lists.map(|list| list.iter().any(|family| base_target(family) == target)) {
+            [true, false] => Some(Platform::Linux),
+            [false, true] => Some(Platform::Windows),
             _ => None,
         }
     }
@@ -206,7 +202,6 @@ impl Promise {
     }
 }
 
-/// One requirement of an extra.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraRequirement {
     /// `name==version`.

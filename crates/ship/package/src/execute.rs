@@ -13,21 +13,22 @@ use fs_err as fs;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_output::{LastLook, Staged, StagedFile};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_wheel::tar::TarBuilder;
 use rocwheel_wheel::{EntryPoints, Member, Platform, Tag, WheelContents, WheelName, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
+use crate::error::{elf_error, io_error, or_full_disk};
+use crate::plan::{Plan, PlannedDevel, PlannedSelector, PlannedWheel};
 use crate::populate::{FileSource, PlannedFile};
-use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
+use crate::request::{Request, SelectorForm};
 use crate::state::{FinishedPackage, OutputFolder};
-use crate::{Error, selector, stub};
+use crate::{selector, stub};
 
 /// The folder of the packages, in the output folder.
 const DIST: &str = "dist";
 
-/// A package of the finished set.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenPackage {
     /// Path relative to the output folder.
@@ -46,10 +47,8 @@ pub struct WrittenPackage {
     pub written: bool,
 }
 
-/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct PackagingReport {
-    /// The packages of the set.
     pub packages: Vec<WrittenPackage>,
     /// Packages of earlier runs that were removed because the set no longer has them.
     pub removed: Vec<String>,
@@ -69,9 +68,9 @@ pub fn execute(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<PackagingReport, Error> {
+) -> Result<PackagingReport, Failure> {
     let prepared = prepare(plan, request, folder, reporter)?.commit()?;
-    prepared.record(folder, LastLook::Skip).map_err(|error| error.or_full_disk(&request.output))
+    prepared.record(folder, LastLook::Skip).map_err(|failure| or_full_disk(failure, &request.output))
 }
 
 /// The packages of a run as they will be after the commit, and what the output folder records then.
@@ -85,7 +84,6 @@ pub struct Prepared {
 /// Wheels that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedSet {
-    /// The system of the wheels.
     pub system: Platform,
     /// Current path and destination of each wheel.
     pub wheels: Vec<(PathBuf, PathBuf)>,
@@ -103,8 +101,8 @@ pub fn prepare(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Staged<Prepared>, Error> {
-    write(plan, request, folder, reporter).map_err(|error| error.or_full_disk(&request.output))
+) -> Result<Staged<Prepared>, Failure> {
+    write(plan, request, folder, reporter).map_err(|failure| or_full_disk(failure, &request.output))
 }
 
 impl Prepared {
@@ -146,7 +144,7 @@ impl Prepared {
     ///
     /// # Errors
     /// Packages that cannot be looked at; a record that cannot be written.
-    pub fn record(self, folder: &mut OutputFolder, look: LastLook) -> Result<PackagingReport, Error> {
+    pub fn record(self, folder: &mut OutputFolder, look: LastLook) -> Result<PackagingReport, Failure> {
         let Prepared { packages, moved, removed, .. } = self;
         let paths: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
         let looked = if look == LastLook::Audit { &paths[..] } else { &[] };
@@ -156,17 +154,18 @@ impl Prepared {
     }
 }
 
+/// Returns the system that the tag of a wheel names.
+fn system_of(path: &str) -> Option<Platform> {
+    Platform::of_tag(path.strip_suffix(".whl")?.rsplit('-').next()?)
+}
+
 /// Returns the systems that a wheel is installed on: that of its tag, or for a wheel without one
 /// those of the other packages.
 fn systems(path: &str, packages: &[WrittenPackage]) -> BTreeSet<Platform> {
-    let of = |path: &str| {
-        let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;
-        Platform::of_tag(tag)
-    };
-    if let Some(system) = of(path) {
+    if let Some(system) = system_of(path) {
         return BTreeSet::from([system]);
     }
-    let all: BTreeSet<Platform> = packages.iter().filter_map(|package| of(&package.path)).collect();
+    let all: BTreeSet<Platform> = packages.iter().filter_map(|package| system_of(&package.path)).collect();
     if all.is_empty() { BTreeSet::from([Platform::Linux]) } else { all }
 }
 
@@ -175,7 +174,7 @@ fn write(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Staged<Prepared>, Error> {
+) -> Result<Staged<Prepared>, Failure> {
     let staging = folder.staging()?;
     let scratch = staging.path().to_owned();
     let run = Run {
@@ -246,8 +245,8 @@ impl Run<'_> {
         digest: String,
         packages: &mut Vec<WrittenPackage>,
         moved: &mut Moved,
-        write: impl FnOnce(&Path) -> Result<Written, Error>,
-    ) -> Result<(), Error> {
+        write: impl FnOnce(&Path) -> Result<Written, Failure>,
+    ) -> Result<(), Failure> {
         self.reporter.check()?;
         let begin = Instant::now();
         if let Some(finished) = folder.up_to_date(&path, &digest) {
@@ -257,7 +256,7 @@ impl Run<'_> {
         // Selectors of several families have the same file name, so each package gets a separate
         // folder.
         let staging = self.staging.join(packages.len().to_string());
-        fs::create_dir_all(&staging).map_err(Error::io("create a folder for unfinished packages"))?;
+        fs::create_dir_all(&staging).map_err(io_error("create a folder for unfinished packages"))?;
         let written = write(&staging)?;
         let finished = FinishedPackage {
             digest,
@@ -273,7 +272,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn wheel(&self, planned: &PlannedWheel, staging: &Path) -> Result<Written, Error> {
+    fn wheel(&self, planned: &PlannedWheel, staging: &Path) -> Result<Written, Failure> {
         let mut members = self.members(&planned.files)?;
         if let Some(devel) = &planned.devel {
             members.push(Member::new(devel.path.clone(), self.tar(devel)?));
@@ -301,7 +300,7 @@ impl Run<'_> {
         Ok(rocwheel_wheel::write_wheel(&distribution, staging, &self.options, self.reporter)?)
     }
 
-    fn members(&self, files: &BTreeMap<String, PlannedFile>) -> Result<Vec<Member>, Error> {
+    fn members(&self, files: &BTreeMap<String, PlannedFile>) -> Result<Vec<Member>, Failure> {
         files
             .iter()
             .map(|(name, file)| {
@@ -311,7 +310,7 @@ impl Run<'_> {
             .collect()
     }
 
-    fn tar(&self, devel: &PlannedDevel) -> Result<impl Content + 'static, Error> {
+    fn tar(&self, devel: &PlannedDevel) -> Result<impl Content + 'static, Failure> {
         let mut tar = TarBuilder::new(self.options.epoch);
         for (path, entry) in &devel.members {
             let name = format!("{}/{path}", devel.root);
@@ -326,7 +325,7 @@ impl Run<'_> {
 
     /// Returns a digest of everything that a wheel is made of; for file contents, the metadata of
     /// the file is used.
-    fn digest(&self, wheel: &PlannedWheel, folder: &OutputFolder) -> Result<String, Error> {
+    fn digest(&self, wheel: &PlannedWheel, folder: &OutputFolder) -> Result<String, Failure> {
         let mut hasher = self.hasher();
         hasher.update(crate::contents::pretty(wheel).as_bytes());
         let in_tar = wheel.devel.iter().flat_map(|devel| &devel.members).filter_map(|(_, entry)| match entry {
@@ -335,7 +334,7 @@ impl Run<'_> {
         });
         for file in wheel.files.values().chain(wheel.licenses.values()).chain(in_tar) {
             if let Some(path) = file.path() {
-                let stamp = folder.stamp_of_source(path).map_err(Error::io("look at an artifact's file"))?;
+                let stamp = folder.stamp_of_source(path).map_err(io_error("look at an artifact's file"))?;
                 hasher.update(stamp.as_bytes());
             }
         }
@@ -375,11 +374,13 @@ fn package(path: String, finished: &FinishedPackage, time: Duration, written: bo
     }
 }
 
-fn content(file: &PlannedFile) -> Result<Box<dyn Content>, Error> {
+fn content(file: &PlannedFile) -> Result<Box<dyn Content>, Failure> {
     Ok(match &file.source {
-        FileSource::File { path } => Box::new(FileContent::new(path).map_err(Error::io("open an artifact's file"))?),
+        FileSource::File { path } => Box::new(FileContent::new(path).map_err(io_error("open an artifact's file"))?),
         FileSource::Edited { path, search_path } => Box::new(PatchedFile::plan(path, search_path)?),
-        FileSource::Stub { target } => Box::new(stub::stub(target).map_err(|source| Error::Stub { source })?),
+        FileSource::Stub { target } => {
+            Box::new(stub::stub(target).map_err(Failure::attempt("cannot make an exec stub"))?)
+        }
         FileSource::Text { text } => Box::new(text.clone().into_bytes()),
     })
 }
@@ -391,14 +392,14 @@ struct PatchedFile {
 }
 
 impl PatchedFile {
-    fn plan(path: &Path, search_path: &[String]) -> Result<PatchedFile, Error> {
-        let file = fs::File::open(path).map_err(Error::io("open a library"))?;
+    fn plan(path: &Path, search_path: &[String]) -> Result<PatchedFile, Failure> {
+        let file = fs::File::open(path).map_err(io_error("open a library"))?;
         let edit = Edit {
             search_path: Some(SearchPath::Set(search_path.to_vec())),
             stack: StackFlag::Clear,
             ..Edit::default()
         };
-        let patch = edit.plan(file.file()).map_err(|source| Error::Elf { path: path.to_owned(), source })?;
+        let patch = edit.plan(file.file()).map_err(elf_error(path))?;
         Ok(PatchedFile { path: path.to_owned(), patch })
     }
 }

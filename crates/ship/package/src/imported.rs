@@ -9,7 +9,6 @@ use serde::Deserialize;
 /// The object `rocwheel.import` of `therock_manifest.json`, with the keys that packaging uses.
 #[derive(Debug, Default, Deserialize)]
 pub struct Imported {
-    /// Shape of the imported artifacts.
     #[serde(default)]
     pub shape: Option<String>,
     #[serde(default)]

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use fs_err as fs;
 use rayon::prelude::*;
 use rocwheel_elf::{Elf, ElfKind, Imports, Pe};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 
-use crate::Error;
+use crate::error::{elf_error, io_error};
 
 /// ELF's `e_machine` of x86-64, the only machine whose search paths are edited (pitfalls 5).
 const X86_64: u16 = 62;
@@ -34,12 +34,10 @@ pub enum Nature {
     Data,
 }
 
-/// The headers of a PE file.
 #[derive(Debug)]
 pub struct WindowsFile {
     /// Sections and kind.
     pub pe: Pe,
-    /// The DLLs that it imports.
     pub imports: Imports,
 }
 
@@ -88,14 +86,14 @@ pub struct Natures {
 impl Natures {
     /// Reads the headers of every path. The flag is the executable bit, without which a script
     /// counts as data.
-    pub fn read(paths: &[(PathBuf, bool)], reporter: &dyn Reporter) -> Result<Natures, Error> {
+    pub fn read(paths: &[(PathBuf, bool)], reporter: &dyn Reporter) -> Result<Natures, Failure> {
         let known = paths
             .par_iter()
             .map(|(path, executable)| {
                 reporter.check()?;
                 Ok((path.clone(), nature(path, *executable)?))
             })
-            .collect::<Result<_, Error>>()?;
+            .collect::<Result<_, Failure>>()?;
         Ok(Natures { known })
     }
 
@@ -105,11 +103,11 @@ impl Natures {
     }
 }
 
-fn nature(path: &Path, executable: bool) -> Result<Nature, Error> {
-    let file = fs::File::open(path).map_err(Error::io("look into an artifact's file"))?;
+fn nature(path: &Path, executable: bool) -> Result<Nature, Failure> {
+    let file = fs::File::open(path).map_err(io_error("look into an artifact's file"))?;
     let mut magic = [0; 4];
     let read = positioned_io::ReadAt::read_at(file.file(), 0, &mut magic)
-        .map_err(Error::io(format!("read `{}`", path.display())))?;
+        .map_err(io_error(format!("read `{}`", path.display())))?;
     if executable && magic[..read].starts_with(b"#!") {
         return Ok(Nature::Standalone);
     }
@@ -118,13 +116,13 @@ fn nature(path: &Path, executable: bool) -> Result<Nature, Error> {
             Ok(found) => Ok(found.map_or(Nature::Data, |found| Nature::Windows(Arc::new(found)))),
             // Many other files begin with these letters.
             Err(_) if !is_called_program(path) => Ok(Nature::Data),
-            Err(source) => Err(Error::Elf { path: path.to_owned(), source }),
+            Err(error) => Err(elf_error(path)(error)),
         };
     }
     if magic != *b"\x7fELF" {
         return Ok(Nature::Data);
     }
-    let elf = Elf::read(file.file()).map_err(|source| Error::Elf { path: path.to_owned(), source })?;
+    let elf = Elf::read(file.file()).map_err(elf_error(path))?;
     Ok(match elf {
         Some(elf) if elf.machine == X86_64 => match elf.kind {
             ElfKind::SharedLibrary => Nature::Library(Arc::new(elf)),

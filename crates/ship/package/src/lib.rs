@@ -11,6 +11,7 @@ mod execute;
 mod imported;
 mod inspect;
 mod licenses;
+mod plan;
 mod planner;
 mod populate;
 mod request;
@@ -28,15 +29,11 @@ pub mod version;
 
 pub use devel::DevelEntry;
 pub use dist_info::Promise;
-pub use error::{Error, Ways};
 pub use execute::{PackagingReport, Prepared, StagedSet, WrittenPackage, execute, prepare};
-pub use planner::{plan, plan_both};
+pub use plan::{Incomplete, LargeWheel, LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, ShapeReason};
+pub use planner::{IncompleteSet, plan, plan_both};
 pub use populate::{FileSource, Note, PlannedFile};
-pub use request::{
-    Incomplete, Incompletes, LeftOut, PYPI, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm,
-    Shape, Unclaimed, Unsupported,
-};
+pub use request::{Incompletes, PYPI, Request, SelectorForm, Shape, Unclaimed, Unsupported};
 pub use rules::Logical;
 pub use search_path::{AbsentLibrary, Dropped};
-pub use size::{LargeWheel, ShapeReason};
 pub use state::OutputFolder;

@@ -2,15 +2,15 @@
 //! nothing.
 
 mod assemble;
+mod completeness;
 mod systems;
-mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::{Catalog, EntryKind, Manifest};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Exit, Failure, Reporter, Unit, counted, in_backticks};
 use rocwheel_tables::target::{self, base_target};
 use rocwheel_tables::{DlopenTable, Pattern, TargetTable};
 use rocwheel_wheel::Platform;
@@ -21,16 +21,19 @@ use crate::devel::{DevelEntry, DevelTree};
 use crate::imported::Imported;
 use crate::inspect::Natures;
 use crate::licenses::Licenses;
+use crate::plan::ShapeReason;
+use crate::plan::{LeftOut, Plan};
 use crate::populate::{FileSource, Input, Note, PlannedFile, Population};
-use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsupported};
+use crate::request::{Incompletes, Request, Shape, Unclaimed, Unsupported};
 use crate::rules::Rules;
 use crate::search_path::{AbsentLibrary, Dropped, SearchPaths};
 use crate::select::ArtifactSelection;
-use crate::size::{self, ShapeReason};
+use crate::size;
 use crate::templates::Templates;
 use crate::tree::Tree;
-use crate::{Error, Logical, dll_imports, system};
-use whole::Problem;
+use crate::{Logical, dll_imports, system};
+pub use completeness::IncompleteSet;
+use completeness::Problem;
 
 /// Plans the packages that `request` makes of `catalog`, which holds artifacts for one system.
 ///
@@ -39,7 +42,7 @@ use whole::Problem;
 /// targets, libraries that nothing provides, one path with two contents, a version that pip does
 /// not accept. With [`Incompletes::Drop`], incomplete packages are skipped instead, as long as core
 /// is complete.
-pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Failure> {
     let make = |request: &Request| {
         let place = Place { artifacts: &request.artifacts, catalog, system: request.system };
         systems::make(vec![Planner::new(request, place, reporter)?])
@@ -49,7 +52,7 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
 
 /// Makes a plan and looks for wheels that are too large to publish. An imported set whose manifest
 /// means [`Shape::Fat`] is planned again as [`Shape::Split`] if that takes kernels out of them.
-fn publishable(request: &Request, make: impl Fn(&Request) -> Result<Plan, Error>) -> Result<Plan, Error> {
+fn publishable(request: &Request, make: impl Fn(&Request) -> Result<Plan, Failure>) -> Result<Plan, Failure> {
     let mut plan = make(request)?;
     plan.too_large = size::larger_than(request.largest_wheel, &plan.wheels)?;
     let Some(largest) = plan.too_large.iter().max_by_key(|large| large.bytes).cloned() else { return Ok(plan) };
@@ -67,7 +70,7 @@ fn publishable(request: &Request, make: impl Fn(&Request) -> Result<Plan, Error>
 ///
 /// # Errors
 /// As for [`plan`], and if the two have different versions or shapes.
-pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &dyn Reporter) -> Result<Plan, Failure> {
     let windows_artifacts = request.windows_artifacts.as_ref().unwrap_or(&request.artifacts);
     let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(Platform::Linux) };
     let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(Platform::Windows) };
@@ -105,7 +108,7 @@ fn targets(
     incompletes: Incompletes,
     catalog: &Catalog,
     shape: Shape,
-) -> Result<(Vec<String>, Vec<String>), Error> {
+) -> Result<(Vec<String>, Vec<String>), Failure> {
     let per_target = catalog.artifacts.iter().map(|artifact| &artifact.name).filter(|name| !name.is_generic());
     let mut present: Vec<String> = per_target.map(|name| name.base_target().to_owned()).collect();
     target::sort(&mut present);
@@ -118,14 +121,18 @@ fn targets(
     // A set without any of its targets has nothing that was requested.
     let may_miss = incompletes == Incompletes::Drop && !there.is_empty();
     if missing.is_empty() || may_miss {
-        Ok((there, missing))
-    } else {
-        Err(Error::MissingTargets { targets: missing, present })
+        return Ok((there, missing));
     }
+    let failure = Failure::message(format!("no artifact holds code for {}", missing.join(", ")));
+    Err(failure.with_hint(if present.is_empty() {
+        "no artifact is for a target: fetch the missing ones, or ask for no target".to_owned()
+    } else {
+        format!("fetch the missing artifacts, or ask only for existing targets: {}", present.join(","))
+    }))
 }
 
 /// Expands lists to targets, or to families in the per-family shape; in numeric order.
-fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<String>, Error> {
+fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<String>, Failure> {
     let list = lists.join(",");
     let mut names: Vec<String> = if shape == Shape::PerFamily {
         let names = list.split([';', ',']).map(str::trim).filter(|name| !name.is_empty());
@@ -139,7 +146,7 @@ fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<Stri
     Ok(names)
 }
 
-fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Error> {
+fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Failure> {
     let files: Vec<(PathBuf, bool)> = catalog
         .artifacts
         .iter()
@@ -182,21 +189,44 @@ struct Planner<'a> {
     version: String,
 }
 
+/// The version of the request or of the manifest does not conform to PEP 440, or not in its form.
+fn wrong_version(request: &Request, version: &str, artifacts: &Path) -> Failure {
+    if request.version.is_none() {
+        let artifacts = artifacts.display();
+        let what = format!("names version `{version}`, which pip does not accept (PEP 440)");
+        return Failure::message(format!("the manifest of `{artifacts}` {what}")).with_hint(
+            "set the packages' version with --version, or correct `rocm_package_version` in therock_manifest.json",
+        );
+    }
+    let failure = match version.parse::<pep440_rs::Version>() {
+        Ok(canonical) => Failure::message(format!("`{version}` is not how installers write this version (PEP 440)"))
+            .with_hint(format!("give it as `--version {canonical}`")),
+        Err(_) => Failure::message(format!("`{version}` is not a version that pip accepts (PEP 440)"))
+            .with_hint("give one such as `7.1.0` or `7.1.0a20261121` with --version"),
+    };
+    failure.with_exit(Exit::Usage)
+}
+
+/// The artifacts for a target hold no file for its device package.
+fn empty_target(target: &str, artifacts: &[String]) -> Failure {
+    let artifacts = in_backticks(artifacts);
+    let what = format!("nothing is in the artifacts for {target} that belongs into its device package");
+    Failure::message(format!("{what}: {artifacts}"))
+        .with_hint(format!("fetch these artifacts again, remove them, or ask for the targets without {target}"))
+}
+
 impl<'a> Planner<'a> {
-    fn new(request: &'a Request, place: Place<'a>, reporter: &dyn Reporter) -> Result<Self, Error> {
+    fn new(request: &'a Request, place: Place<'a>, reporter: &dyn Reporter) -> Result<Self, Failure> {
         let Place { artifacts, catalog, system } = place;
         let manifest = Manifest::find(catalog)?;
         let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
         if rocwheel_wheel::check_version(&version).is_err() {
-            return Err(match (&request.version, version.parse::<pep440_rs::Version>()) {
-                (Some(_), Ok(read)) => Error::VersionForm { value: version, canonical: read.to_string() },
-                (Some(_), Err(_)) => Error::Version { value: version },
-                (None, _) => Error::ManifestVersion { value: version, artifacts: artifacts.to_owned() },
-            });
+            return Err(wrong_version(request, &version, artifacts));
         }
         // The suffix becomes part of the names of packages that Python imports.
         if !request.nonce.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
-            return Err(Error::Suffix { value: request.nonce.clone() });
+            let text = format!("`{}` cannot be part of the name of an import package", request.nonce);
+            return Err(Failure::message(text).with_hint("use letters, digits and `_`").with_exit(Exit::Usage));
         }
         let imported = Imported::find(&manifest);
         let shape = request.shape.unwrap_or_else(|| shape_of(&manifest, imported.as_ref()));
@@ -273,11 +303,11 @@ struct Leftovers {
 
 impl Planner<'_> {
     /// Plans the sets, and again without the incomplete packages until all are complete.
-    fn settle(&mut self) -> Result<Settled, Error> {
+    fn settle(&mut self) -> Result<Settled, Failure> {
         self.check_system()?;
         loop {
             let (sets, findings, leftovers) = self.sets()?;
-            let problems = whole::problems(&sets, &findings.problems);
+            let problems = completeness::problems(&sets, &findings.problems);
             if problems.is_empty() {
                 if self.request.unsupported == Unsupported::Refuse {
                     self.check_kpack(&sets)?;
@@ -299,12 +329,13 @@ impl Planner<'_> {
         }
     }
 
-    fn sets(&self) -> Result<(Vec<Set>, Findings, Leftovers), Error> {
+    fn sets(&self) -> Result<(Vec<Set>, Findings, Leftovers), Failure> {
         let selection = self.selection();
         let (left_out, unclaimed) = selection.leftovers();
         if self.request.unclaimed == Unclaimed::Refuse && !unclaimed.is_empty() {
-            let lines = unclaimed.iter().map(|row| format!("{}: {}", row.what, row.reason)).collect();
-            return Err(Error::Unclaimed { unclaimed: lines });
+            let lines: String = unclaimed.iter().map(|row| format!("\n  {}: {}", row.what, row.reason)).collect();
+            let text = format!("{} that no rule claims:{lines}", counted(unclaimed.len() as u64, "thing"));
+            return Err(Failure::message(text).with_hint("remove --strict to package the rest"));
         }
         let leftovers = Leftovers { left_out, unclaimed };
         let mut findings = Findings::default();
@@ -334,7 +365,7 @@ impl Planner<'_> {
         selection: &ArtifactSelection<'_>,
         family: Option<&String>,
         findings: &mut Findings,
-    ) -> Result<Set, Error> {
+    ) -> Result<Set, Failure> {
         let family = family.map(String::as_str);
         let world = Tree::merge(self.catalog, self.system, |artifact| {
             selection.packaged(artifact)
@@ -370,8 +401,8 @@ impl Planner<'_> {
                     if self.request.incompletes == Incompletes::Refuse {
                         let of_target = self.catalog.artifacts.iter().map(|artifact| &artifact.name);
                         let of_target = of_target.filter(|name| name.base_target() == target);
-                        let artifacts = of_target.map(ToString::to_string).collect();
-                        return Err(Error::EmptyTarget { target: target.clone(), artifacts });
+                        let artifacts: Vec<String> = of_target.map(ToString::to_string).collect();
+                        return Err(empty_target(target, &artifacts));
                     }
                     let line = "no artifact holds code for it".to_owned();
                     findings.problems.push(Problem::of(&population, family, line));
@@ -381,7 +412,7 @@ impl Planner<'_> {
             }
         }
         if populations.is_empty() {
-            return Err(Error::Nothing { path: self.artifacts.to_owned(), wanted: "any package".into() });
+            return Err(Failure::message(format!("`{}` holds no artifact for any package", self.artifacts.display())));
         }
         let mut devel = {
             let runtime: Vec<&Population> =
@@ -474,9 +505,9 @@ impl Planner<'_> {
     ) {
         for (index, population) in populations.iter().enumerate() {
             let reachable = self.reachable(population.logical);
-            let is_beside = |(other, one): &(usize, &Population)| *other != index && reachable.contains(&one.logical);
-            let others: Vec<&Population> =
-                populations.iter().enumerate().filter(is_beside).map(|(_, other)| other).collect();
+            let others = populations.iter().enumerate().filter(|(other, _)| *other != index);
+            let others = others.map(|(_, other)| other).filter(|other| reachable.contains(&other.logical));
+            let others: Vec<&Population> = others.collect();
             let outcome = dll_imports::check(population, &others, &self.natures, provided);
             for missing in outcome.missing {
                 findings.problems.push(Problem::missing(population, family, missing));

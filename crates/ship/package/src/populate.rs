@@ -24,10 +24,7 @@ use crate::tree::{Node, Tree};
 #[serde(rename_all = "snake_case")]
 pub enum FileSource {
     /// An unchanged file of an artifact.
-    File {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    File { path: PathBuf },
     /// A file of an artifact with another library search path.
     Edited {
         /// Path of the original file.
@@ -41,16 +38,11 @@ pub enum FileSource {
         target: String,
     },
     /// A text written by rocwheel.
-    Text {
-        /// The whole text.
-        text: String,
-    },
+    Text { text: String },
 }
 
-/// A file of a distribution.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedFile {
-    /// The source of its bytes.
     pub source: FileSource,
     /// Size in bytes before any edit; 0 for a stub.
     pub size: u64,
@@ -104,13 +96,11 @@ pub struct Note {
 /// The files of one distribution, with paths relative to its platform package.
 #[derive(Debug)]
 pub struct Population {
-    /// The distribution.
     pub logical: Logical,
     /// Base target or family, for distributions that have one.
     pub target: Option<String>,
     /// Import package that holds the files.
     pub platform_package: String,
-    /// The files that are packaged.
     pub files: BTreeMap<String, PlannedFile>,
     /// Names that are skipped because the same library is packaged under its SONAME: path → SONAME.
     pub aliases: BTreeMap<String, String>,
@@ -122,9 +112,7 @@ pub struct Population {
 pub struct Input<'a> {
     /// The flattened tree, in which links are resolved.
     pub world: &'a Tree,
-    /// The nature of each file.
     pub natures: &'a Natures,
-    /// The system of the packages.
     pub system: Platform,
 }
 
@@ -281,7 +269,6 @@ impl Population {
         self.files.iter().filter_map(|(path, file)| Some((path.as_str(), natures.of(file.path()?).elf()?)))
     }
 
-    /// Returns the paths of the shared libraries.
     pub fn libraries<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = &'a str> {
         self.files.iter().filter_map(|(path, file)| natures.of(file.path()?).is_library().then_some(path.as_str()))
     }

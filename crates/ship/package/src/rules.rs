@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use rocwheel_progress::Failure;
 use rocwheel_tables::{ArtifactRow, RocmTables};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::error::table_error;
 
 const EMBEDDED: &str = include_str!("../../../../data/distributions.toml");
 
@@ -83,7 +84,6 @@ pub struct Also {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stub {
-    /// Path of the stub.
     pub path: String,
     /// Path of the program, relative to the stub's directory.
     pub target: String,
@@ -160,7 +160,6 @@ struct File {
     left_out_component: Vec<LeftOutComponent>,
 }
 
-/// All rules of the table.
 #[derive(Debug)]
 pub struct Rules {
     distributions: BTreeMap<Logical, Rule>,
@@ -170,13 +169,13 @@ pub struct Rules {
 
 impl Rules {
     /// Parses the table that is built into the program.
-    pub fn embedded() -> Result<Rules, Error> {
+    pub fn embedded() -> Result<Rules, Failure> {
         Rules::parse(EMBEDDED, RocmTables::in_use())
     }
 
     /// Parses a table in the format of `data/distributions.toml`, for the artifacts of `tables`.
-    pub fn parse(text: &str, tables: &RocmTables) -> Result<Rules, Error> {
-        let file: File = toml::from_str(text).map_err(|source| Error::Rules { source: Box::new(source) })?;
+    pub fn parse(text: &str, tables: &RocmTables) -> Result<Rules, Failure> {
+        let file: File = toml::from_str(text).map_err(table_error)?;
         let rows = tables.artifacts();
         let left_out = rows.iter().filter_map(|row| Some((row.name.clone(), row.left_out.clone()?))).collect();
         let left_out_components = file.left_out_component.into_iter().map(|row| (row.component, row.reason)).collect();

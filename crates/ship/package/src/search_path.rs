@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_elf::Elf;
+use rocwheel_progress::{few_in_backticks, in_backticks};
 use rocwheel_tables::dlopen::{DlopenTable, Load};
 use serde::Serialize;
 
 use crate::Logical;
-use crate::error;
 use crate::inspect::Natures;
 use crate::populate::{FileSource, Population};
 use crate::rules::Rules;
@@ -41,12 +41,12 @@ pub struct AbsentLibrary {
 impl AbsentLibrary {
     /// Returns a sentence with the first files that need it.
     pub(crate) fn line(&self) -> String {
-        self.needed_by(&error::first(&self.needed_by))
+        self.needed_by(&first(&self.needed_by))
     }
 
     /// Returns a sentence with all files that need it.
     pub(crate) fn whole(&self) -> String {
-        self.needed_by(&rocwheel_progress::in_backticks(&self.needed_by))
+        self.needed_by(&in_backticks(&self.needed_by))
     }
 
     fn needed_by(&self, files: &str) -> String {
@@ -55,10 +55,14 @@ impl AbsentLibrary {
     }
 }
 
+/// Lists the first names, and the number of the others.
+pub(crate) fn first(names: &[String]) -> String {
+    few_in_backticks(names, 3)
+}
+
 /// Results of the computation besides the search paths, which are written into the populations.
 #[derive(Debug, Default)]
 pub struct SearchPathReport {
-    /// Entries that were dropped.
     pub dropped: Vec<Dropped>,
     /// Needed libraries that are not in a reachable package and not part of every system.
     pub missing: Vec<AbsentLibrary>,
@@ -100,11 +104,9 @@ impl Layout {
 
 /// Computes the search path of every ELF file of a population, given all populations it may use.
 pub struct SearchPaths<'a> {
-    /// The table of distributions.
     pub rules: &'a Rules,
     /// The table of libraries that are loaded by name at run time.
     pub dlopen: &'a DlopenTable,
-    /// The nature of each file.
     pub natures: &'a Natures,
     /// `true` for libraries that every system has, or that may be missing.
     pub provided: &'a dyn Fn(&str) -> bool,

@@ -8,17 +8,15 @@ use rocwheel_tables::Predicate;
 use rocwheel_wheel::Platform;
 
 use crate::Logical;
-use crate::request::{LeftOut, Shape};
+use crate::plan::LeftOut;
+use crate::request::Shape;
 use crate::rules::{Rule, Rules};
 use crate::tree::Tree;
 
 /// Assigns artifacts to distributions in one shape.
 pub struct ArtifactSelection<'a> {
-    /// The artifacts.
     pub catalog: &'a Catalog,
-    /// The table of distributions.
     pub rules: &'a Rules,
-    /// The distribution of GPU code over wheels.
     pub shape: Shape,
     /// The system that the artifacts are for.
     pub system: Platform,
@@ -43,13 +41,13 @@ impl ArtifactSelection<'_> {
     pub fn takes(&self, logical: Logical, target: Option<&str>, artifact: &Artifact) -> bool {
         let name = &artifact.name;
         let rule = self.rules.of(logical);
-        let own = || target.is_some_and(|target| target == artifact.name.base_target());
+        let is_own = target == Some(name.base_target());
         let fits = match (logical, self.shape) {
             // AMD builds the profilers for Linux alone (spec 2.3).
             (Logical::Profiler, _) if self.system == Platform::Windows => false,
-            (Logical::Device, _) => !name.is_generic() && own(),
+            (Logical::Device, _) => !name.is_generic() && is_own,
             (Logical::Libraries | Logical::Devel, Shape::Split) => name.is_generic(),
-            (Logical::Libraries | Logical::Devel, Shape::PerFamily) => name.is_generic() || own(),
+            (Logical::Libraries | Logical::Devel, Shape::PerFamily) => name.is_generic() || is_own,
             _ => true,
         };
         let taken = match logical {

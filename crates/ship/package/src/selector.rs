@@ -9,9 +9,11 @@ use std::fmt::Write as _;
 
 use rocwheel_wheel::{EntryPoints, Member, Metadata, Sdist, Tag, WheelContents};
 
+use rocwheel_progress::Failure;
+
+use crate::Logical;
 use crate::dist_info::{ExtraRequirement, Promise};
 use crate::templates::{self, Templates};
-use crate::{Error, Logical};
 
 const EGG_INFO: &str = "src/rocm.egg-info";
 const SCRIPTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
@@ -74,7 +76,7 @@ pub fn wheel(promise: &Promise, templates: &Templates) -> WheelContents {
 }
 
 /// Returns the selector as a source distribution.
-pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Error> {
+pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Failure> {
     let mut metadata = with_extras(promise, templates, promise.extras());
     // There must be two lines in this spelling, or uv takes the requirements as final and never
     // asks the backend (pitfalls 16).

@@ -14,15 +14,15 @@ use rocwheel_artifact::Catalog;
 use rocwheel_artifact::archive::Scratch;
 use rocwheel_content::FileStamp;
 use rocwheel_output::StagingFolder;
+use rocwheel_progress::{Exit, Failure};
 use rocwheel_system::Lock;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::error::io_error;
 
 const FOLDER: &str = ".rocwheel";
 const STATE: &str = "state.json";
 
-/// A finished package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishedPackage {
     /// Digest of everything it is made of.
@@ -61,22 +61,27 @@ pub struct OutputFolder {
 
 impl OutputFolder {
     /// Creates the folder, or recognises it as one of ours, and locks it.
-    pub fn open(root: &Path) -> Result<OutputFolder, Error> {
+    pub fn open(root: &Path) -> Result<OutputFolder, Failure> {
         let hidden = root.join(FOLDER);
         let created = !root.exists();
         if !hidden.is_dir() {
             let is_empty = match fs::read_dir(root) {
                 Ok(mut entries) => entries.next().is_none(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-                Err(error) => return Err(Error::io("look into the output folder")(error)),
+                Err(error) => return Err(io_error("look into the output folder")(error)),
             };
             if !is_empty {
-                return Err(Error::ForeignOutput { path: root.to_owned() });
+                let text = format!("`{}` is not empty and was not made by `rocwheel package`", root.display());
+                return Err(Failure::message(text).with_hint("name another folder with --output"));
             }
-            fs::create_dir_all(&hidden).map_err(Error::io("create the output folder"))?;
+            fs::create_dir_all(&hidden).map_err(io_error("create the output folder"))?;
         }
-        let lock = Lock::at(&hidden.join("lock")).map_err(Error::io("lock the output folder"))?;
-        let lock = lock.ok_or_else(|| Error::Locked { path: root.to_owned() })?;
+        let lock = Lock::at(&hidden.join("lock")).map_err(io_error("lock the output folder"))?;
+        let lock = lock.ok_or_else(|| {
+            Failure::message(format!("another run is writing to `{}`", root.display()))
+                .with_hint("wait for it, or name another folder with --output")
+                .with_exit(Exit::TryAgain)
+        })?;
         let file = match fs::read(hidden.join(STATE)) {
             // A state of another schema, or a damaged one, only means that all packages are written
             // again.
@@ -115,15 +120,14 @@ impl OutputFolder {
     }
 
     /// Removes unpacked archives that are not among the artifacts of this run, and nothing else.
-    pub fn prune_scratch(&self, catalogs: &[&Catalog]) -> Result<(), Error> {
-        let artifacts = || catalogs.iter().flat_map(|catalog| &catalog.artifacts);
-        let used = |path: &Path| artifacts().any(|artifact| artifact.root.starts_with(path));
+    pub fn prune_scratch(&self, catalogs: &[&Catalog]) -> Result<(), Failure> {
         for entry in fs::read_dir(self.scratch()).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let is_ours =
                 entry.file_type().is_ok_and(|kind| kind.is_dir()) && name.to_str().is_some_and(Scratch::is_place);
-            if is_ours && !used(&entry.path()) {
-                fs::remove_dir_all(entry.path()).map_err(Error::io("remove an unpacked archive of an earlier run"))?;
+            let mut artifacts = catalogs.iter().flat_map(|catalog| &catalog.artifacts);
+            if is_ours && !artifacts.any(|artifact| artifact.root.starts_with(entry.path())) {
+                fs::remove_dir_all(entry.path()).map_err(io_error("remove an unpacked archive of an earlier run"))?;
             }
         }
         Ok(())
@@ -136,14 +140,12 @@ impl OutputFolder {
 
     /// Returns the versions of the packages of earlier runs.
     pub fn versions(&self) -> BTreeSet<String> {
-        let version = |path: &String| {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            match name.strip_suffix(".tar.gz") {
-                Some(sdist) => sdist.rsplit_once('-').map(|(_, version)| version.to_owned()),
-                None => name.split('-').nth(1).map(str::to_owned),
-            }
-        };
-        self.file.finished.keys().filter_map(version).collect()
+        let names = self.file.finished.keys().filter_map(|path| path.rsplit('/').next());
+        let versions = names.filter_map(|name| match name.strip_suffix(".tar.gz") {
+            Some(sdist) => sdist.rsplit_once('-').map(|(_, version)| version),
+            None => name.split('-').nth(1),
+        });
+        versions.map(str::to_owned).collect()
     }
 
     /// `true` if the finished package at `path` was audited.
@@ -153,9 +155,9 @@ impl OutputFolder {
 
     /// Creates a folder on the same file system for unfinished packages. Those of killed runs are
     /// removed.
-    pub fn staging(&self) -> Result<StagingFolder, Error> {
+    pub fn staging(&self) -> Result<StagingFolder, Failure> {
         StagingFolder::new_in(&self.root.join(FOLDER), "staging-")
-            .map_err(Error::io("create a folder for unfinished packages"))
+            .map_err(io_error("create a folder for unfinished packages"))
     }
 
     /// Returns the finished package at `path` if it was made from the same sources and holds the
@@ -187,9 +189,9 @@ impl OutputFolder {
         moved: Vec<(String, FinishedPackage)>,
         removed: &[String],
         looked: &[String],
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         for (path, mut finished) in moved {
-            finished.stamp = stamp(&self.path(&path)).map_err(Error::io("look at a finished package"))?;
+            finished.stamp = stamp(&self.path(&path)).map_err(io_error("look at a finished package"))?;
             self.file.finished.insert(path, finished);
         }
         self.file.finished.retain(|path, _| !removed.contains(path));
@@ -201,7 +203,7 @@ impl OutputFolder {
         self.file.schema = 1;
         let text = crate::contents::pretty(&self.file);
         rocwheel_system::replace(&self.root.join(FOLDER).join(STATE), text.as_bytes(), 0o600)
-            .map_err(Error::io("remember what was packaged"))
+            .map_err(io_error("remember what was packaged"))
     }
 
     /// Returns files among the packages that rocwheel did not write, relative to the output folder.
@@ -284,7 +286,8 @@ mod tests {
     fn a_folder_of_others_is_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("thesis.tex"), "x").unwrap();
-        assert!(matches!(OutputFolder::open(folder.path()), Err(Error::ForeignOutput { .. })));
+        let refused = OutputFolder::open(folder.path()).unwrap_err().to_string();
+        assert!(refused.ends_with("is not empty and was not made by `rocwheel package`"), "{refused}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
@@ -292,7 +295,7 @@ mod tests {
     fn a_second_run_is_told_to_wait() {
         let folder = tempfile::tempdir().unwrap();
         let _first = OutputFolder::open(folder.path()).unwrap();
-        assert!(matches!(OutputFolder::open(folder.path()), Err(Error::Locked { .. })));
+        assert_eq!(OutputFolder::open(folder.path()).unwrap_err().exit(), Exit::TryAgain);
     }
 
     #[test]

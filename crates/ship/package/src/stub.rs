@@ -8,7 +8,7 @@
 //! no libc: the same bytes run on every x86-64 Linux. Source, build script and the committed blob
 //! are in `crates/ship/package/stub/`.
 
-use rocwheel_progress::{Exit, Hint};
+use rocwheel_progress::Failure;
 
 /// The output of `stub/build.sh` for `stub/stub.rs`, without a target.
 static PROGRAM: &[u8] = include_bytes!("../stub/stub.elf");
@@ -19,65 +19,28 @@ const MARK: &[u8] = b"\x7frocwheel-target";
 /// Bytes for the path and the zero byte that ends it.
 const CAPACITY: usize = 496;
 
-/// A path that a stub cannot run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The link has no text.
-    #[error("cannot make a program that runs a link without text")]
-    Empty,
-    /// An absolute path leaves the package.
-    #[error("cannot make a program that runs `{target}`: the path is absolute")]
-    Absolute {
-        /// The text of the link.
-        target: String,
-    },
-    /// A zero byte would end the path early.
-    #[error("cannot make a program that runs `{}`: the path holds a zero byte", target.escape_default())]
-    ZeroByte {
-        /// The text of the link.
-        target: String,
-    },
-    /// The path does not fit into the stub.
-    #[error("cannot make a program that runs `{target}`: the path has {} bytes, of {} at most", target.len(), CAPACITY - 1)]
-    TooLong {
-        /// The text of the link.
-        target: String,
-    },
-}
-
-impl Hint for Error {
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::Absolute { .. } => Some("make the link relative".to_owned()),
-            Self::TooLong { .. } => Some("make the link's text shorter".to_owned()),
-            Self::Empty | Self::ZeroByte { .. } => None,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        Exit::Failed
-    }
-}
-
 /// Returns a program that runs `target`, a path relative to the program's directory. The caller
 /// must set the mode to 755.
 ///
 /// # Errors
 /// The path is empty, absolute, longer than 495 bytes, or holds a zero byte.
-pub fn stub(target: &str) -> Result<Vec<u8>, Error> {
-    let owned = || target.to_owned();
+pub fn stub(target: &str) -> Result<Vec<u8>, Failure> {
+    let cannot = "cannot make a program that runs";
     if target.is_empty() {
-        return Err(Error::Empty);
+        return Err(Failure::message(format!("{cannot} a link without text")));
     }
     if target.starts_with('/') {
-        return Err(Error::Absolute { target: owned() });
+        let failure = Failure::message(format!("{cannot} `{target}`: the path is absolute"));
+        return Err(failure.with_hint("make the link relative"));
     }
     if target.contains('\0') {
-        return Err(Error::ZeroByte { target: owned() });
+        let target = target.escape_default();
+        return Err(Failure::message(format!("{cannot} `{target}`: the path holds a zero byte")));
     }
     if target.len() >= CAPACITY {
-        return Err(Error::TooLong { target: owned() });
+        let (size, limit) = (target.len(), CAPACITY - 1);
+        let failure = Failure::message(format!("{cannot} `{target}`: the path has {size} bytes, of {limit} at most"));
+        return Err(failure.with_hint("make the link's text shorter"));
     }
     let mut program = PROGRAM.to_vec();
     let start = path_offset(&program).expect("the committed blob has a place for the path, see the tests");
@@ -124,8 +87,9 @@ mod tests {
 
     #[test]
     fn paths_that_cannot_work_are_refused() {
-        assert!(matches!(stub("").unwrap_err(), Error::Empty));
-        assert!(matches!(stub("/usr/bin/true").unwrap_err(), Error::Absolute { .. }));
+        assert_eq!(stub("").unwrap_err().to_string(), "cannot make a program that runs a link without text");
+        let error = stub("/usr/bin/true").unwrap_err();
+        assert_eq!(error.to_string(), "cannot make a program that runs `/usr/bin/true`: the path is absolute");
         let error = stub("a\0b").unwrap_err();
         assert_eq!(error.to_string(), "cannot make a program that runs `a\\u{0}b`: the path holds a zero byte");
         let longest = "x".repeat(CAPACITY - 1);

@@ -10,16 +10,17 @@ use crate::inspect::{Nature, Natures};
 /// The system that the programs and libraries of artifacts are for; Linux where there are none.
 /// A tree for Linux may hold programs for Windows: Python's packages bring launchers.
 pub(crate) fn of_files(artifacts: &[Artifact], natures: &Natures) -> Platform {
-    let any = |wanted: fn(&Nature) -> bool| {
-        artifacts.iter().any(|artifact| {
-            artifact
-                .entries
-                .iter()
-                .any(|entry| matches!(entry.kind, EntryKind::File { .. }) && wanted(natures.of(&artifact.path(entry))))
-        })
-    };
-    let is_linux = any(|nature| nature.elf().is_some());
-    if !is_linux && any(|nature| matches!(nature, Nature::Windows(_))) { Platform::Windows } else { Platform::Linux }
+    let mut platform = Platform::Linux;
+    for artifact in artifacts {
+        for entry in artifact.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })) {
+            match natures.of(&artifact.path(entry)) {
+                Nature::Windows(_) => platform = Platform::Windows,
+                nature if nature.elf().is_some() => return Platform::Linux,
+                _ => {}
+            }
+        }
+    }
+    platform
 }
 
 /// `true` for a file that can only be there by mistake, because no program of this system starts or

@@ -7,9 +7,11 @@ use std::path::Path;
 use rocwheel_python_literals::{Token, TokenKind, tokens};
 use walkdir::WalkDir;
 
+use rocwheel_progress::Failure;
+
+use crate::Logical;
 use crate::contents::PackagedTool;
 use crate::dist_info::repr;
-use crate::{Error, Logical};
 
 macro_rules! python {
     ($folder:literal: $($name:literal),+ $(,)?) => {
@@ -87,7 +89,6 @@ const DIST_INFO_NAMES: [&str; 7] = [
 /// Largest template that is read, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// The Python code of a set.
 #[derive(Debug, Clone)]
 pub struct Templates {
     /// The files of the selector; `_dist_info.py` is without its generated lines.
@@ -99,7 +100,6 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// Returns the built-in templates.
     pub fn embedded() -> Self {
         let texts =
             |files: Embedded| files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
@@ -125,19 +125,22 @@ impl Templates {
     /// other packages.
     ///
     /// # Errors
-    /// [`Error::Templates`] for a missing file, or a file that lacks a required function.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
-        let wrong = |reason: String| Error::Templates { path: folder.to_owned(), reason };
+    /// A missing file, or a file that lacks a required function.
+    pub fn read(folder: &Path) -> Result<Self, Failure> {
+        Self::read_or_reason(folder).map_err(|reason| unusable(folder, &reason))
+    }
+
+    fn read_or_reason(folder: &Path) -> Result<Self, String> {
         let own = Self::embedded();
         let mut selector: Texts = own.selector.into_iter().filter(|(name, _)| !name.starts_with("src/")).collect();
-        let theirs = read_texts(folder, "rocm/src/rocm_sdk").map_err(wrong)?;
+        let theirs = read_texts(folder, "rocm/src/rocm_sdk")?;
         selector.extend(theirs.into_iter().map(|(name, text)| (format!("src/rocm_sdk/{name}"), text)));
-        if let Some(text) = read_text(&folder.join("rocm").join(README)).map_err(wrong)? {
+        if let Some(text) = read_text(&folder.join("rocm").join(README))? {
             selector.insert(README.to_owned(), text);
         }
-        needs(&selector, DIST_INFO_PATH, &DIST_INFO_NAMES).map_err(wrong)?;
-        needs(&selector, "src/rocm_sdk/__main__.py", &["main"]).map_err(wrong)?;
-        needs(&selector, "src/rocm_sdk/__init__.py", &[]).map_err(wrong)?;
+        needs(&selector, DIST_INFO_PATH, &DIST_INFO_NAMES)?;
+        needs(&selector, "src/rocm_sdk/__main__.py", &["main"])?;
+        needs(&selector, "src/rocm_sdk/__init__.py", &[])?;
 
         let (mut packages, mut functions) = (BTreeMap::new(), BTreeMap::new());
         for (logical, distribution, package) in FOLDERS {
@@ -146,10 +149,10 @@ impl Templates {
             if logical == Logical::Profiler && !folder.join(&place).is_dir() {
                 continue;
             }
-            let mut texts = read_texts(folder, &place).map_err(wrong)?;
+            let mut texts = read_texts(folder, &place)?;
             // This file is generated from the selector's.
             texts.remove("_dist_info.py");
-            needs(&texts, "__init__.py", &[]).map_err(|reason| wrong(format!("{distribution}: {reason}")))?;
+            needs(&texts, "__init__.py", &[]).map_err(|reason| format!("{distribution}: {reason}"))?;
             functions.insert(logical, texts.get("_cli.py").map(|text| defined(text)).unwrap_or_default());
             packages.insert(logical, texts);
         }
@@ -206,10 +209,6 @@ fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
     if !root.is_dir() {
         return Err(format!("there is no folder `{place}`"));
     }
-    let is_source = |entry: &walkdir::DirEntry| {
-        let name = entry.file_name().to_string_lossy();
-        entry.depth() == 0 || !(name == "__pycache__" || name.starts_with('.') || name.ends_with(".egg-info"))
-    };
     let mut texts = Texts::new();
     for entry in WalkDir::new(&root).follow_links(false).sort_by_file_name().into_iter().filter_entry(is_source) {
         let entry = entry.map_err(|error| error.to_string())?;
@@ -222,6 +221,14 @@ fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
         texts.insert(relative, text);
     }
     Ok(texts)
+}
+
+/// Templates that cannot be used.
+pub(crate) fn unusable(folder: &Path, reason: &str) -> Failure {
+    Failure::message(format!("the templates in `{}` cannot be used: {reason}", folder.display())).with_hint(
+        "give the folder `build_tools/packaging/python/templates` of a TheRock checkout of this ROCm's time, or leave \
+         --python-templates out",
+    )
 }
 
 /// Reads a text and converts its line ends to `\n`. `None` if the file does not exist.
@@ -265,23 +272,21 @@ fn defined(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+fn is_source(entry: &walkdir::DirEntry) -> bool {
+    let name = entry.file_name().to_string_lossy();
+    entry.depth() == 0 || !(name == "__pycache__" || name.starts_with('.') || name.ends_with(".egg-info"))
+}
+
 /// The name that a line defines.
 fn definition<'a>(line: &[Token<'a>]) -> Option<&'a str> {
-    let kind = |index: usize| line.get(index).map(|token| &token.kind);
-    let is = |index, operator| kind(index) == Some(&TokenKind::Operator(operator));
-    let Some(&TokenKind::Name(first)) = kind(0) else { return None };
-    let name = |index| match kind(index) {
-        Some(&TokenKind::Name(name)) => Some(name),
+    use TokenKind::{Name, Operator};
+    let kinds: Vec<&TokenKind<'a>> = line.iter().map(|token| &token.kind).collect();
+    match kinds[..] {
+        [Name("def" | "class"), Name(name), ..] | [Name("async"), _, Name(name), ..] => Some(*name),
+        [Name("def" | "class" | "async"), ..] | [_, Operator('='), Operator('='), ..] => None,
+        [Name(first), Operator('='), ..] => Some(*first),
+        [Name(first), Operator(':'), ref rest @ ..] => rest.contains(&&Operator('=')).then_some(*first),
         _ => None,
-    };
-    match first {
-        "def" | "class" => name(1),
-        "async" => name(2),
-        _ => {
-            let is_assignment =
-                (is(1, '=') && !is(2, '=')) || (is(1, ':') && (2..line.len()).any(|index| is(index, '=')));
-            is_assignment.then_some(first)
-        }
     }
 }
 

@@ -4,16 +4,16 @@
 //! scripts silently keep the first (defect C1).
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use rocwheel_artifact::links::Links;
 use rocwheel_artifact::{Artifact, Catalog, EntryKind};
 use rocwheel_content::archive_path::file_name;
+use rocwheel_progress::Failure;
 use rocwheel_wheel::Platform;
 
-use crate::Error;
+use crate::error::io_error;
 
 /// A path of the flattened tree.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ const LINK_LIMIT: usize = 40;
 impl Tree {
     /// Merges the artifacts that `wanted` accepts. In a tree for Windows the names decide which
     /// files are programs, so packages have the same bytes whichever system makes them.
-    pub fn merge(catalog: &Catalog, system: Platform, wanted: impl Fn(&Artifact) -> bool) -> Result<Tree, Error> {
+    pub fn merge(catalog: &Catalog, system: Platform, wanted: impl Fn(&Artifact) -> bool) -> Result<Tree, Failure> {
         let mut tree = Tree::default();
         for (index, artifact) in catalog.artifacts.iter().enumerate().filter(|(_, artifact)| wanted(artifact)) {
             for entry in &artifact.entries {
@@ -53,14 +53,16 @@ impl Tree {
         Ok(tree)
     }
 
-    fn insert(&mut self, catalog: &Catalog, path: &str, node: Node) -> Result<(), Error> {
+    fn insert(&mut self, catalog: &Catalog, path: &str, node: Node) -> Result<(), Failure> {
         let Some(present) = self.nodes.get_mut(path) else {
             self.nodes.insert(path.to_owned(), node);
             return Ok(());
         };
         if !same(present, &node)? {
-            let owner = |node: &Node| catalog.artifacts[node.owners[0]].name.to_string();
-            return Err(Error::Conflict { path: path.to_owned(), first: owner(present), second: owner(&node) });
+            let [first, second] = [&*present, &node].map(|node| &catalog.artifacts[node.owners[0]].name);
+            let failure =
+                Failure::message(format!("`{path}` is in `{first}` and in `{second}`, with different contents"));
+            return Err(failure.with_hint("remove one of the two artifacts, or build both from the same sources"));
         }
         present.owners.extend(node.owners);
         Ok(())
@@ -130,7 +132,7 @@ fn is_windows_program(path: &str) -> bool {
     ending.is_some_and(|ending| matches!(ending.as_str(), "bat" | "cmd" | "com" | "exe"))
 }
 
-fn same(left: &Node, right: &Node) -> Result<bool, Error> {
+fn same(left: &Node, right: &Node) -> Result<bool, Failure> {
     match (&left.kind, &right.kind) {
         (EntryKind::Directory, EntryKind::Directory) => Ok(true),
         (EntryKind::Symlink { target: one }, EntryKind::Symlink { target: other }) => Ok(one == other),
@@ -141,20 +143,14 @@ fn same(left: &Node, right: &Node) -> Result<bool, Error> {
     }
 }
 
-fn same_bytes(left: &Path, right: &Path) -> Result<bool, Error> {
-    let digest = |path: &Path| -> std::io::Result<blake3::Hash> {
-        let mut hasher = blake3::Hasher::new();
-        let mut file = fs::File::open(path)?;
-        let mut window = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut window)? {
-                0 => return Ok(hasher.finalize()),
-                count => hasher.update(&window[..count]),
-            };
-        }
-    };
-    let compare = || Ok(digest(left)? == digest(right)?);
-    compare().map_err(Error::io("compare two owners of one path"))
+fn same_bytes(left: &Path, right: &Path) -> Result<bool, Failure> {
+    let digests = digest(left).and_then(|left| Ok((left, digest(right)?)));
+    let (left, right) = digests.map_err(io_error("compare two owners of one path"))?;
+    Ok(left == right)
+}
+
+fn digest(path: &Path) -> std::io::Result<blake3::Hash> {
+    Ok(blake3::Hasher::new().update_reader(fs::File::open(path)?)?.finalize())
 }
 
 #[cfg(test)]

@@ -18,29 +18,22 @@
 //! `post10`.
 
 mod compare;
-mod error;
 mod file;
 
-use pep440_rs::Version;
+use rocwheel_progress::{Exit, Failure};
 
 pub use compare::{Comparison, compare};
-pub use error::Error;
 pub use file::{Date, VersionFile};
 
 /// The purpose of a build; the names are those of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseType {
-    /// A stable release.
     Release,
-    /// A release candidate.
     Prerelease,
-    /// A nightly build.
     Nightly,
     /// A nightly build of an older "best known configuration".
     NightlyBkc,
-    /// A build of continuous integration.
     Ci,
-    /// A developer's build.
     Dev,
     /// A developer's build of a "best known configuration".
     DevBkc,
@@ -132,7 +125,7 @@ impl Request {
     /// # Errors
     /// A part that the form needs is missing or malformed, a part is given that the form does not
     /// use, or the wheel's version is not canonical, so that installers would rewrite it.
-    pub fn versions(&self) -> Result<Versions, Error> {
+    pub fn versions(&self) -> Result<Versions, Failure> {
         file::check_base(&self.base)?;
         let mut versions = match &self.form {
             VersionForm::Suffix(suffix) => self.with_suffix(suffix)?,
@@ -148,30 +141,32 @@ impl Request {
         Ok(versions)
     }
 
-    fn with_suffix(&self, suffix: &str) -> Result<Versions, Error> {
+    fn with_suffix(&self, suffix: &str) -> Result<Versions, Failure> {
         if self.prerelease.is_some() {
-            return Err(Error::Unused { option: "--prerelease-version", form: "a custom suffix".to_owned() });
+            return Err(unused("--prerelease-version", "a custom suffix"));
         }
         if self.rerun > 0 {
-            return Err(Error::Unused { option: "--rerun", form: "a custom suffix".to_owned() });
+            return Err(unused("--rerun", "a custom suffix"));
         }
         let version = format!("{}{suffix}", self.base);
         Ok(Versions { wheel: version.clone(), deb: version.clone(), rpm: version })
     }
 
-    fn with_type(&self, release_type: ReleaseType) -> Result<Versions, Error> {
+    fn with_type(&self, release_type: ReleaseType) -> Result<Versions, Failure> {
         let (base, date) = (&self.base, self.date);
         if release_type != ReleaseType::Prerelease && self.prerelease.is_some() {
-            let form = format!("release type `{}`", release_type.name());
-            return Err(Error::Unused { option: "--prerelease-version", form });
+            return Err(unused("--prerelease-version", &format!("release type `{}`", release_type.name())));
         }
         if release_type.needs_base_date() && self.base_date.is_none() {
-            return Err(Error::BaseDateMissing { release_type: release_type.name() });
+            return Err(base_date_missing(release_type));
         }
         Ok(match release_type {
             ReleaseType::Release => Versions { wheel: base.clone(), deb: base.clone(), rpm: base.clone() },
             ReleaseType::Prerelease => {
-                let number = self.prerelease.ok_or(Error::PrereleaseMissing)?;
+                let number = self.prerelease.ok_or_else(|| {
+                    let text = "release type `prerelease` needs the number of the release candidate";
+                    usage(text.to_owned(), "add `--prerelease-version N`")
+                })?;
                 Versions {
                     wheel: format!("{base}rc{number}"),
                     deb: format!("{base}~pre{number}"),
@@ -183,13 +178,15 @@ impl Request {
                 Versions { wheel: format!("{base}a{date}"), deb: system.clone(), rpm: system }
             }
             ReleaseType::NightlyBkc => {
-                let base_date = self.base_date.ok_or(Error::BaseDateMissing { release_type: release_type.name() })?;
+                let base_date = self.base_date.ok_or_else(|| base_date_missing(release_type))?;
                 let system = format!("{base}~{base_date}.bkc.{date}");
                 Versions { wheel: format!("{base}a{base_date}+bkc.{date}"), deb: system.clone(), rpm: system }
             }
             ReleaseType::Ci | ReleaseType::Dev | ReleaseType::DevBkc => {
-                let commit =
-                    self.commit.as_deref().ok_or(Error::CommitMissing { release_type: release_type.name() })?;
+                let commit = self.commit.as_deref().ok_or_else(|| {
+                    let text = format!("release type `{}` needs the git commit", release_type.name());
+                    usage(text, "run it in a git checkout, or add `--override-git-sha SHA`")
+                })?;
                 let commit = checked_commit(commit)?;
                 Versions {
                     wheel: format!("{base}.dev0+{commit}"),
@@ -203,20 +200,48 @@ impl Request {
 
 /// Returns the commit in lower case, the only one that local versions have (PEP 440, "Local version
 /// identifiers").
-fn checked_commit(commit: &str) -> Result<String, Error> {
+fn checked_commit(commit: &str) -> Result<String, Failure> {
     let is_hexadecimal = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hexadecimal || !(7..=64).contains(&commit.len()) {
-        return Err(Error::Commit { value: commit.to_owned() });
+        let text = format!("`{commit}` is not a git commit: 7 to 64 hexadecimal digits are expected");
+        return Err(usage(text, "give what `git rev-parse HEAD` prints"));
     }
     Ok(commit.to_ascii_lowercase())
 }
 
 /// Checks that a version is canonical. PEP 440 reads `+0123456` as the number 123456, so pip would
 /// look for another file name than the existing one.
-fn check_canonical(version: &str) -> Result<(), Error> {
-    let parsed: Version = version.parse().map_err(|_| Error::NotPep440 { value: version.to_owned() })?;
-    let canonical = parsed.to_string();
-    if canonical == version { Ok(()) } else { Err(Error::NotCanonical { value: version.to_owned(), canonical }) }
+fn check_canonical(version: &str) -> Result<(), Failure> {
+    let canonical = compare::parse(version)?.to_string();
+    if canonical == version {
+        return Ok(());
+    }
+    let text = format!("pip would rewrite the version `{version}` to `{canonical}` (PEP 440) and not find its files");
+    if version.contains(".dev0+") {
+        let hint = "give the commit with all of its 40 digits: a short one of decimal digits only counts as a number";
+        return Err(usage(text, hint));
+    }
+    Err(usage(text, format!("use `{canonical}`")))
+}
+
+/// A wrong argument.
+fn usage(text: String, hint: impl Into<String>) -> Failure {
+    Failure::message(text).with_hint(hint).with_exit(Exit::Usage)
+}
+
+/// An option that would have no effect.
+fn unused(option: &str, form: &str) -> Failure {
+    usage(format!("`{option}` has no meaning for {form}"), format!("leave `{option}` out"))
+}
+
+/// A "best known configuration" without a date.
+fn base_date_missing(release_type: ReleaseType) -> Failure {
+    let text = format!("release type `{}` needs `release-metadata.base-date` in version.json", release_type.name());
+    usage(
+        text,
+        "write {\"release-metadata\": {\"base-date\": \"YYYYMMDD\"}} into version.json, the day of the best known \
+         configuration",
+    )
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 
 mod support;
 
-use rocwheel_package::{Error, Incompletes, Plan, Request, Shape};
-use rocwheel_progress::Hint as _;
+use rocwheel_package::{IncompleteSet, Incompletes, Plan, Request, Shape};
 use support::{Build, text};
 
 fn build() -> Build {
@@ -70,14 +69,15 @@ fn a_target_that_is_missing_is_not_promised() {
     assert!(information.contains("gfx1100") && !information.contains("append('gfx950')"), "{information}");
     assert!(!plan.selectors[0].extras.keys().any(|extra| extra.contains("gfx950")));
     let none = Request { targets: vec!["gfx950".into()], ..drop_them(&build) };
-    assert!(matches!(build.plan(&none).unwrap_err(), Error::MissingTargets { .. }), "nothing of it is there");
+    let error = build.plan(&none).unwrap_err().to_string();
+    assert!(error.starts_with("no artifact holds code for "), "nothing of it is there: {error}");
 }
 
 #[test]
 fn libraries_take_their_device_packages_with_them() {
     let build = build();
     needing(&build, "blas_lib_generic", "lib/librocblas.so.5");
-    assert!(matches!(build.plan(&build.request()).unwrap_err(), Error::Incomplete { .. }));
+    assert!(build.plan(&build.request()).unwrap_err().find::<IncompleteSet>().is_some());
     let (plan, _) = build.package(&drop_them(&build)).unwrap();
     let reason = "`libnowhere.so.9` is needed by `_rocm_sdk_libraries/lib/librocblas.so.5`";
     assert_eq!(
@@ -140,19 +140,19 @@ fn a_profiler_that_is_not_whole_and_a_core_that_is_not() {
     assert!(!plan.selectors[0].extras.contains_key("profiler"));
     needing(&build, "core-runtime_lib_generic", "lib/libhsa-runtime64.so.1");
     let error = build.plan(&drop_them(&build)).unwrap_err();
-    assert!(matches!(error, Error::Incomplete { .. }) && error.to_string().contains("libhsa-runtime64"), "{error}");
+    assert!(error.find::<IncompleteSet>().unwrap().to_string().contains("libhsa-runtime64"), "{error}");
 }
 
 #[test]
 fn hints_name_what_helps_in_this_run() {
     let build = build();
     needing(&build, "core-runtime_lib_generic", "lib/libhsa-runtime64.so.1");
-    let hint = build.plan(&build.request()).unwrap_err().hint().unwrap();
+    let hint = build.plan(&build.request()).unwrap_err().hint().unwrap().to_owned();
     assert!(
         hint.contains("--drop-incomplete") && hint.contains("--allow-unresolved LIB") && !hint.contains("import"),
         "{hint}"
     );
-    let hint = build.plan(&drop_them(&build)).unwrap_err().hint().unwrap();
+    let hint = build.plan(&drop_them(&build)).unwrap_err().hint().unwrap().to_owned();
     assert!(!hint.contains("--drop-incomplete"), "core has to be whole: {hint}");
 }
 
@@ -187,7 +187,8 @@ fn versions_and_suffixes_that_no_package_can_have() {
     }
     for suffix in ["../x", "/etc", "a b", " b", "-1"] {
         let error = build.plan(&Request { nonce: suffix.into(), ..build.request() }).unwrap_err();
-        assert!(matches!(error, Error::Suffix { .. }) && error.hint().is_some(), "{suffix}: {error}");
+        assert_eq!(error.to_string(), format!("`{suffix}` cannot be part of the name of an import package"));
+        assert!(error.hint().is_some());
     }
     build.plan(&Request { nonce: "_x1".into(), ..build.request() }).unwrap();
 }

@@ -4,8 +4,8 @@
 
 mod support;
 
-use rocwheel_package::{Error, Request, Shape};
-use rocwheel_progress::Hint as _;
+use rocwheel_package::{IncompleteSet, Request, Shape};
+use rocwheel_progress::{Exit, Failure};
 use support::Build;
 
 fn minimal() -> Build {
@@ -15,7 +15,7 @@ fn minimal() -> Build {
     build
 }
 
-fn refused(build: &Build, request: &Request) -> Error {
+fn refused(build: &Build, request: &Request) -> Failure {
     let error = build.package(request).unwrap_err();
     assert!(!build.dist().exists(), "nothing may be written");
     error
@@ -27,11 +27,9 @@ fn one_path_with_two_contents_names_both_owners() {
     build.file("core-hip_lib_generic", "lib/dup.txt", "A");
     build.file("core-runtime_lib_generic", "lib/dup.txt", "B");
     let error = refused(&build, &build.request());
-    let Error::Conflict { path, first, second } = &error else { panic!("{error}") };
-    assert_eq!(
-        (path.as_str(), first.as_str(), second.as_str()),
-        ("lib/dup.txt", "core-hip_lib_generic", "core-runtime_lib_generic")
-    );
+    let expected =
+        "`lib/dup.txt` is in `core-hip_lib_generic` and in `core-runtime_lib_generic`, with different contents";
+    assert_eq!(error.to_string(), expected);
     assert!(error.hint().is_some());
 }
 
@@ -50,8 +48,10 @@ fn a_library_that_nothing_provides_is_named_with_who_needs_it() {
     build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[gone.to_str().unwrap()]);
     fs_err::remove_file(&gone).unwrap();
     let error = refused(&build, &build.request());
-    let Error::Incomplete { problems, .. } = &error else { panic!("{error}") };
-    assert_eq!(problems, &["`libgone.so.1` is needed by `_rocm_sdk_libraries/lib/librocrand.so.1`"]);
+    assert_eq!(
+        error.find::<IncompleteSet>().unwrap().problems,
+        ["`libgone.so.1` is needed by `_rocm_sdk_libraries/lib/librocrand.so.1`"]
+    );
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn core_must_not_need_what_only_the_libraries_hold() {
     let build = minimal();
     let rand = build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
     build.library("core-runtime_lib_generic", "lib/libx.so.1", Some("libx.so.1"), &[rand.to_str().unwrap()]);
-    assert!(matches!(refused(&build, &build.request()), Error::Incomplete { .. }));
+    assert!(refused(&build, &build.request()).find::<IncompleteSet>().is_some());
 }
 
 #[test]
@@ -84,7 +84,8 @@ fn split_code_needs_a_runtime_that_reads_it() {
         .unwrap();
     assert!(status.success());
     fs_err::remove_file(marker).unwrap();
-    assert!(matches!(refused(&build, &build.request()), Error::KpackUnsupported { .. }));
+    let error = refused(&build, &build.request()).to_string();
+    assert!(error.contains("librocrand.so.1` expects its device code in .kpack archives"), "{error}");
     let forced = Request { unsupported: rocwheel_package::Unsupported::Allow, ..build.request() };
     build.package(&forced).unwrap();
 }
@@ -105,7 +106,8 @@ fn split_code_is_known_by_its_wrappers() {
     let flags = [source.to_str().unwrap()];
     build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &flags);
     let error = refused(&build, &build.request());
-    assert!(matches!(&error, Error::KpackUnsupported { path } if path.ends_with("lib/librocrand.so.1")), "{error}");
+    let refused = "lib/librocrand.so.1` expects its device code in .kpack archives";
+    assert!(error.to_string().contains(refused), "{error}");
     build.library("core-kpack_lib_generic", "lib/librocm_kpack.so.1", Some("librocm_kpack.so.1"), &[]);
     build.package(&build.request()).unwrap();
 }
@@ -116,7 +118,8 @@ fn versions_that_pip_would_not_take_are_refused() {
     for version in ["7.1.0-rc1", "seven", "7.1.0+A", ""] {
         let request = Request { version: Some(version.into()), ..build.request() };
         let error = refused(&build, &request);
-        assert!(matches!(error, Error::Version { .. } | Error::VersionForm { .. }), "{version}: {error}");
+        assert!(error.to_string().starts_with(&format!("`{version}` is not ")), "{version}: {error}");
+        assert_eq!(error.exit(), Exit::Usage);
     }
 }
 
@@ -133,7 +136,8 @@ fn a_folder_of_others_is_left_alone() {
     let build = minimal();
     fs_err::create_dir_all(build.output()).unwrap();
     fs_err::write(build.output().join("mine"), "x").unwrap();
-    assert!(matches!(refused(&build, &build.request()), Error::ForeignOutput { .. }));
+    let error = refused(&build, &build.request()).to_string();
+    assert!(error.ends_with("is not empty and was not made by `rocwheel package`"), "{error}");
     assert_eq!(support::names(&build.output()), ["mine"]);
 }
 
@@ -251,8 +255,7 @@ fn variants_of_a_target_are_one_package_in_every_shape() {
     build.file("blas_lib_gfx942", "lib/librocblas.dat", "one");
     build.file("blas_lib_gfx942:xnack+", "lib/librocblas.dat", "other");
     let error = build.plan(&families).unwrap_err();
-    let Error::Conflict { first, second, .. } = &error else { panic!("{error}") };
-    assert_eq!((first.as_str(), second.as_str()), ("blas_lib_gfx942", "blas_lib_gfx942:xnack+"));
+    assert!(error.to_string().contains("` is in `blas_lib_gfx942` and in `blas_lib_gfx942:xnack+`, "), "{error}");
 }
 
 #[test]
@@ -261,8 +264,8 @@ fn two_packages_of_one_name_are_refused_with_their_artifacts() {
     build.file("blas_lib_gfx94X-dcgpu", "lib/a.co", "a");
     build.file("blas_lib_gfx94x-dcgpu", "lib/b.co", "b");
     let error = refused(&build, &Request { shape: Some(Shape::PerFamily), ..build.request() });
-    let Error::SameName { artifacts, .. } = &error else { panic!("{error}") };
-    assert_eq!(artifacts, &["blas_lib_gfx94X-dcgpu", "blas_lib_gfx94x-dcgpu"]);
+    let artifacts = "the artifacts are `blas_lib_gfx94X-dcgpu`, `blas_lib_gfx94x-dcgpu`";
+    assert!(error.to_string().ends_with(artifacts), "{error}");
     assert!(error.hint().unwrap().contains("--targets"));
 }
 
@@ -271,8 +274,8 @@ fn a_name_that_no_wheel_can_hold_is_refused_with_the_file() {
     let build = minimal();
     build.file("core-hip_run_generic", "share/back\\slash", "x");
     let error = refused(&build, &build.request());
-    let Error::Name { path, .. } = &error else { panic!("{error}") };
-    assert!(path.ends_with("core-hip/stage/share/back\\slash"), "{}", path.display());
+    let words = "core-hip/stage/share/back\\slash` cannot be packaged under its name";
+    assert!(error.to_string().ends_with(words), "{error}");
     assert!(error.hint().is_some());
-    assert!(matches!(build.plan(&build.request()), Err(Error::Name { .. })), "the plan refuses it already");
+    assert!(build.plan(&build.request()).unwrap_err().to_string().ends_with(words), "the plan refuses it already");
 }

@@ -245,7 +245,7 @@ fn what_is_in_no_package_is_told_with_the_reason() {
     assert_eq!(left_out, ["blas_test_generic", "fftw3_lib_generic"]);
     let strict = rocwheel_package::Request { unclaimed: rocwheel_package::Unclaimed::Refuse, ..build.request() };
     let error = build.plan(&strict).unwrap_err();
-    assert!(matches!(&error, rocwheel_package::Error::Unclaimed { unclaimed } if unclaimed.len() == 2), "{error}");
+    assert!(error.to_string().starts_with("2 things that no rule claims:\n  blas_wild_generic: "), "{error}");
 }
 
 #[test]
@@ -257,10 +257,7 @@ fn only_some_targets_and_only_some_distributions() {
     assert!(plan.left_out.iter().any(|row| row.what == "blas_lib_gfx1100"));
     let request = rocwheel_package::Request { targets: vec!["gfx942;gfx1200".into()], ..build.request() };
     let error = build.plan(&request).unwrap_err();
-    assert!(
-        matches!(&error, rocwheel_package::Error::MissingTargets { targets, .. } if targets == &["gfx1200"]),
-        "{error}"
-    );
+    assert_eq!(error.to_string(), "no artifact holds code for gfx1200");
     let request = rocwheel_package::Request { only: vec![Logical::Core], ..build.request() };
     let plan = build.plan(&request).unwrap();
     assert_eq!((plan.wheels.len(), plan.selectors.len()), (1, 0));

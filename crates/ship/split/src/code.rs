@@ -7,15 +7,16 @@ use std::ops::Range;
 use positioned_io::ReadAt;
 use rocwheel_kpack::bundle::{Checksum, Limits};
 use rocwheel_kpack::{Bundle, BundleEntry};
+use rocwheel_progress::Failure;
 
-use crate::error::Error;
+use crate::error::gpu_code_error;
 
 /// Uncompressed bytes of code objects in one piece of work, unless a single code object is larger.
 const WORK: u64 = 8 << 20;
 
 /// A part of a bundle that one thread processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub enum Piece {
     /// The whole bundle: a compressed bundle can only be read from its start.
     Whole,
     /// These entries of a plain bundle.
@@ -43,13 +44,13 @@ pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&BundleEntry) -> bool) -> 
 }
 
 /// A file with GPU code.
-pub(crate) struct Source<'a> {
+pub struct Source<'a> {
     /// Path of the file, for errors.
-    pub(crate) key: &'a str,
-    pub(crate) reader: &'a dyn ReadAt,
+    pub key: &'a str,
+    pub reader: &'a dyn ReadAt,
     /// Range of its fat binary section in bytes.
-    pub(crate) section: &'a Range<u64>,
-    pub(crate) checksum: Checksum,
+    pub section: &'a Range<u64>,
+    pub checksum: Checksum,
 }
 
 /// Code objects of at least this many bytes are never in memory as a whole.
@@ -64,12 +65,12 @@ pub(crate) enum Code<'a> {
 }
 
 /// Calls `each` for the wanted entries of a piece, in the order of their offsets, with their code.
-pub(crate) fn visit<E: From<Error>>(
+pub(crate) fn visit(
     source: &Source<'_>,
     (bundle, piece): (&Bundle, &Piece),
     wanted: impl Fn(&BundleEntry) -> bool,
-    mut each: impl FnMut(&BundleEntry, Code<'_>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut each: impl FnMut(&BundleEntry, Code<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let part;
     let bundle = match piece {
         Piece::Whole => bundle,
@@ -96,23 +97,23 @@ pub(crate) fn visit<E: From<Error>>(
     });
     visited.map_err(|error| match error {
         Visited::Ours(error) => error,
-        Visited::GpuCode(error) => Error::GpuCode { key: source.key.to_owned(), source: error }.into(),
+        Visited::GpuCode(error) => gpu_code_error(source.key)(error),
     })
 }
 
 /// Like [`visit`], with every code object in memory as a whole.
-pub(crate) fn visit_whole<E: From<Error>>(
+pub fn visit_whole(
     source: &Source<'_>,
     part: (&Bundle, &Piece),
     wanted: impl Fn(&BundleEntry) -> bool,
-    mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), E>,
-) -> Result<(), E> {
+    mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut buffer = Vec::new();
     visit(source, part, wanted, |entry, code| match code {
         Code::Whole(bytes) => each(entry, bytes),
         Code::Stream(stream) => {
             buffer.clear();
-            stream.read_to_end(&mut buffer).map_err(|source| E::from(Error::from(source)))?;
+            stream.read_to_end(&mut buffer)?;
             each(entry, &buffer)
         }
     })
@@ -144,12 +145,12 @@ pub(crate) fn memory(bundle: &Bundle, piece: &Piece, wanted: impl Fn(&BundleEntr
 }
 
 /// The source of an error: the callback of [`visit`], or the reader of the bundle.
-enum Visited<E> {
-    Ours(E),
+enum Visited {
+    Ours(Failure),
     GpuCode(rocwheel_kpack::Error),
 }
 
-impl<E> From<rocwheel_kpack::Error> for Visited<E> {
+impl From<rocwheel_kpack::Error> for Visited {
     fn from(error: rocwheel_kpack::Error) -> Self {
         Self::GpuCode(error)
     }

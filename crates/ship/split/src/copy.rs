@@ -4,15 +4,13 @@ use std::io::{BufWriter, Write};
 
 use positioned_io::ReadAt as _;
 use rocwheel_content::{Content, WINDOW};
-use rocwheel_progress::Reporter;
-
-use crate::error::Error;
+use rocwheel_progress::{Failure, Reporter};
 
 /// Writes a content to `to` and reports its bytes as progress.
 ///
 /// # Errors
 /// Failures to read or write; an interruption.
-pub(crate) fn copy(content: &dyn Content, to: impl Write, reporter: &dyn Reporter) -> Result<(), Error> {
+pub fn copy(content: &dyn Content, to: impl Write, reporter: &dyn Reporter) -> Result<(), Failure> {
     let reader = content.open()?;
     let mut to = BufWriter::with_capacity(WINDOW, to);
     let mut window = vec![0; WINDOW.min(content.size() as usize)];

@@ -17,11 +17,11 @@ use rocwheel_content::{Content, MemoryBudget};
 use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme, StoredCode};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
 use rocwheel_kpack::marker::Marker;
-use rocwheel_progress::{NamedWriter, Reporter, Unit as Counted, Watched, write_error};
+use rocwheel_progress::{Exit, Failure, NamedWriter, Reporter, Unit as Counted, Watched, write_error};
 use serde::Serialize;
 
 use crate::code::{self, Code, Piece, Source};
-use crate::error::Error;
+use crate::error::{gpu_code_error, read_error};
 use crate::plan::{CandidateFile, Plan, PlannedBinary, PlannedKpack, is_kept};
 
 /// Alignment of markers in bytes.
@@ -156,11 +156,11 @@ impl WaitingRoom<'_> {
     /// Compresses a code object of `size` bytes, and reports them as progress: a bundle of a
     /// gigabyte is compressed for minutes before the first of its code objects is written. One that
     /// is large goes to the file at once.
-    fn take(&mut self, (code, size): (Code<'_>, u64), packing: Packing, key: &str) -> Result<Waiting, Error> {
+    fn take(&mut self, (code, size): (Code<'_>, u64), packing: Packing, key: &str) -> Result<Waiting, Failure> {
         let reporter = self.reporter;
         let failed = |source| match reporter.check() {
-            Err(interrupted) => Error::from(interrupted),
-            Ok(()) => Error::GpuCode { key: key.to_owned(), source },
+            Err(interrupted) => Failure::from(interrupted),
+            Ok(()) => gpu_code_error(key)(source),
         };
         let file = match code {
             Code::Whole(code) if !Blob::is_large(size, packing.scheme) => {
@@ -189,7 +189,7 @@ impl WaitingRoom<'_> {
                 match packing.scheme {
                     Scheme::None => {
                         io::copy(&mut stream, &mut parked)
-                            .map_err(|error| reporter.check().map_or_else(Error::from, |()| error.into()))?;
+                            .map_err(|error| reporter.check().map_or_else(Failure::from, |()| error.into()))?;
                     }
                     Scheme::ZstdPerKernel => {
                         Blob::pack_to(&mut stream, size, packing.level, &mut parked).map_err(failed)?;
@@ -203,7 +203,7 @@ impl WaitingRoom<'_> {
         Ok(Waiting::Parked { file, offset, size: end - offset, original_size: size })
     }
 
-    fn file(&mut self) -> Result<Arc<File>, Error> {
+    fn file(&mut self) -> Result<Arc<File>, Failure> {
         let file = if let Some(file) = &self.file {
             Arc::clone(file)
         } else {
@@ -228,7 +228,7 @@ pub fn execute(
     packing: Packing,
     place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
-) -> Result<SplitParts, Error> {
+) -> Result<SplitParts, Failure> {
     let stage = reporter.stage("Moving GPU code to archives", Some(plan.code().1), Counted::Bytes);
     let archives = write_archives(plan, units, packing, place, reporter)?;
     drop(stage);
@@ -236,7 +236,7 @@ pub fn execute(
         .binaries
         .iter()
         .map(|binary| Ok(Host { key: binary.key.clone(), patch: patch(plan, binary, &units[binary.unit])? }))
-        .collect::<Result<_, Error>>()?;
+        .collect::<Result<_, Failure>>()?;
     Ok(SplitParts { hosts, archives })
 }
 
@@ -247,7 +247,7 @@ fn write_archives(
     packing: Packing,
     place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
-) -> Result<Vec<WrittenArchive>, Error> {
+) -> Result<Vec<WrittenArchive>, Failure> {
     let mut written = Vec::new();
     for set in 0..plan.sets.len() {
         let mut open: BTreeMap<usize, (PathBuf, NamedArchive)> = BTreeMap::new();
@@ -262,7 +262,7 @@ fn write_archives(
                 &archive.targets,
                 packing.scheme,
             );
-            let writer = writer.map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
+            let writer = writer.map_err(archive_error(&path))?;
             open.insert(index, (path, writer));
         }
         let Some((first, _)) = open.values().next() else { continue };
@@ -281,13 +281,13 @@ fn write_archives(
             |packed| {
                 for code in packed {
                     let Some((path, writer)) = open.get_mut(&code.archive) else { continue };
-                    code.write(writer).map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
+                    code.write(writer).map_err(archive_error(path))?;
                 }
                 Ok(())
             },
         )?;
         for (index, (path, writer)) in open {
-            let finished = writer.finish().map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
+            let finished = writer.finish().map_err(archive_error(&path))?;
             let file = finished.into_inner().map_err(io::IntoInnerError::into_error)?;
             let size = file.get_ref().metadata()?.len();
             written.push(WrittenArchive { name: plan.archives[index].name.clone(), path, size });
@@ -296,7 +296,13 @@ fn write_archives(
     Ok(written)
 }
 
-fn create(path: &Path) -> Result<File, Error> {
+fn archive_error(path: &Path) -> impl Fn(rocwheel_kpack::Error) -> Failure {
+    move |error| {
+        Failure::attempt(format!("could not write the archive `{}`", path.display()))(error).with_exit(Exit::Failed)
+    }
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
     if let Some(directory) = path.parent() {
         fs_err::create_dir_all(directory)?;
     }
@@ -319,14 +325,14 @@ fn pack<'a>(
     unit: &CandidateFile,
     work: &Work<'a>,
     (packing, mut room): (Packing, WaitingRoom<'_>),
-) -> Result<Vec<Packed<'a>>, Error> {
+) -> Result<Vec<Packed<'a>>, Failure> {
     let key = &work.binary.key;
-    let reader = unit.content.open().map_err(|source| Error::Read { key: key.clone(), source })?;
+    let reader = unit.content.open().map_err(read_error(key))?;
     let fat: &'a FatBinary = &work.binary.fat;
     let bundle = &fat.bundles[work.bundle];
     let set = work.binary.bundles[work.bundle].set;
     let mut packed = Vec::new();
-    code::visit::<Error>(
+    code::visit(
         &Source { key, reader: &reader, section: &fat.section, checksum: plan.checksum },
         (bundle, &work.piece),
         |entry| is_kept(entry, &plan.selection),
@@ -345,7 +351,7 @@ fn pack<'a>(
 }
 
 /// Returns the patch that replaces the contents of the fat binary section by markers.
-fn patch(plan: &Plan, binary: &PlannedBinary, unit: &CandidateFile) -> Result<rocwheel_elf::Patch, Error> {
+fn patch(plan: &Plan, binary: &PlannedBinary, unit: &CandidateFile) -> Result<rocwheel_elf::Patch, Failure> {
     let mut page: Vec<u8> = Vec::new();
     let mut offsets: BTreeMap<usize, u64> = BTreeMap::new();
     let mut wrappers = Vec::with_capacity(binary.wrappers.len());
@@ -356,7 +362,7 @@ fn patch(plan: &Plan, binary: &PlannedBinary, unit: &CandidateFile) -> Result<ro
         } else {
             let search_path = plan.sets[set].search_path(&unit.archives);
             let marker = Marker { kernel_name: binary.key.clone(), search_paths: vec![search_path] };
-            let marker = marker.encode().map_err(|source| Error::GpuCode { key: binary.key.clone(), source })?;
+            let marker = marker.encode().map_err(gpu_code_error(&binary.key))?;
             page.resize(page.len().next_multiple_of(MARKER_ALIGNMENT), 0);
             let offset = page.len() as u64;
             page.extend_from_slice(&marker);
@@ -365,10 +371,10 @@ fn patch(plan: &Plan, binary: &PlannedBinary, unit: &CandidateFile) -> Result<ro
         };
         wrappers.push(NewWrapper { magic: Magic::Kpacked, pointer, index: bundle as u64 });
     }
-    let reader = unit.content.open().map_err(|source| Error::Read { key: binary.key.clone(), source })?;
+    let reader = unit.content.open().map_err(read_error(&binary.key))?;
     let size = page.len() as u64;
     binary
         .fat
         .replace(&reader, Replacement { content: Arc::new(page), size, wrappers })
-        .map_err(|source| Error::GpuCode { key: binary.key.clone(), source })
+        .map_err(gpu_code_error(&binary.key))
 }

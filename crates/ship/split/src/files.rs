@@ -12,16 +12,15 @@ use rocwheel_content::{Content as _, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_output::OutputTree;
-use rocwheel_progress::{NamedWriter, Reporter, Unit as Counted};
+use rocwheel_progress::{Failure, NamedWriter, Reporter, Unit as Counted};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
 use crate::copy::copy;
 use crate::engine::{self, Packing, WrittenArchive};
-use crate::error::Error;
 use crate::forecast::{self, ArchiveForecast};
 use crate::group::{TargetNames, TargetSelection};
-use crate::plan::{self, CandidateFile, Options, Plan};
+use crate::plan::{self, CandidateFile, Options, Plan, given_twice};
 use crate::tree::{ARCHIVES, MAKER, view_of_directory};
 use crate::verify::{self, Checks, Item, Verification, VerificationReport, View};
 
@@ -32,7 +31,6 @@ pub struct Request {
     pub selection: TargetSelection,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Storage of code objects in archives.
     pub packing: Packing,
     /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
@@ -45,14 +43,12 @@ pub struct FileSplit {
     pub input: PathBuf,
     /// File name, which stays the same in the output.
     pub name: String,
-    /// The plan for its GPU code.
     #[serde(flatten)]
     pub plan: Plan,
     #[serde(skip)]
     units: Vec<CandidateFile>,
 }
 
-/// The result of a split.
 #[derive(Debug, Serialize)]
 pub struct SplitFilesReport {
     /// The written files, in the order of the plan.
@@ -61,7 +57,6 @@ pub struct SplitFilesReport {
     pub archives: Vec<WrittenArchive>,
     /// Bytes of the fat binary sections in the input.
     pub section_bytes: u64,
-    /// Bytes of the archives.
     pub archive_bytes: u64,
     /// Result of the check; `None` if it was skipped.
     pub verification: Option<VerificationReport>,
@@ -90,13 +85,13 @@ impl SplitFilesReport {
 /// # Errors
 /// Files that cannot be read, that have the same name, or whose GPU code cannot be split off; a
 /// selection that matches no target.
-pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<FileSplit>, Error> {
+pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<FileSplit>, Failure> {
     let (mut names, mut groups) = (BTreeSet::new(), BTreeSet::new());
     let mut planned = Vec::with_capacity(paths.len());
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !names.insert(name.clone()) {
-            return Err(Error::DuplicateFile { key: name });
+            return Err(given_twice(&name));
         }
         let mut group = stem(&name).to_owned();
         if !groups.insert(group.clone()) {
@@ -108,8 +103,9 @@ pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Re
         let options = Options { group, selection, names: request.names, checksum: Checksum::Compare };
         let plan = plan::plan(&units, &options, reporter)?;
         if plan.binaries.is_empty() {
-            let reason = plan.left_alone.first().map(|left| left.reason);
-            return Err(Error::NothingToSplit { path: path.clone(), reason });
+            let reason = plan.left_alone.first().map(|left| format!(": {}", left.reason)).unwrap_or_default();
+            let text = format!("`{}` holds no GPU code that can be split off{reason}", path.display());
+            return Err(Failure::message(text).with_hint("`rocwheel kernels` shows what is in a file"));
         }
         planned.push(FileSplit { input: path.clone(), name, plan, units });
     }
@@ -120,7 +116,7 @@ pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Re
 ///
 /// # Errors
 /// GPU code that cannot be read, an interruption.
-pub fn forecast(plan: &[FileSplit], packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Error> {
+pub fn forecast(plan: &[FileSplit], packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Failure> {
     let mut each = plan.iter().map(|file| forecast::forecast(&file.plan, &file.units, packing, reporter));
     each.try_fold(ArchiveForecast::default(), |sum, one| Ok(sum.plus(one?)))
 }
@@ -144,7 +140,7 @@ pub fn execute(
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<SplitFilesReport, Error> {
+) -> Result<SplitFilesReport, Failure> {
     let inputs: Vec<PathBuf> = plan.iter().map(|file| file.input.clone()).collect();
     rocwheel_artifact::separate(output, &inputs)?;
     let staging = OutputTree::new(output, MAKER)?;

@@ -12,12 +12,12 @@ use rocwheel_content::MemoryBudget;
 use rocwheel_kpack::archive::{Blob, Scheme};
 use rocwheel_kpack::bundle::{Checksum, CodeStream, Limits};
 use rocwheel_kpack::{Bundle, BundleEntry};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use serde::Serialize;
 
 use crate::code::{self, Piece};
 use crate::engine::Packing;
-use crate::error::Error;
+use crate::error::{gpu_code_error, read_error};
 use crate::plan::{CandidateFile, Plan, PlannedBinary, is_kept};
 
 /// Positions in the code of a file, at equal distances, whose bundles are the sample. Large bundles
@@ -68,7 +68,7 @@ pub(crate) fn forecast(
     units: &[CandidateFile],
     packing: Packing,
     reporter: &dyn Reporter,
-) -> Result<ArchiveForecast, Error> {
+) -> Result<ArchiveForecast, Failure> {
     let memory = MemoryBudget::new(packing.memory);
     let forecaster = Forecaster { plan, units, packing, memory, reporter };
     let compressed = plan.binaries.iter().filter(|binary| binary.bundles.iter().any(|bundle| bundle.compressed));
@@ -86,10 +86,10 @@ struct Forecaster<'a> {
 }
 
 impl Forecaster<'_> {
-    fn binary(&self, binary: &PlannedBinary) -> Result<ArchiveForecast, Error> {
+    fn binary(&self, binary: &PlannedBinary) -> Result<ArchiveForecast, Failure> {
         let hits = hits(&binary.bundles.iter().map(|bundle| bundle.bytes).collect::<Vec<_>>());
         let weighted = |(bundle, hits): (&usize, &u64)| Ok(*hits * self.millionths(binary, *bundle)?);
-        let sum = hits.par_iter().map(weighted).try_reduce(|| 0, |one, other| Ok::<u64, Error>(one + other))?;
+        let sum = hits.par_iter().map(weighted).try_reduce(|| 0, |one, other| Ok::<u64, Failure>(one + other))?;
         let ratio = sum / hits.values().sum::<u64>().max(1);
         let expected = |bytes: u64| (u128::from(bytes) * u128::from(ratio) / 1_000_000) as u64;
         let mut targets: BTreeMap<&str, u64> = BTreeMap::new();
@@ -109,7 +109,7 @@ impl Forecaster<'_> {
     }
 
     /// Returns the size of the code objects of a bundle in an archive, in millionths of their own.
-    fn millionths(&self, binary: &PlannedBinary, bundle: usize) -> Result<u64, Error> {
+    fn millionths(&self, binary: &PlannedBinary, bundle: usize) -> Result<u64, Failure> {
         self.reporter.check()?;
         if self.packing.scheme == Scheme::None {
             return Ok(1_000_000);
@@ -118,7 +118,7 @@ impl Forecaster<'_> {
         let bundle: &Bundle = &binary.fat.bundles[bundle];
         let _share = self.memory.take(code::memory(bundle, &Piece::Whole, |_| false) + 2 * SAMPLE);
         let content = &self.units[binary.unit].content;
-        let reader = content.open().map_err(|source| Error::Read { key: key.clone(), source })?;
+        let reader = content.open().map_err(read_error(key))?;
         // Damaged bundles are detected by the split.
         let limits = Limits { checksum: Checksum::Skip, ..Limits::default() };
         let (mut size, mut packed, mut sample) = (0, 0, Vec::new());
@@ -130,7 +130,7 @@ impl Forecaster<'_> {
             }
             Ok::<(), rocwheel_kpack::Error>(())
         });
-        visited.map_err(|source| Error::GpuCode { key: key.clone(), source })?;
+        visited.map_err(gpu_code_error(key))?;
         Ok((packed * 1_000_000).checked_div(size).unwrap_or(0) as u64)
     }
 

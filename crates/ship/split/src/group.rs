@@ -7,9 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_progress::Failure;
 use serde::Serialize;
-
-use crate::error::Error;
 
 /// The placeholder in a search path, which the runtime replaces by the name of each target.
 pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
@@ -131,8 +130,8 @@ pub fn is_archive(path: &str) -> bool {
 /// `../`.
 ///
 /// # Errors
-/// [`Error::TargetName`].
-pub fn check_target_name(key: &str, target: &str) -> Result<(), Error> {
+/// The target is one.
+pub fn check_target_name(key: &str, target: &str) -> Result<(), Failure> {
     let (base, features) = target.split_once(':').unwrap_or((target, ""));
     let plain = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
     let starts_well = base.starts_with(|character: char| character.is_ascii_alphanumeric());
@@ -140,7 +139,10 @@ pub fn check_target_name(key: &str, target: &str) -> Result<(), Error> {
     if starts_well && target.len() <= 64 && base.chars().all(plain) && features_are_well {
         return Ok(());
     }
-    Err(Error::TargetName { key: key.to_owned(), target: target.to_owned() })
+    let target = target.escape_debug();
+    Err(Failure::message(format!(
+        "`{key}` has code for a target called `{target}`, which cannot be part of a file name"
+    )))
 }
 
 #[cfg(test)]

@@ -3,25 +3,22 @@
 //! what it found before.
 //!
 //! [`plan()`] decides from entry tables alone, [`execute`] carries out the plan, and [`verify()`]
-//! checks the result without using the plan. [`prune`] removes the code for some targets only and
-//! needs no archives.
+//! checks the result without using the plan.
 
-mod code;
+pub mod code;
 mod copy;
 mod engine;
-mod error;
+pub mod error;
 pub mod files;
 mod forecast;
-pub mod fuse;
 pub mod group;
-mod plan;
-pub mod prune;
+pub mod plan;
 pub mod tree;
 pub mod verify;
 pub mod wheels;
 
+pub use copy::copy;
 pub use engine::{Host, Packing, SplitParts, WrittenArchive, default_memory, execute};
-pub use error::Error;
 pub use forecast::ArchiveForecast;
 pub use group::{TargetNames, TargetSelection, TargetSet};
 pub use plan::{

@@ -10,11 +10,11 @@ use rayon::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_kpack::bundle::{Checksum, Limits};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_tables::target;
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::{gpu_code_error, read_error};
 use crate::group::{self, TargetNames, TargetSelection, TargetSet};
 
 /// A file that may hold GPU code.
@@ -23,7 +23,6 @@ pub struct CandidateFile {
     /// Path of the file, separated by `/`, unique in the input. The runtime looks code objects up
     /// under this name.
     pub key: String,
-    /// Bytes of the file.
     pub content: Arc<dyn Content>,
     /// The directory of the archives relative to the directory of the installed file: `../.kpack`.
     pub archives: String,
@@ -114,7 +113,6 @@ pub struct PlannedBundle {
     pub compressed: bool,
 }
 
-/// An archive that will be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedKpack {
     /// File name of the archive.
@@ -143,7 +141,6 @@ impl PlannedKpack {
 pub struct LeftAlone {
     /// Path of the file.
     pub key: String,
-    /// The reason.
     pub reason: UnchangedReason,
 }
 
@@ -158,15 +155,9 @@ pub enum UnchangedReason {
     /// Some wrappers refer to archives, others do not.
     HalfSplit,
     /// A wrapper does not point to a bundle of the section.
-    Elsewhere {
-        /// Index of the wrapper.
-        wrapper: usize,
-    },
+    Elsewhere { wrapper: usize },
     /// A bundle has code, but no wrapper points to it: something else may read it.
-    Unreached {
-        /// Index of the bundle.
-        bundle: usize,
-    },
+    Unreached { bundle: usize },
 }
 
 impl fmt::Display for UnchangedReason {
@@ -186,7 +177,7 @@ impl fmt::Display for UnchangedReason {
 }
 
 /// Returns the index of the bundle of each wrapper, or the reason why the file must stay unchanged.
-pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, UnchangedReason> {
+pub fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, UnchangedReason> {
     if fat.wrappers.is_empty() {
         return Err(UnchangedReason::NoWrappers);
     }
@@ -216,21 +207,22 @@ pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, UnchangedReason> {
 /// # Errors
 /// Code without a target, two code objects for one target, a target that cannot be part of a file
 /// name.
-fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> Result<BTreeSet<String>, Error> {
+fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> Result<BTreeSet<String>, Failure> {
     let mut found = BTreeSet::new();
     for entry in bundle.entries.iter().filter(|entry| entry.size > 0) {
         let Some(target) = entry.target() else {
-            let (key, id, size) = (key.to_owned(), entry.id.clone(), entry.size);
-            return Err(Error::NoTarget { key, bundle: index, id, size });
+            let (id, size) = (&entry.id, entry.size);
+            let what = format!("has {size} bytes of code under `{id}`, which names no GPU target");
+            return Err(Failure::message(format!("bundle {index} of `{key}` {what}")));
         };
         group::check_target_name(key, target)?;
         let limit = Limits::default().code_object;
         if entry.size > limit {
-            let (key, target, size) = (key.to_owned(), target.to_owned(), entry.size);
-            return Err(Error::CodeObjectTooLarge { key, bundle: index, target, size, limit });
+            let what = format!("claims {} bytes of code for {target}; up to {limit} are taken", entry.size);
+            return Err(Failure::message(format!("bundle {index} of `{key}` {what}")));
         }
         if !found.insert(target.to_owned()) {
-            return Err(Error::DuplicateTarget { key: key.to_owned(), bundle: index, target: target.to_owned() });
+            return Err(Failure::message(format!("bundle {index} of `{key}` has two code objects for `{target}`")));
         }
     }
     Ok(found)
@@ -242,7 +234,7 @@ fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> R
 ///
 /// # Errors
 /// Malformed GPU code, two units with one key, or a selection that matches no target of the files.
-pub fn plan(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub fn plan(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Failure> {
     let plan = plan_any(units, options, reporter)?;
     if plan.archives.is_empty() && !plan.targets.is_empty() {
         return Err(nothing_selected(&options.selection, &plan.targets));
@@ -251,17 +243,24 @@ pub fn plan(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter)
 }
 
 /// Returns the error for a selection that matches none of the targets in `found`.
-pub(crate) fn nothing_selected(selection: &TargetSelection, found: &[String]) -> Error {
+pub(crate) fn nothing_selected(selection: &TargetSelection, found: &[String]) -> Failure {
     let wanted = selection.targets().unwrap_or_default().join(", ");
-    Error::NothingSelected { wanted, found: found.join(", ") }
+    let found = found.join(", ");
+    Failure::message(format!("there is no GPU code for {wanted}: the input has code for {found}"))
+        .with_hint("`rocwheel kernels` shows what is in a file")
+}
+
+/// Two files have the same path.
+pub(crate) fn given_twice(key: &str) -> Failure {
+    Failure::message(format!("`{key}` is given twice"))
 }
 
 /// Like [`plan`], but the selection may match nothing.
-pub(crate) fn plan_any(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub(crate) fn plan_any(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Failure> {
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by(|left, right| units[*left].key.cmp(&units[*right].key));
     if let Some(pair) = order.windows(2).find(|pair| units[pair[0]].key == units[pair[1]].key) {
-        return Err(Error::DuplicateFile { key: units[pair[0]].key.clone() });
+        return Err(given_twice(&units[pair[0]].key));
     }
     let read = |unit: &usize| {
         reporter.check()?;
@@ -305,9 +304,9 @@ pub(crate) fn plan_any(units: &[CandidateFile], options: &Options, reporter: &dy
     Ok(plan)
 }
 
-fn read_unit(unit: &CandidateFile) -> Result<Option<FatBinary>, Error> {
-    let reader = unit.content.open().map_err(|source| Error::Read { key: unit.key.clone(), source })?;
-    FatBinary::read(&reader, unit.content.size()).map_err(|source| Error::GpuCode { key: unit.key.clone(), source })
+fn read_unit(unit: &CandidateFile) -> Result<Option<FatBinary>, Failure> {
+    let reader = unit.content.open().map_err(read_error(&unit.key))?;
+    FatBinary::read(&reader, unit.content.size()).map_err(gpu_code_error(&unit.key))
 }
 
 fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &TargetSelection) -> PlannedBundle {

@@ -6,11 +6,11 @@
 //! Files of kernel databases are moved unchanged, by the rules of `data/libraries.toml`.
 
 mod check;
-mod error;
-mod place;
+mod entry_destination;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest};
@@ -18,7 +18,7 @@ use rocwheel_content::FileContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::runtime;
 use rocwheel_output::TreeMaker;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter};
 use rocwheel_tables::{Databases, target};
 use serde::Serialize;
 
@@ -27,11 +27,10 @@ use crate::forecast::{ArchiveForecast, forecast};
 use crate::group::{TargetNames, TargetSelection};
 use crate::plan::{self, CandidateFile, Options, Plan};
 use crate::verify::Verification;
-pub use error::Error;
 
-pub(crate) use check::without_flag;
+pub use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
-pub use place::{EntryDestination, PlannedArtifact};
+pub use entry_destination::{EntryDestination, PlannedArtifact};
 pub use write::MAKER;
 pub use write::{Grown, SplitArtifactsReport, WrittenArtifact, execute};
 
@@ -45,13 +44,10 @@ const GENERIC: &str = "generic";
 pub struct Request {
     /// The targets to keep.
     pub selection: TargetSelection,
-    /// The kernel databases to split.
     pub databases: DatabaseChoice,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Storage of code objects in archives.
     pub packing: Packing,
-    /// Treatment of a set whose HIP runtime cannot read archives.
     pub unsupported: OldRuntime,
     /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
@@ -63,10 +59,8 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseChoice {
-    /// All databases in the tables.
     #[default]
     All,
-    /// The databases with these names.
     Only(BTreeSet<String>),
 }
 
@@ -74,14 +68,15 @@ impl DatabaseChoice {
     /// Selects only the databases with these names.
     ///
     /// # Errors
-    /// [`crate::Error::UnknownDatabase`].
-    pub fn only(names: impl IntoIterator<Item = String>) -> Result<Self, crate::Error> {
+    /// A name that is not in the tables.
+    pub fn only(names: impl IntoIterator<Item = String>) -> Result<Self, Failure> {
         let known = Databases::embedded().names();
         let names: BTreeSet<String> = names.into_iter().collect();
         match names.iter().find(|name| !known.contains(name.as_str())) {
             Some(name) => {
                 let known = known.into_iter().collect::<Vec<_>>().join(", ");
-                Err(crate::Error::UnknownDatabase { name: name.clone(), known })
+                let failure = Failure::message(format!("there is no kernel database `{name}`"));
+                Err(failure.with_hint(format!("known are {known}")).with_exit(Exit::Usage))
             }
             None => Ok(Self::Only(names)),
         }
@@ -98,10 +93,8 @@ impl DatabaseChoice {
 /// Treatment of a set whose HIP runtime cannot read archives: it would load and have no kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OldRuntime {
-    /// Fail.
     #[default]
     Refuse,
-    /// Split it anyway.
     Allow,
 }
 
@@ -127,7 +120,6 @@ pub struct PlannedGroup {
     pub group: String,
     /// The artifacts that are split; empty if all GPU code stays unchanged.
     pub sources: Vec<ArtifactName>,
-    /// The plan for the GPU code.
     #[serde(flatten)]
     pub plan: Plan,
     /// The files that the plan was made from.
@@ -150,12 +142,12 @@ impl std::fmt::Debug for PlannedGroup {
 /// # Errors
 /// Malformed GPU code, a set whose runtime cannot read archives, a selection that matches no
 /// target, artifacts that would have the same files.
-pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Result<TreePlan, Error> {
+pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Result<TreePlan, Failure> {
     let mut by_group: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, artifact) in catalog.artifacts.iter().enumerate() {
         by_group.entry((&artifact.name.name, &artifact.name.component)).or_default().push(index);
     }
-    let mut sorter = place::Sorter::new(catalog, request);
+    let mut sorter = entry_destination::Sorter::new(catalog, request);
     let mut groups = Vec::new();
     for ((name, component), members) in by_group {
         let destinations: Vec<Vec<EntryDestination>> =
@@ -175,7 +167,7 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
     if groups.iter().any(|group| !group.plan.binaries.is_empty()) {
         check_runtime(catalog, request.unsupported)?;
     }
-    let place::Sorted { artifacts, mut notes, dropped } = sorter.finish()?;
+    let entry_destination::Sorted { artifacts, mut notes, dropped } = sorter.finish()?;
     check_selection(&groups, &artifacts, &request.selection, &dropped)?;
     notes.sort();
     Ok(TreePlan { groups, artifacts, notes, dropped, selection: request.selection.clone() })
@@ -187,9 +179,9 @@ impl TreePlan {
     ///
     /// # Errors
     /// GPU code that cannot be read, an interruption.
-    pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<Vec<ArchiveForecast>, Error> {
+    pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<Vec<ArchiveForecast>, Failure> {
         let forecast = |group: &PlannedGroup| forecast(&group.plan, &group.units, packing, reporter);
-        Ok(self.groups.iter().map(forecast).collect::<Result<_, _>>()?)
+        self.groups.iter().map(forecast).collect()
     }
 }
 
@@ -200,7 +192,7 @@ pub(crate) struct Units {
     pub(crate) origins: Vec<(usize, usize)>,
 }
 
-fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestination>]) -> Result<Units, Error> {
+fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestination>]) -> Result<Units, Failure> {
     let mut found = Units { units: Vec::new(), origins: Vec::new() };
     let mut owners: BTreeMap<String, usize> = BTreeMap::new();
     for (index, destinations) in members.iter().zip(destinations) {
@@ -213,7 +205,7 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestinat
             if let Some(other) = owners.insert(key.clone(), *index) {
                 let name = ArtifactName { target_family: GENERIC.to_owned(), ..artifact.name.clone() };
                 let (first, second) = (format!("`{}`", catalog.artifacts[other].name), format!("`{}`", artifact.name));
-                return Err(Error::SamePath { artifact: name.to_string(), path: key, first, second });
+                return Err(same_path(&name.to_string(), &key, &first, &second));
             }
             let content = Arc::new(FileContent::new(artifact.path(entry))?);
             found.units.push(CandidateFile::new(key, content, &entry.path, ARCHIVES));
@@ -225,7 +217,7 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestinat
 
 /// Refuses a set whose runtime cannot read archives: it loads a split library silently and then
 /// finds no kernels.
-fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error> {
+fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Failure> {
     let named = |is_wanted: fn(&str) -> bool| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
@@ -233,9 +225,22 @@ fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error
         entries.find(|(_, entry)| is_named(entry)).map(|(artifact, entry)| artifact.path(entry))
     };
     match (named(runtime::is_hip_runtime), named(runtime::is_archive_reader)) {
-        (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
+        (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(runtime_without_archives(&runtime)),
         _ => Ok(()),
     }
+}
+
+/// The set's HIP runtime would load the host files and find no kernels.
+pub fn runtime_without_archives(runtime: &Path) -> Failure {
+    let runtime = runtime.display();
+    Failure::message(format!("`{runtime}` cannot read .kpack archives: there is no librocm_kpack in the set"))
+        .with_hint("add the artifact `core-kpack`, or split all the same with `--force`")
+}
+
+/// Two artifacts of the input would be merged into one, but both have the same file.
+fn same_path(artifact: &str, path: &str, first: &str, second: &str) -> Failure {
+    Failure::message(format!("`{path}` of the artifact `{artifact}` would come from {first} and from {second}"))
+        .with_hint("split builds for different GPU families one by one, then put them together")
 }
 
 fn check_selection(
@@ -243,18 +248,18 @@ fn check_selection(
     artifacts: &[PlannedArtifact],
     selection: &TargetSelection,
     dropped: &[String],
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let mut found: Vec<String> = groups.iter().flat_map(|group| group.plan.targets.iter().cloned()).collect();
     target::sort(&mut found);
     let has_device_part = artifacts.iter().any(|artifact| artifact.name.target_family != GENERIC);
     if selection.targets().is_none() || has_device_part || (found.is_empty() && dropped.is_empty()) {
         return Ok(());
     }
-    Err(plan::nothing_selected(selection, &found).into())
+    Err(plan::nothing_selected(selection, &found))
 }
 
 /// `true` if a file is the manifest with the flag for split artifacts.
-pub(crate) fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::ArtifactEntry) -> bool {
+pub fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::ArtifactEntry) -> bool {
     artifact.name.to_string() == manifest::BASE_ARTIFACT
         && format!("{}/{}", artifact.basedirs[entry.basedir], entry.path)
             == format!("{}/{}", manifest::MANIFEST_DIRECTORY, manifest::MANIFEST_FILE)

@@ -24,16 +24,16 @@ use rocwheel_content::{Content, Reader, WINDOW};
 use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
-use rocwheel_progress::{Reporter, Unit, with_causes};
+use rocwheel_progress::{Failure, Reporter, Unit, with_causes};
 use rocwheel_tables::Databases;
 
-use crate::error::Error;
+use crate::error::{gpu_code_error, read_error};
 use crate::group::{TargetSelection, is_archive};
 use crate::plan;
 use code::{Comparison, Registration};
 
-pub(crate) use contradiction::contradiction;
-pub(crate) use lookup::{Archives, OpenArchive};
+pub use contradiction::contradiction;
+pub use lookup::{Archives, OpenArchive};
 pub use outcome::{Checked, Difference, VerificationReport};
 pub use view::{Item, View};
 
@@ -103,7 +103,7 @@ pub fn verify(
     after: &View,
     checks: &Checks<'_>,
     reporter: &dyn Reporter,
-) -> Result<VerificationReport, Error> {
+) -> Result<VerificationReport, Failure> {
     let selection = checks.selection;
     let mut report = VerificationReport::default();
     let looked = look(before, reporter)?;
@@ -183,14 +183,14 @@ fn unwanted(path: &str, item: &Item, selection: &TargetSelection) -> Option<Stri
 }
 
 /// Looks for GPU code in every file.
-fn look(view: &View, reporter: &dyn Reporter) -> Result<Vec<Option<Looked>>, Error> {
+fn look(view: &View, reporter: &dyn Reporter) -> Result<Vec<Option<Looked>>, Failure> {
     let items: Vec<(&str, &Item)> = view.items().collect();
     let look = |(path, item): &(&str, &Item)| {
         let Item::File { content, .. } = item else { return Ok(None) };
         reporter.check()?;
-        let reader = content.open().map_err(|source| Error::Read { key: (*path).to_owned(), source })?;
+        let reader = content.open().map_err(read_error(path))?;
         let fat = FatBinary::read(&reader, content.size());
-        match fat.map_err(|source| Error::GpuCode { key: (*path).to_owned(), source })? {
+        match fat.map_err(gpu_code_error(path))? {
             Some(fat) => Ok(Some(Looked::Fat(Box::new(fat)))),
             None => Ok(Some(Looked::Other)),
         }
@@ -200,7 +200,7 @@ fn look(view: &View, reporter: &dyn Reporter) -> Result<Vec<Option<Looked>>, Err
 
 type Other<'a> = (&'a str, &'a Arc<dyn Content>, &'a Arc<dyn Content>);
 
-fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
+fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<Difference>, Failure> {
     let bytes = others.iter().map(|(_, content, _)| content.size()).sum();
     let _stage = reporter.stage("Comparing the other files", Some(bytes), Unit::Bytes);
     let compare = |(path, before, after): &Other<'_>| {
@@ -215,16 +215,15 @@ fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<D
             Difference::new(*path, what)
         }))
     };
-    let found: Result<Vec<Option<Difference>>, Error> = others.par_iter().map(compare).collect();
+    let found: Result<Vec<Option<Difference>>, Failure> = others.par_iter().map(compare).collect();
     Ok(found?.into_iter().flatten().collect())
 }
 
 /// Returns the position of the first difference of two files; `None` if they are equal.
-pub(crate) fn first_difference(path: &str, before: &dyn Content, after: &dyn Content) -> Result<Option<u64>, Error> {
-    let failed = |source| Error::Read { key: path.to_owned(), source };
-    let (left, right) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
+pub fn first_difference(path: &str, before: &dyn Content, after: &dyn Content) -> Result<Option<u64>, Failure> {
+    let (left, right) = (before.open().map_err(read_error(path))?, after.open().map_err(read_error(path))?);
     let size = before.size().min(after.size());
-    let found = differs(&left, &right, [0, 0], size).map_err(failed)?;
+    let found = differs(&left, &right, [0, 0], size).map_err(read_error(path))?;
     Ok(found.or((before.size() != after.size()).then_some(size)))
 }
 
@@ -256,7 +255,7 @@ fn check_binaries(
     archives: &Archives<'_>,
     comparison: Comparison<'_>,
     report: &mut VerificationReport,
-) -> Result<Used, Error> {
+) -> Result<Used, Failure> {
     let Comparison { checks, reporter } = comparison;
     let check = |pair: &Pair<'_>| {
         reporter.check()?;
@@ -279,7 +278,7 @@ fn check_binaries(
 }
 
 /// Checks everything about a host file except its code objects.
-fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Difference>), Error> {
+fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Difference>), Failure> {
     let (content, before) = &pair.before;
     let mut checked = Checked {
         path: pair.path.to_owned(),
@@ -348,7 +347,7 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
 ///
 /// # Errors
 /// A sentence about the part that cannot be read.
-pub(crate) fn host_differences(
+pub fn host_differences(
     before: &dyn Content,
     before_fat: &FatBinary,
     after: &dyn Content,

@@ -14,22 +14,24 @@
 
 mod archive_runtime;
 mod check;
-mod error;
 mod execute;
+mod install_paths;
 mod metadata;
-mod place;
 mod planner;
+mod selection;
 mod survey;
 mod variant;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rocwheel_progress::Failure;
 
 use crate::tree::OldRuntime;
 use crate::verify::Verification;
 use crate::{Packing, TargetNames};
-pub use error::Error;
 
-pub use archive_runtime::{ArchiveRuntime, FIRST_ROCM};
+pub use archive_runtime::ArchiveRuntime;
 pub use check::verify_parts;
 pub use execute::{SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport, execute, prepare};
 pub use metadata::{DeviceExtra, TARGET_PLACEHOLDER};
@@ -59,7 +61,6 @@ pub struct Request {
     pub variant: Option<String>,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Storage of code objects in archives.
     pub packing: Packing,
     /// Compression of new and changed members.
     pub level: rocwheel_wheel::Level,
@@ -69,4 +70,9 @@ pub struct Request {
     pub reuse: rocwheel_wheel::PackedSource,
     /// `Full` compares the written wheels with the input before they are moved to the output.
     pub verification: Verification,
+}
+
+/// A wheel or folder of the output cannot be written, moved or read.
+fn place_error(attempt: &str, path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::attempt(format!("could not {attempt} `{}`", path.display()))(error)
 }

@@ -13,118 +13,22 @@ use std::path::Path;
 use rocwheel_tables::dlopen::{DlopenTable, Load};
 use rocwheel_wheel::manylinux::Policies;
 
-use super::required_release::{cuda, require, wrong_requirement};
+use super::required_release::{cuda, needs_torch, require, wrong_requirement};
 use super::requirements::Brought;
 use super::traces::RootKind;
-use super::{Context, file_name, listed, not_given, windows};
+use super::verdict::{Groups, Verdict, say};
+use super::{Context, file_name, is_for_windows, listed, not_given};
 use crate::finding::{Code, Finding, Severity};
-use crate::fix::{self, Fix};
+use crate::fix;
 use rocwheel_loader::simulation::{FailedLookup, Where};
-use rocwheel_progress::in_backticks;
 use rocwheel_tables::owners::{LibraryOwner, Owners};
 use rocwheel_tables::providers::Providers;
-
-/// By the number of the wheel and the reason: the missing libraries, and the files that need one of
-/// them.
-pub(crate) type Groups<'a> = BTreeMap<(usize, Verdict), (BTreeSet<&'a str>, BTreeSet<&'a str>)>;
-
-/// Why a library is missing, and how to fix it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Verdict {
-    code: Code,
-    severity: Severity,
-    /// Text before the word "needs" in the message.
-    before: String,
-    /// Text after the names of the libraries.
-    behind: String,
-    /// All names of a list that `behind` may shorten.
-    names: Vec<String>,
-    fix: Option<Fix>,
-    /// What has to be decided where there is no fix, if more is known than the code says.
-    decision: Option<String>,
-    /// The distributions that were not given and that decide.
-    depends_on: Vec<String>,
-    /// `false` for files that nothing is seen to load.
-    decides: bool,
-}
-
-impl Verdict {
-    pub(crate) fn new(code: Code, behind: impl Into<String>) -> Verdict {
-        let severity = code.explanation().severity;
-        Verdict {
-            code,
-            severity,
-            before: String::new(),
-            behind: behind.into(),
-            names: Vec::new(),
-            fix: None,
-            decision: None,
-            depends_on: Vec::new(),
-            decides: true,
-        }
-    }
-
-    pub(crate) fn is_error(&self) -> bool {
-        self.severity == Severity::Error
-    }
-
-    pub(crate) fn weighing(self, severity: Severity) -> Verdict {
-        Verdict { severity, ..self }
-    }
-
-    pub(crate) fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Verdict {
-        Verdict { names: names.into_iter().map(Into::into).collect(), ..self }
-    }
-
-    pub(crate) fn fixed_by(self, fix: Option<Fix>) -> Verdict {
-        Verdict { fix, ..self }
-    }
-
-    /// Sets the fix, or what has to be decided because there is none.
-    pub(super) fn mended_by(self, fix: Result<Fix, Option<String>>) -> Verdict {
-        match fix {
-            Ok(fix) => Verdict { fix: Some(fix), ..self },
-            Err(decision) => Verdict { decision, ..self },
-        }
-    }
-
-    /// Makes the answer depend on distributions that were not given. Without a fix, the search for
-    /// them is proposed.
-    pub(crate) fn open(self, context: &Context<'_>, wheel: usize, distributions: Vec<String>) -> Verdict {
-        let verdict = Verdict { depends_on: distributions, ..self };
-        if verdict.fix.is_some() {
-            return verdict;
-        }
-        let installed = &context.site.distributions[wheel];
-        if context.has_asked() {
-            let list = in_backticks(&verdict.depends_on);
-            return Verdict { decision: Some(format!("name a place that has {list}, with `--with`")), ..verdict };
-        }
-        match fix::ask(installed) {
-            Some(fix) => Verdict { fix: Some(fix), decision: None, ..verdict },
-            None => verdict,
-        }
-    }
-
-    /// Gives a finding the fix of this verdict, and what it depends on.
-    pub(crate) fn settle(self, finding: Finding) -> Finding {
-        Finding { fix: self.fix, decision: self.decision, depends_on: self.depends_on, ..finding }
-    }
-}
 
 /// A library by which the tables know ROCm.
 const RUNTIME_OF_ROCM: &str = "libamdhip64.so.7";
 
-/// All libraries that the audited files lack, on Linux and on Windows.
-pub(crate) fn find(context: &Context<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    missing(context, &mut findings);
-    windows::missing(context, &mut findings);
-    loaded_by_name(context, &mut findings);
-    findings
-}
-
-fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
+/// Libraries that the loader does not find on Linux.
+pub(super) fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let mut groups = Groups::new();
     for rooted in &context.rooted {
         for missing in &rooted.trace.missing {
@@ -145,23 +49,6 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     say(context, groups, findings);
-}
-
-/// Reports libraries that are missing for one reason as one finding, with all files that need one
-/// of them.
-pub(crate) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<Finding>) {
-    for ((wheel, verdict), (names, files)) in groups {
-        let message = format!("{}needs {}{}", verdict.before, listed(names.iter().copied()), verdict.behind);
-        let subject = names.into_iter().collect::<Vec<_>>().join(", ");
-        let mut finding = context.finding((verdict.code, wheel), subject, message, files).naming(verdict.names);
-        finding.severity = verdict.severity;
-        finding.decision = verdict.decision;
-        finding.depends_on = verdict.depends_on;
-        finding.decides = verdict.decides;
-        // A repair takes libraries from this machine, which has glibc.
-        finding.fix = verdict.fix.filter(|fix| !fix.is_repair() || !context.is_for_musl(wheel));
-        findings.push(finding);
-    }
 }
 
 /// Determines why a library is missing.
@@ -194,7 +81,7 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
     let installed = &context.site.distributions[wheel];
     let requirements = &context.requirements[wheel];
     // A wheel for any platform may import DLLs, too.
-    let is_dll = windows::is_for(installed) || library.to_ascii_lowercase().ends_with(".dll");
+    let is_dll = is_for_windows(installed) || library.to_ascii_lowercase().ends_with(".dll");
     // Windows does not use search paths.
     let by_path = owner.is_rocm() && !is_dll && !needs_torch(context, wheel);
     let mend = || if by_path { fix::rocm(installed).ok_or(None) } else { require(context, wheel, owner) };
@@ -295,18 +182,6 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner,
         let requirement = owner.requirement(cuda(context, wheel).unwrap_or_default())?;
         Some(rocwheel_wheel::canonical_name(requirement.split('[').next().unwrap_or_default()))
     })
-}
-
-/// The libraries that the files of a wheel need, on Linux and on Windows.
-pub(super) fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterator<Item = &'c String> {
-    let on_windows = context.windows_files(wheel).flat_map(|(_, file)| file.needed());
-    context.native(wheel).flat_map(|(_, object)| &object.elf.needed).chain(on_windows)
-}
-
-/// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm.
-pub(super) fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
-    let is_torchs = |name: &String| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch);
-    *context.linked_to_torch[wheel].get_or_init(|| needed(context, wheel).any(is_torchs))
 }
 
 /// Explains why the loader does not find a library although a file of the set has its name; `None`
@@ -411,7 +286,7 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &FailedLookup) 
         format!(", which is looked for in {} only", listed(outside.iter().copied()))
     };
     if unknown.is_empty() {
-        return Verdict::new(code, message).naming(outside).fixed_by(fix::graft(installed));
+        return Verdict::new(code, message).naming(outside).fixed_by(fix::repair(installed));
     }
     // A search path leads into the folder of a package that is not in the set.
     if missing.searched.iter().any(|entry| neighbour(context, wheel, entry).is_some()) {
@@ -466,7 +341,7 @@ fn neighbour<'e>(context: &Context<'_>, wheel: usize, entry: &'e str) -> Option<
 }
 
 /// Libraries that are loaded by name. The tables list which of them a library cannot work without.
-fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
+pub(super) fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let table = DlopenTable::embedded();
     let mut names: BTreeSet<&str> = context.site.files.keys().map(|path| file_name(path)).collect();
     names.extend(context.facts.native().filter_map(|(_, object)| object.elf.soname.as_deref()));

@@ -13,11 +13,12 @@ use std::collections::BTreeSet;
 use rocwheel_loader::facts::Object;
 use rocwheel_tables::owners::Owners;
 
+use super::rocm_version::is_rocm;
 use super::traces::may_be_module;
 use super::{Context, file_name};
 use crate::finding::{Code, Finding, Severity};
-use crate::fix::{Fix, is_rocm};
-use crate::preload::PreloadList;
+use crate::fix::Fix;
+use rocwheel_imports::preload::PreloadList;
 
 /// Codes about what happens when a file is loaded.
 const ABOUT_LOADING: [Code; 14] = [

@@ -9,10 +9,11 @@ use rocwheel_tables::owners::{LibraryOwner, Owners};
 use rocwheel_tables::providers::{FIRST_ON_INDEXES, releases_of_runtime};
 
 use super::Context;
-use super::missing::{Verdict, needed, needs_torch};
+use super::rocm_version::is_rocm;
+use super::verdict::Verdict;
 use crate::declared::Extras;
 use crate::finding::Code;
-use crate::fix::{self, Fix, is_rocm};
+use crate::fix::{self, Fix};
 
 /// Why no requirement of a wheel that should bring a library does. `None` if one may bring it.
 pub(super) fn wrong_requirement(
@@ -106,6 +107,18 @@ fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (
         fix::replace_requirement(installed, &right).ok_or(None)
     };
     Some(Verdict::new(Code::WrongRequirement, message).mended_by(fix))
+}
+
+/// The libraries that the files of a wheel need, on Linux and on Windows.
+pub(super) fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterator<Item = &'c String> {
+    let on_windows = context.windows_files(wheel).flat_map(|(_, file)| file.needed());
+    context.native(wheel).flat_map(|(_, object)| &object.elf.needed).chain(on_windows)
+}
+
+/// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm.
+pub(super) fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
+    let is_torchs = |name: &String| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch);
+    *context.linked_to_torch[wheel].get_or_init(|| needed(context, wheel).any(is_torchs))
 }
 
 /// Fixes METADATA with the requirement that brings the libraries of an owner. Without one, returns

@@ -99,15 +99,13 @@ impl Requirements {
 
     /// Determines how this wheel gets the libraries of an owner.
     pub(crate) fn brings(&self, context: &Context<'_>, owner: &LibraryOwner) -> Brought {
-        let is_bringer = |name: &str| owner.is_brought_by(name) && !name.starts_with(&self.devices);
-        let bringers = self.names(context).into_iter().filter(|name| is_bringer(name));
+        let bringers = self.names(context).into_iter().filter(|name| self.is_bringer(owner, name));
         // All files of a given wheel are known.
         let (lacking, absent): (Vec<&str>, Vec<&str>) = bringers.partition(|name| self.is_known(context, name));
         if let Some(name) = absent.first() {
             return Brought::By((*name).to_owned());
         }
-        let may_bring = |name: &String| is_bringer(name) && !self.is_known(context, name);
-        match self.extras.iter().find(|(_, names)| names.iter().any(may_bring)) {
+        match self.extras.iter().find(|(_, names)| names.iter().any(|name| self.may_bring(context, owner, name))) {
             Some((extra, _)) => Brought::ByExtra(extra.clone()),
             None => Brought::No(lacking.into_iter().map(str::to_owned).collect()),
         }
@@ -115,10 +113,16 @@ impl Requirements {
 
     /// The requirements that were not given and that may bring the libraries of an owner.
     pub(crate) fn bringers(&self, context: &Context<'_>, owner: &LibraryOwner) -> Vec<String> {
-        let may_bring = |name: &&str| {
-            owner.is_brought_by(name) && !name.starts_with(&self.devices) && !self.is_known(context, name)
-        };
-        self.names(context).into_iter().filter(may_bring).map(str::to_owned).collect()
+        let names = self.names(context).into_iter().filter(|name| self.may_bring(context, owner, name));
+        names.map(str::to_owned).collect()
+    }
+
+    fn is_bringer(&self, owner: &LibraryOwner, name: &str) -> bool {
+        owner.is_brought_by(name) && !name.starts_with(&self.devices)
+    }
+
+    fn may_bring(&self, context: &Context<'_>, owner: &LibraryOwner, name: &str) -> bool {
+        self.is_bringer(owner, name) && !self.is_known(context, name)
     }
 
     /// Requirements that were not given and whose libraries no table lists.

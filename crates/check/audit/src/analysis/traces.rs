@@ -15,9 +15,9 @@ use rocwheel_tables::dlopen::DlopenTable;
 
 use super::{Context, file_name};
 use crate::Error;
-use crate::preload::PreloadList;
-use crate::preload::at_import::loaded_at_import;
 use crate::report::{LoadedByName, ScenarioSummary};
+use rocwheel_imports::at_import::loaded_at_import;
+use rocwheel_imports::preload::PreloadList;
 use rocwheel_loader::facts::Object;
 use rocwheel_loader::simulation::{HostSystem, Loader, Scenario, Trace, Where, is_of_system};
 
@@ -73,15 +73,16 @@ fn kind_of(path: &str, object: &Object) -> RootKind {
 
 /// The files of a wheel that a process could start from.
 fn roots<'a>(context: &Context<'a>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(&'a str, RootKind)> {
-    let is_needed = |path: &str, object: &Object| {
-        needed.contains(file_name(path)) || object.elf.soname.as_deref().is_some_and(|soname| needed.contains(soname))
-    };
-    context
-        .native(wheel)
-        .map(|(path, object)| (path, object, kind_of(path, object)))
-        .filter(|(path, object, kind)| *kind != RootKind::Plugin || !is_needed(path, object))
-        .map(|(path, _, kind)| (path, kind))
-        .collect()
+    let mut roots = Vec::new();
+    for (path, object) in context.native(wheel) {
+        let kind = kind_of(path, object);
+        let soname = object.elf.soname.as_deref();
+        let is_needed = needed.contains(file_name(path)) || soname.is_some_and(|soname| needed.contains(soname));
+        if kind != RootKind::Plugin || !is_needed {
+            roots.push((path, kind));
+        }
+    }
+    roots
 }
 
 /// A machine that has what the wheel's policy promises, and a process that has loaded only

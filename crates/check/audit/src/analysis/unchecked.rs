@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_loader::facts::{Object, Purpose};
+use rocwheel_loader::facts::Purpose;
 
 use super::Context;
 use super::machine::{machine_of, windows_machine};
@@ -32,8 +32,9 @@ pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
     let platforms = installed.platforms();
     let is_any = platforms.iter().all(|tag| tag == "any");
     let promises = |end: &str| is_any || platforms.iter().any(|tag| tag.ends_with(end));
-    let is_checked = |(_, object): (&str, &Object)| matches!(object.purpose, Purpose::Native | Purpose::Static);
-    let beside_checked = context.objects(wheel).any(is_checked) || context.windows_files(wheel).next().is_some();
+    let mut objects = context.objects(wheel).map(|(_, object)| object.purpose);
+    let beside_checked = objects.any(|purpose| matches!(purpose, Purpose::Native | Purpose::Static))
+        || context.windows_files(wheel).next().is_some();
     if beside_checked && (installed.wheel().is_none() || context.options.glibc.is_some()) {
         return Unchecked { systems: BTreeSet::new(), beside_checked };
     }
@@ -82,24 +83,24 @@ fn foreign_windows_files<'a>(context: &Context<'a>, wheel: usize) -> impl Iterat
 /// `true` for a PE file of .NET, which runs on every system that has .NET: the fifteenth of its
 /// tables is the header of the common language runtime (ECMA-335, II.25.3.3).
 pub(crate) fn is_managed(context: &Context<'_>, path: &str) -> bool {
-    const TABLE: usize = 14;
     let Ok(placed) = context.site.placed(path) else { return false };
     let start = context.site.distributions[placed.wheel].start(&placed.member, PE_START).unwrap_or_default();
-    let number = |at: usize, length: usize| {
-        let bytes = start.get(at..at.checked_add(length)?)?;
-        Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
-    };
-    let address = || {
-        // Behind the signature and the COFF header.
-        let optional = number(0x3c, 4)?.checked_add(24)?;
-        // The list of tables, behind the number of tables.
-        let tables = optional.checked_add(if number(optional, 2)? == 0x20b { 112 } else { 96 })?;
-        if number(tables - 4, 4)? <= TABLE {
-            return None;
-        }
-        number(tables + TABLE * 8, 4)
-    };
-    address().is_some_and(|address| address != 0)
+    runtime_header(&start).is_some_and(|address| address != 0)
+}
+
+/// The address of the header of the common language runtime in a PE file.
+fn runtime_header(start: &[u8]) -> Option<usize> {
+    const TABLE: usize = 14;
+    // Behind the signature and the COFF header.
+    let optional = number(start, 0x3c, 4)?.checked_add(24)?;
+    // The list of tables, behind the number of tables.
+    let tables = optional.checked_add(if number(start, optional, 2)? == 0x20b { 112 } else { 96 })?;
+    if number(start, tables - 4, 4)? <= TABLE { None } else { number(start, tables + TABLE * 8, 4) }
+}
+
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
+    let bytes = bytes.get(at..at.checked_add(length)?)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
 /// `true` if a wheel has programs or libraries for macOS or iOS. In a wheel for any platform, only

@@ -15,15 +15,15 @@ use std::sync::{Arc, LazyLock};
 
 use regex::bytes::Regex;
 use rocwheel_tables::owners::{LibraryOwner, Owners};
-use rocwheel_tables::windows::{self, DllProvider, PLATFORM};
+use rocwheel_tables::windows::{self, DllProvider};
 
-use super::missing::{Groups, Verdict, owned, say};
+use super::missing::owned;
 use super::requirements::Brought;
+use super::verdict::{Groups, Verdict, say};
 use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use rocwheel_loader::facts::WindowsObject;
-use rocwheel_loader::site::Distribution;
 
 /// Upper limit in bytes of the Python files that are searched for calls; files with such calls are
 /// small.
@@ -55,12 +55,6 @@ impl<'a> Imported<'a> {
     fn beside(&self) -> Option<&'a str> {
         self.files.by_folder.get(folder(self.path)).copied()
     }
-}
-
-/// `true` if the tags name Windows on x86-64. A wheel for any platform is not counted: it may hold
-/// files for all of them.
-pub(crate) fn is_for(distribution: &Distribution) -> bool {
-    distribution.platforms().iter().any(|platform| platform == PLATFORM)
 }
 
 /// The imports of all files in audited wheels for Windows.

@@ -14,8 +14,8 @@ use rocwheel_elf::{DynamicSymbols, Lookup, NameHash};
 use rocwheel_loader::simulation::Where;
 
 use crate::Error;
-use crate::analysis::missing::Verdict;
 use crate::analysis::traces::{RootKind, Rooted, has_module_tag};
+use crate::analysis::verdict::Verdict;
 use crate::analysis::{Context, file_name, listed, not_given};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};

@@ -58,14 +58,11 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
     let in_wheel = installed.tags_inside();
     let in_name = name.tags();
     if in_wheel != in_name {
-        let only = |one: &BTreeSet<Tag>, other: &BTreeSet<Tag>| -> Vec<String> {
-            one.difference(other).map(Tag::to_string).collect()
-        };
-        let (here, there) = (only(&in_name, &in_wheel), only(&in_wheel, &in_name));
-        let part = |tags: &[String], what: &str| {
-            (!tags.is_empty()).then(|| format!("only {what} has {}", listed(tags.iter().map(String::as_str))))
-        };
-        let parts: Vec<String> = [part(&here, "the file name"), part(&there, "WHEEL")].into_iter().flatten().collect();
+        let here: Vec<String> = in_name.difference(&in_wheel).map(Tag::to_string).collect();
+        let there: Vec<String> = in_wheel.difference(&in_name).map(Tag::to_string).collect();
+        let parts = [(&here, "the file name"), (&there, "WHEEL")].into_iter().filter(|(tags, _)| !tags.is_empty());
+        let parts: Vec<String> =
+            parts.map(|(tags, what)| format!("only {what} has {}", listed(tags.iter().map(String::as_str)))).collect();
         let tag = name.platforms.join(".");
         let finding = finding("Tag", format!("the tags of WHEEL are not those of the file name: {}", parts.join(", ")));
         let finding = finding.weighing(Severity::Warning).naming(here.into_iter().chain(there));
@@ -187,18 +184,17 @@ fn of_windows<'a>(
     if machines.len() != 1 {
         return (Vec::new(), Severity::Error);
     }
-    let ending = |ending: &str| files.iter().map(|(path, _)| *path).filter(|path| path.ends_with(ending)).collect();
-    let modules: Vec<&str> = ending(".pyd");
+    let paths = files.iter().map(|(path, _)| *path);
+    let modules: Vec<&str> = paths.clone().filter(|path| path.ends_with(".pyd")).collect();
     if !modules.is_empty() {
         return (modules, Severity::Error);
     }
-    let mut libraries: Vec<&str> = ending(".dll");
-    libraries.retain(|path| !is_managed(context, path));
-    let is_loaded = |path: &&str| {
+    let libraries: Vec<&str> = paths.filter(|path| path.ends_with(".dll") && !is_managed(context, path)).collect();
+    let mut loaded = libraries.clone();
+    loaded.retain(|path| {
         let bytes = context.loader_file(wheel, path).and_then(|file| context.site.bytes(file).ok());
         bytes.is_some_and(|bytes| !ASKS_SYSTEM.is_match(&bytes))
-    };
-    let loaded: Vec<&str> = libraries.iter().copied().filter(is_loaded).collect();
+    });
     if loaded.is_empty() { (libraries, Severity::Warning) } else { (loaded, Severity::Error) }
 }
 

@@ -19,7 +19,7 @@ use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::{AuditScope, ExtraCheck};
-use crate::preload::at_import;
+use rocwheel_imports::at_import;
 
 pub const CHECK: Check = Check { code: Code::Python, scope: AuditScope::Files, run };
 
@@ -137,23 +137,25 @@ fn promise(installed: &Distribution) -> Promise {
     if is_stable || is_generic {
         return Promise::Many;
     }
-    let with_abi = |python: &String| {
-        if let Some(rest) = python.strip_prefix("pp") {
-            return format!("pypy{rest}");
-        }
-        // `cp313-cp313t` is the build without the global lock, `cp37-cp37m` the usual old one.
-        let longer = abis.iter().find(|abi| ["t", "m"].contains(&abi.strip_prefix(python.as_str()).unwrap_or("")));
-        longer.unwrap_or(python).clone()
-    };
-    Promise::Only(pythons.iter().map(with_abi).collect())
+    Promise::Only(pythons.iter().map(|python| with_abi(python, &abis)).collect())
+}
+
+/// The name of a Python in the file names of its modules.
+fn with_abi(python: &str, abis: &[String]) -> String {
+    if let Some(rest) = python.strip_prefix("pp") {
+        return format!("pypy{rest}");
+    }
+    // `cp313-cp313t` is the build without the global lock, `cp37-cp37m` the usual old one.
+    let longer = abis.iter().find(|abi| ["t", "m"].contains(&abi.strip_prefix(python).unwrap_or("")));
+    longer.map_or(python, String::as_str).to_owned()
 }
 
 /// The Python that a Windows file is for, by the CPython library that it is linked to. A Python
 /// library in the wheel itself belongs to an embedded interpreter and does not count.
 fn linked(own: &BTreeSet<String>, file: &WindowsObject) -> Suits {
-    let is_own = |library: &str| own.contains(&library.to_ascii_lowercase());
-    let python = file.needed().iter().find_map(|library| {
-        let python = windows::interpreter(library).filter(|_| !is_own(library))?;
+    let foreign = file.needed().iter().filter(|library| !own.contains(&library.to_ascii_lowercase()));
+    let python = foreign.into_iter().find_map(|library| {
+        let python = windows::interpreter(library)?;
         let threads = if python.free_threaded { "t" } else { "" };
         match python.minor {
             Some(minor) if python.debug => Some(Suits::Nobody(format!("a debug build of Python 3.{minor}{threads}"))),
@@ -324,11 +326,7 @@ fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fin
 /// `true` if CPython of this version installs a wheel with these parts of a tag (PEP 425, as
 /// packaging implements it).
 fn fits(tag: &str, abi: &str, python: PythonVersion) -> bool {
-    let version = |text: &str| -> Option<(u16, Option<u16>)> {
-        let (major, minor) = text.split_at_checked(1)?;
-        Some((major.parse().ok()?, if minor.is_empty() { None } else { Some(minor.parse().ok()?) }))
-    };
-    if let Some((major, minor)) = tag.strip_prefix("cp").and_then(version) {
+    if let Some((major, minor)) = tag.strip_prefix("cp").and_then(tag_version) {
         let exact = major == python.major && minor == Some(python.minor);
         let own = format!("cp{major}{}{}", python.minor, if python.free_threaded { "t" } else { "" });
         let stable = (abi == "abi3" && !python.free_threaded || abi == "abi3t" && python.free_threaded)
@@ -336,8 +334,14 @@ fn fits(tag: &str, abi: &str, python: PythonVersion) -> bool {
             && minor.is_some_and(|minor| minor <= python.minor);
         return exact && (abi == own || abi == "none") || stable;
     }
-    let Some((major, minor)) = tag.strip_prefix("py").and_then(version) else { return false };
+    let Some((major, minor)) = tag.strip_prefix("py").and_then(tag_version) else { return false };
     major == python.major && minor.is_none_or(|minor| minor <= python.minor)
+}
+
+/// `312` as 3 and 12; `3` as 3 alone.
+fn tag_version(text: &str) -> Option<(u16, Option<u16>)> {
+    let (major, minor) = text.split_at_checked(1)?;
+    Some((major.parse().ok()?, if minor.is_empty() { None } else { Some(minor.parse().ok()?) }))
 }
 
 #[cfg(test)]

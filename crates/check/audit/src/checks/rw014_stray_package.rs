@@ -8,7 +8,7 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
-use crate::preload::top_level::{self, Use};
+use rocwheel_imports::top_level::{self, ModuleUse};
 
 pub const CHECK: Check = Check { code: Code::StrayPackage, scope: AuditScope::Names, run };
 
@@ -65,16 +65,14 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
     let name = installed.name.replace('-', "_");
     let own_words: BTreeSet<&str> = installed.name.split('-').collect();
-    let is_stray = |top: &str| {
+    let all = tops.len();
+    let mut stray = tops;
+    stray.retain(|top, _| {
         let module = top.strip_suffix(".py").unwrap_or(top);
         STRAY.contains(&module) && name != module && !own_words.contains(module)
-    };
+    });
     // A distribution without other packages has this name on purpose.
-    if tops.keys().all(|top| is_stray(top)) {
-        return;
-    }
-    let (stray, _): (BTreeMap<&str, Vec<&str>>, BTreeMap<_, _>) = tops.into_iter().partition(|(top, _)| is_stray(top));
-    if stray.is_empty() {
+    if stray.is_empty() || stray.len() == all {
         return;
     }
     let strays: BTreeSet<&str> = stray.values().flatten().copied().collect();
@@ -88,8 +86,8 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         findings.push(if let Some((kind, user)) = users.get(top) {
             // Without the files, the wheel would no longer work.
             let verb = match kind {
-                Use::Imports => "imports",
-                Use::Names => "names",
+                ModuleUse::Imports => "imports",
+                ModuleUse::Names => "names",
             };
             finding(format!("{message}; its own `{}` {verb} it", context.site.shown(user)), files)
         } else {

@@ -12,7 +12,7 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::options::AuditScope;
-use crate::preload::{PreloadList, Resolved};
+use rocwheel_imports::preload::{PreloadList, Resolved};
 
 pub const CHECK: Check = Check { code: Code::PreloadList, scope: AuditScope::Files, run };
 

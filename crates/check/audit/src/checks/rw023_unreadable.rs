@@ -36,9 +36,10 @@ fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
 
 fn is_library_name(path: &str) -> bool {
     let name = file_name(path);
-    let is_versioned = |rest: &str| rest.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    name.ends_with(".so")
-        || name.starts_with("lib") && name.split_once(".so.").is_some_and(|(_, rest)| is_versioned(rest))
+    let is_versioned = name
+        .split_once(".so.")
+        .is_some_and(|(_, version)| version.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit())));
+    name.ends_with(".so") || name.starts_with("lib") && is_versioned
 }
 
 /// Describes a file that is not ELF and whose content does not fit its name.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_loader::facts::{Object, Purpose};
+use rocwheel_loader::facts::Purpose;
 
 use crate::Error;
 use crate::analysis::machine::{machine_of, windows_machine};
@@ -30,17 +30,13 @@ fn machines(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if promised.is_empty() {
         return;
     }
-    let is_module = |path: &str| has_module_tag(file_name(path));
-    let wrong = |(path, object): &(&str, &Object)| {
-        let machine = machine_of(object);
-        matches!(object.purpose, Purpose::Native | Purpose::OtherMachine)
-            && is_module(path)
-            && !promised.contains(machine)
-            && !(machine == "armv7l" && promised.contains("armv6l"))
-    };
     let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (path, object) in context.objects(wheel).filter(wrong) {
-        files.entry(machine_of(object)).or_default().push(path);
+    for (path, object) in context.objects(wheel).filter(|(path, _)| has_module_tag(file_name(path))) {
+        let machine = machine_of(object);
+        let is_promised = promised.contains(machine) || machine == "armv7l" && promised.contains("armv6l");
+        if !is_promised && matches!(object.purpose, Purpose::Native | Purpose::OtherMachine) {
+            files.entry(machine).or_default().push(path);
+        }
     }
     for (machine, paths) in files {
         let tags = listed(promised.iter().map(String::as_str));

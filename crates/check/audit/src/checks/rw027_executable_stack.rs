@@ -1,7 +1,6 @@
 //! RW027: a library requests an executable stack.
 
 use rocwheel_elf::ElfKind;
-use rocwheel_loader::facts::Object;
 
 use crate::Error;
 use crate::analysis::Context;
@@ -20,10 +19,9 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 }
 
 fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let asks = |(_, object): &(&str, &Object)| {
-        object.elf.kind == ElfKind::SharedLibrary && object.elf.wants_executable_stack()
-    };
-    let paths: Vec<&str> = context.native(wheel).filter(asks).map(|(path, _)| path).collect();
+    let libraries = context.native(wheel).filter(|(_, object)| object.elf.kind == ElfKind::SharedLibrary);
+    let asking = libraries.filter(|(_, object)| object.elf.wants_executable_stack());
+    let paths: Vec<&str> = asking.map(|(path, _)| path).collect();
     // musl's loader ignores the flag.
     if !paths.is_empty() && !context.is_for_musl(wheel) {
         let message = "asks for an executable stack, with which glibc 2.41 and newer refuses to load it";

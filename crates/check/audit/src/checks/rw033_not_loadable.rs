@@ -9,11 +9,11 @@ use rocwheel_wheel::{CLibrary, LoaderFeature, LoaderSupport};
 
 use crate::Error;
 use crate::analysis::traces::{has_module_tag, may_be_module};
-use crate::analysis::{Context, file_name, windows};
+use crate::analysis::{Context, file_name, is_for_windows};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
-use crate::preload::at_import;
+use rocwheel_imports::at_import;
 
 pub const CHECK: Check = Check { code: Code::NotLoadable, scope: AuditScope::Files, run };
 
@@ -69,27 +69,24 @@ fn weight(context: &Context<'_>, (wheel, path): (usize, &str), feature: LoaderFe
     file_name(path).ends_with(".so").then_some(Severity::Warning)
 }
 
+fn is_program(context: &Context<'_>, path: &str) -> bool {
+    let object = context.facts.objects.get(path).filter(|object| is_for_linux(object));
+    object.is_some_and(|object| object.is_program() || object.purpose == Purpose::Static)
+}
+
 /// Reports programs that an installer writes without permission to start them: pip gives each file
 /// the mode of the archive, also in the folder for programs. Windows has no such permission.
 fn without_execute_bit(context: &Context<'_>, (wheel, installed): (usize, &Distribution), findings: &mut Vec<Finding>) {
     let Some(archive) = installed.wheel() else { return };
-    if windows::is_for(installed) {
+    if is_for_windows(installed) {
         return;
     }
-    let is_script = |path: &str| path.starts_with("bin/");
-    let is_program = |path: &str| {
-        let object = context.facts.objects.get(path).filter(|object| is_for_linux(object));
-        object.is_some_and(|object| object.is_program() || object.purpose == Purpose::Static)
-    };
-    let can_start = |path: &str| {
-        let member = context.site.files.get(path).and_then(|placed| archive.member(&placed.member));
-        member.is_none_or(|member| member.executable)
-    };
-    let files =
-        context.paths(wheel).iter().copied().filter(|path| {
-            !file_name(path).contains(".so") && (is_script(path) || is_program(path)) && !can_start(path)
-        });
-    let files: Vec<&str> = files.collect();
+    let mut files = context.paths(wheel).to_vec();
+    files.retain(|path| !file_name(path).contains(".so") && (path.starts_with("bin/") || is_program(context, path)));
+    files.retain(|path| {
+        let member = context.site.files.get(*path).and_then(|placed| archive.member(&placed.member));
+        member.is_some_and(|member| !member.executable)
+    });
     if !files.is_empty() {
         let message = "has no permission to be started in the archive, and pip installs it without one";
         let finding = context.finding((Code::NotLoadable, wheel), "mode", message, files);

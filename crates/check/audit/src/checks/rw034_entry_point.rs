@@ -73,12 +73,11 @@ fn is_reference(entry: &EntryPoint) -> bool {
 
 /// `true` for names with dots between them.
 fn is_module_name(module: &str) -> bool {
-    let is_name = |part: &str| {
+    module.split('.').all(|part| {
         !part.is_empty()
             && !part.starts_with(|first: char| first.is_ascii_digit())
             && part.chars().all(|sign| sign.is_alphanumeric() || sign == '_')
-    };
-    module.split('.').all(is_name)
+    })
 }
 
 /// `true` if the environment has a module: as a file in Python, as a compiled one, or as a folder.

@@ -10,7 +10,7 @@ use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use serde::Deserialize;
 
 use super::HostSystem;
-use super::files::{Verdict, judge};
+use super::verdict::{Verdict, judge};
 use crate::Error;
 use crate::facts::Object;
 
@@ -66,8 +66,7 @@ fn read_configuration(root: &Path, file: &Path, found: &mut Vec<String>, depth: 
             let folder = if folder.is_absolute() { folder.to_owned() } else { root.join("etc").join(folder) };
             let Ok(entries) = fs_err::read_dir(&folder) else { continue };
             let included: BTreeSet<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-            let wanted = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "conf");
-            for path in included.iter().filter(wanted) {
+            for path in included.iter().filter(|path| path.extension().is_some_and(|extension| extension == "conf")) {
                 read_configuration(root, path, found, depth + 1)?;
             }
         } else if line.starts_with('/') {

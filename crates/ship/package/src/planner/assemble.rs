@@ -8,14 +8,18 @@ use rocwheel_tables::target::base_target;
 use rocwheel_wheel::manylinux::{self, FileNeeds};
 use rocwheel_wheel::{Platform, Tag, WheelName};
 
+use rocwheel_progress::{Exit, Failure};
+
 use super::systems::Folders;
 use super::{Planner, Set};
 use crate::contents::console_scripts;
 use crate::devel::{DevelEntry, device_links};
 use crate::dist_info::Promise;
+use crate::plan::{Plan, PlannedDevel, PlannedSelector, PlannedWheel};
 use crate::populate::{PlannedFile, Population};
-use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, SelectorForm};
-use crate::{Error, Logical, templates};
+use crate::request::SelectorForm;
+use crate::templates::unusable;
+use crate::{Logical, templates};
 
 impl Planner<'_> {
     /// Adds the wheels of the sets to the plan, in the folders that `folders` selects.
@@ -25,7 +29,7 @@ impl Planner<'_> {
         promise: &Promise,
         sets: &[Set],
         folders: Folders,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         for (index, set) in sets.iter().enumerate() {
             let highest = self.platform(set.populations.iter().flat_map(|population| self.needs(population)))?;
             for population in &set.populations {
@@ -58,13 +62,16 @@ impl Planner<'_> {
     }
 
     /// Returns the platform tag and the file and symbol that determine it.
-    fn platform(&self, needs: impl Iterator<Item = FileNeeds>) -> Result<(String, Option<String>), Error> {
+    fn platform(&self, needs: impl Iterator<Item = FileNeeds>) -> Result<(String, Option<String>), Failure> {
         if let Some(tag) = &self.request.platform_tag {
             if Platform::of_tag(tag).is_none_or(|system| system == self.system) {
                 return Ok((tag.clone(), None));
             }
             if self.request.windows_artifacts.is_none() {
-                return Err(Error::PlatformTag { tag: tag.clone(), system: self.system });
+                let (what, system) = ("is not a platform tag for", self.system);
+                let failure = Failure::message(format!("`{tag}` {what} {system}, which these artifacts are for"));
+                let hint = "remove --platform-tag: rocwheel finds the right one";
+                return Err(failure.with_hint(hint).with_exit(Exit::Usage));
             }
         }
         if self.system == Platform::Windows {
@@ -81,13 +88,10 @@ impl Planner<'_> {
         target: Option<&str>,
         promise: &Promise,
         platform: (String, Option<String>),
-    ) -> Result<PlannedWheel, Error> {
+    ) -> Result<PlannedWheel, Failure> {
         if !self.templates.has(logical) {
             let path = self.request.templates.clone().unwrap_or_default();
-            return Err(Error::Templates {
-                path,
-                reason: format!("they have nothing for the distribution `{logical}`"),
-            });
+            return Err(unusable(&path, &format!("they have nothing for the distribution `{logical}`")));
         }
         let rule = self.rules.of(logical);
         let name = promise.distribution_name(logical, target);
@@ -120,7 +124,7 @@ impl Planner<'_> {
         set: &Set,
         population: &Population,
         platform: (String, Option<String>),
-    ) -> Result<PlannedWheel, Error> {
+    ) -> Result<PlannedWheel, Failure> {
         let logical = population.logical;
         let target = population.target.as_deref();
         let mut wheel = self.base_wheel(logical, target, promise, platform)?;
@@ -187,7 +191,7 @@ impl Planner<'_> {
         wheel.licenses = files;
     }
 
-    fn devel_wheel(&self, promise: &Promise, set: &Set, folders: Folders) -> Result<PlannedWheel, Error> {
+    fn devel_wheel(&self, promise: &Promise, set: &Set, folders: Folders) -> Result<PlannedWheel, Failure> {
         let root = self.platform_package(Logical::Devel, None);
         let files = || {
             set.devel.entries.values().filter_map(|entry| match entry {
@@ -228,18 +232,19 @@ impl Planner<'_> {
         &self,
         package: &str,
         paths: impl Iterator<Item = &'p String> + Clone,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         if self.system != Platform::Windows {
             return Ok(());
         }
-        let refused = |path: &str, reason: String| Error::WindowsPath { path: format!("{package}/{path}"), reason };
         for path in paths.clone() {
             if let Some(reason) = rocwheel_system::refused_by_windows(path) {
-                return Err(refused(path, reason.to_owned()));
+                return Err(wrong_path(package, path, reason));
             }
         }
         match rocwheel_system::same_but_for_case(paths.map(String::as_str)).into_iter().next() {
-            Some((other, path)) => Err(refused(&path, format!("it is the same path as `{package}/{other}` there"))),
+            Some((other, path)) => {
+                Err(wrong_path(package, &path, &format!("it is the same path as `{package}/{other}` there")))
+            }
             None => Ok(()),
         }
     }
@@ -283,9 +288,17 @@ impl Planner<'_> {
 }
 
 /// Refuses a name that cannot be unpacked on every system or be listed in a RECORD.
-fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Error> {
-    rocwheel_wheel::check_member_name(name).map_err(|source| {
+fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Failure> {
+    rocwheel_wheel::check_member_name(name).map_err(|error| {
         let path = file.and_then(|file| file.path().cloned()).unwrap_or_else(|| name.into());
-        Error::Name { path, source }
+        let attempt = format!("`{}` cannot be packaged under its name", path.display());
+        Failure::attempt(attempt)(error).with_hint(RENAME).with_exit(Exit::Failed)
     })
+}
+
+const RENAME: &str = "rename the file in the artifact, or remove it";
+
+/// A path that cannot be installed on Windows.
+fn wrong_path(package: &str, path: &str, reason: &str) -> Failure {
+    Failure::message(format!("`{package}/{path}` cannot be packaged for Windows: {reason}")).with_hint(RENAME)
 }

@@ -6,10 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_wheel::Platform;
 
+use rocwheel_progress::{Failure, in_backticks};
+
 use super::{Planner, Settled};
+use crate::Logical;
 use crate::dist_info::Promise;
-use crate::request::{LeftOut, Plan, PlannedWheel, Shape};
-use crate::{Error, Logical};
+use crate::plan::{Plan, PlannedWheel};
+use crate::request::Shape;
 
 /// The folder of packages that belong to a family: `dist/` itself, or a separate one for each
 /// family.
@@ -20,7 +23,6 @@ pub(super) enum Folders {
 }
 
 impl Folders {
-    /// Returns the folder of a family.
     pub(super) fn of(self, family: Option<&str>) -> Option<String> {
         family.filter(|_| self == Folders::EachFamily).map(str::to_owned)
     }
@@ -35,13 +37,19 @@ struct Half<'a> {
 ///
 /// # Errors
 /// As for [`super::plan_both`].
-pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
+pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Failure> {
     if let [linux, windows] = &planners[..] {
         if linux.version != windows.version {
-            return Err(Error::Versions { linux: linux.version.clone(), windows: windows.version.clone() });
+            let (linux, windows) = (&linux.version, &windows.version);
+            let what = "the artifacts for Linux are of version";
+            let failure = Failure::message(format!("{what} {linux}, those for Windows of version {windows}"));
+            return Err(failure.with_hint("take both from one build, or say with --version what the packages are"));
         }
         if linux.shape != windows.shape {
-            return Err(Error::Shapes { linux: linux.shape, windows: windows.shape });
+            let (linux, windows) = (linux.shape, windows.shape);
+            let what = "the artifacts for Linux are made for the shape";
+            let failure = Failure::message(format!("{what} `{linux}`, those for Windows for `{windows}`"));
+            return Err(failure.with_hint("split those that are not split, or name one shape for both with --shape"));
         }
     }
     let mut halves = Vec::new();
@@ -74,7 +82,7 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
 
 /// Refuses two packages with one name for one system and folder: an environment could have only one
 /// of them. Names are compared as installers do (PEP 503).
-fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
+fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Failure> {
     let mut seen: BTreeMap<(Platform, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
     for wheel in &plan.wheels {
         let key = (wheel.system, wheel.folder.as_ref(), rocwheel_wheel::canonical_name(&wheel.name));
@@ -83,8 +91,10 @@ fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
                 let names = half.planner.catalog.artifacts.iter().map(|artifact| &artifact.name);
                 names.filter(|name| [other, wheel].iter().any(|one| one.target.as_deref() == Some(name.base_target())))
             });
-            let artifacts = artifacts.map(ToString::to_string).collect();
-            return Err(Error::SameName { names: [other.name.clone(), wheel.name.clone()], artifacts });
+            let artifacts = in_backticks(artifacts.map(ToString::to_string).collect::<Vec<_>>());
+            let (first, second) = (&other.name, &wheel.name);
+            let text = format!("`{first}` and `{second}` are one name to installers; the artifacts are {artifacts}");
+            return Err(Failure::message(text).with_hint("package them in two runs with different --targets"));
         }
     }
     Ok(())
@@ -119,25 +129,16 @@ fn empty(halves: &[Half<'_>]) -> Plan {
 fn tell(plan: &mut Plan, halves: Vec<Half<'_>>) {
     let both = halves.len() > 1;
     for Half { planner, settled } in halves {
-        let windows = both && planner.system == Platform::Windows;
-        let name = |reason: &mut String| {
-            if windows {
-                reason.push_str(", for Windows");
-            }
-        };
-        let named = |rows: Vec<LeftOut>| {
-            rows.into_iter().map(|mut row| {
-                name(&mut row.reason);
-                row
-            })
-        };
-        let Settled { findings, leftovers, .. } = settled;
-        plan.unclaimed.extend(named(leftovers.unclaimed));
-        plan.left_out.extend(named(leftovers.left_out));
-        plan.incomplete.extend(planner.left_incomplete().into_iter().map(|mut row| {
-            row.reasons.iter_mut().for_each(name);
-            row
-        }));
+        let Settled { findings, mut leftovers, .. } = settled;
+        let mut incomplete = planner.left_incomplete();
+        if both && planner.system == Platform::Windows {
+            let left = leftovers.unclaimed.iter_mut().chain(&mut leftovers.left_out).map(|row| &mut row.reason);
+            let reasons = left.chain(incomplete.iter_mut().flat_map(|row| &mut row.reasons));
+            reasons.for_each(|reason| reason.push_str(", for Windows"));
+        }
+        plan.unclaimed.extend(leftovers.unclaimed);
+        plan.left_out.extend(leftovers.left_out);
+        plan.incomplete.extend(incomplete);
         plan.unknown_libraries.extend(findings.unknown);
         plan.dropped_search_paths.extend(findings.dropped);
         plan.notes.extend(findings.notes);

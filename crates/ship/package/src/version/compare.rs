@@ -4,8 +4,9 @@
 use std::cmp::Ordering;
 
 use pep440_rs::{LocalSegment, Version};
+use rocwheel_progress::Failure;
 
-use super::Error;
+use super::usage;
 
 /// The way in which pip orders two versions of one distribution.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -26,8 +27,7 @@ pub struct Comparison {
 ///
 /// # Errors
 /// One of the texts is not a version.
-pub fn compare(left: &str, right: &str) -> Result<Comparison, Error> {
-    let parse = |text: &str| text.parse::<Version>().map_err(|_| Error::NotPep440 { value: text.to_owned() });
+pub fn compare(left: &str, right: &str) -> Result<Comparison, Failure> {
     let (left_version, right_version) = (parse(left)?, parse(right)?);
     let mut warnings = Vec::new();
     for (text, version) in [(left, &left_version), (right, &right_version)] {
@@ -62,6 +62,14 @@ pub fn compare(left: &str, right: &str) -> Result<Comparison, Error> {
         passed_over: Some(passed_over.to_string()),
         reasons,
         warnings,
+    })
+}
+
+/// Parses a version of a wheel.
+pub(super) fn parse(text: &str) -> Result<Version, Failure> {
+    text.parse().map_err(|_| {
+        let hint = "suffixes that work are `rcN`, `aN`, `.postN`, `.devN` and `+` with letters, digits and dots";
+        usage(format!("`{text}` is not a version that pip accepts (PEP 440)"), hint)
     })
 }
 

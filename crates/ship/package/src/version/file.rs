@@ -1,10 +1,11 @@
 //! Input: the text of TheRock's `version.json`. Output: the base version and the day of the "best
 //! known configuration" it is built from.
 
+use rocwheel_progress::Failure;
 use std::fmt;
 use std::str::FromStr;
 
-use super::Error;
+use super::usage;
 
 /// A day of the calendar; displayed as YYYYMMDD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,17 +18,21 @@ impl From<jiff::civil::Date> for Date {
 }
 
 impl FromStr for Date {
-    type Err = Error;
+    type Err = Failure;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Date { value: text.to_owned() };
-        if text.len() != 8 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(wrong());
-        }
-        let number = |range: std::ops::Range<usize>| text[range].parse::<i16>().map_err(|_| wrong());
-        let (year, month, day) = (number(0..4)?, number(4..6)?, number(6..8)?);
-        jiff::civil::Date::new(year, month as i8, day as i8).map(Self).map_err(|_| wrong())
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let date = parse_date(text).ok_or_else(|| {
+            usage(format!("`{text}` is not a valid date in YYYYMMDD format"), "write for example 20260811")
+        })?;
+        Ok(Self(date))
     }
+}
+
+fn parse_date(text: &str) -> Option<jiff::civil::Date> {
+    if text.len() != 8 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    jiff::civil::Date::new(text[..4].parse().ok()?, text[4..6].parse().ok()?, text[6..].parse().ok()?).ok()
 }
 
 impl fmt::Display for Date {
@@ -65,9 +70,13 @@ impl VersionFile {
     /// # Errors
     /// The text is not JSON of that form, the version is not `X.Y.Z`, or the date is not in the
     /// calendar.
-    pub fn parse(text: &str, path: &str) -> Result<Self, Error> {
-        let raw: Raw =
-            serde_json::from_str(text).map_err(|source| Error::VersionFile { path: path.to_owned(), source })?;
+    pub fn parse(text: &str, path: &str) -> Result<Self, Failure> {
+        let raw: Raw = serde_json::from_str(text).map_err(|error| {
+            Failure::other(error).context(format!("cannot understand `{path}`")).with_hint(
+                "the file holds {\"rocm-version\": \"X.Y.Z\"} and optionally {\"release-metadata\": {\"base-date\": \
+                 \"YYYYMMDD\"}}",
+            )
+        })?;
         check_base(&raw.rocm_version)?;
         let base_date = match raw.release_metadata.base_date.as_str() {
             "" => None,
@@ -78,10 +87,14 @@ impl VersionFile {
 }
 
 /// Checks for three numbers without leading zeros, which installers would drop.
-pub(super) fn check_base(base: &str) -> Result<(), Error> {
+pub(super) fn check_base(base: &str) -> Result<(), Failure> {
     let parts: Vec<&str> = base.split('.').collect();
     let plain = |part: &&str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) && (*part == "0" || !part.starts_with('0'))
     };
-    if parts.len() == 3 && parts.iter().all(plain) { Ok(()) } else { Err(Error::Base { value: base.to_owned() }) }
+    if parts.len() == 3 && parts.iter().all(plain) {
+        return Ok(());
+    }
+    let text = format!("the base version `{base}` is not of the form X.Y.Z");
+    Err(usage(text, "give three numbers, for example `--override-base-version 7.1.0`"))
 }

@@ -1,7 +1,6 @@
 use pep440_rs::Version;
-use rocwheel_progress::Hint;
 
-use super::{Date, Error, ReleaseType, Request, VersionFile, VersionForm, compare};
+use super::{Date, ReleaseType, Request, VersionFile, VersionForm, compare};
 
 const COMMIT: &str = "89553ce3746eda74ade42557470d25e37c91b6f0";
 
@@ -90,12 +89,13 @@ fn a_suffix_is_taken_as_it_is_but_must_be_canonical() {
     };
     let versions = with(".dev0+mine.1").unwrap();
     assert_eq!([versions.wheel, versions.deb, versions.rpm], ["10.1.0.dev0+mine.1"; 3].map(str::to_owned));
-    assert!(matches!(with("-rc1").unwrap_err(), Error::NotCanonical { canonical, .. } if canonical == "10.1.0rc1"));
-    assert!(matches!(with("+Mine").unwrap_err(), Error::NotCanonical { canonical, .. } if canonical == "10.1.0+mine"));
+    for (suffix, canonical) in [("-rc1", "10.1.0rc1"), ("+Mine", "10.1.0+mine")] {
+        assert_eq!(with(suffix).unwrap_err().hint(), Some(&*format!("use `{canonical}`")));
+    }
     let error = with("~ubuntu").unwrap_err();
     assert_eq!(error.to_string(), "`10.1.0~ubuntu` is not a version that pip accepts (PEP 440)");
     let rerun = Request { form: VersionForm::Suffix("a1".to_owned()), rerun: 1, ..request(ReleaseType::Release) };
-    assert!(matches!(rerun.versions().unwrap_err(), Error::Unused { option: "--rerun", .. }));
+    assert_eq!(rerun.versions().unwrap_err().to_string(), "`--rerun` has no meaning for a custom suffix");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_commit_of_decimal_digits_with_a_leading_zero_is_refused() {
     assert_eq!(with("ABCDEF0").unwrap().wheel, "10.1.0.dev0+abcdef0");
     assert_eq!(with("abcdef0").unwrap().rpm, "10.1.0~20260814gabcdef0");
     for wrong in ["", "abc", "HEAD", "abcdefg", "0123456+"] {
-        assert!(matches!(with(wrong).unwrap_err(), Error::Commit { .. }), "{wrong}");
+        assert!(with(wrong).unwrap_err().to_string().contains("` is not a git commit"), "{wrong}");
     }
 }
 
@@ -156,9 +156,11 @@ fn version_json_is_read_as_therock_writes_it() {
         let error = read(&format!(r#"{{"rocm-version": "7.10.0", "release-metadata": {{"base-date": "{wrong}"}}}}"#));
         assert!(error.unwrap_err().to_string().contains("valid date in YYYYMMDD format"), "{wrong}");
     }
-    assert!(matches!(read("{}").unwrap_err(), Error::VersionFile { .. }));
-    assert!(matches!(read("[").unwrap_err(), Error::VersionFile { .. }));
-    assert!(matches!(read(r#"{"rocm-version": "7.10"}"#).unwrap_err(), Error::Base { .. }));
+    for wrong in ["{}", "["] {
+        assert!(read(wrong).unwrap_err().to_string().starts_with("cannot understand `"), "{wrong}");
+    }
+    let error = read(r#"{"rocm-version": "7.10"}"#).unwrap_err();
+    assert_eq!(error.to_string(), "the base version `7.10` is not of the form X.Y.Z");
     assert!("20260811".parse::<Date>().unwrap() < "20260812".parse().unwrap());
 }
 
@@ -226,5 +228,6 @@ fn spellings_of_one_version_are_the_same_to_pip() {
     let comparison = compare("7.1.0-RC1", "7.1rc1").unwrap();
     assert_eq!(comparison.preferred, None);
     assert_eq!(comparison.warnings, ["pip reads `7.1.0-RC1` as `7.1.0rc1`"]);
-    assert!(matches!(compare("7.1.0~pre2", "7").unwrap_err(), Error::NotPep440 { .. }));
+    let error = compare("7.1.0~pre2", "7").unwrap_err();
+    assert_eq!(error.to_string(), "`7.1.0~pre2` is not a version that pip accepts (PEP 440)");
 }

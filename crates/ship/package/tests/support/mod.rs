@@ -10,7 +10,7 @@ use std::process::Command;
 
 use rocwheel_artifact::Catalog;
 use rocwheel_package::{OutputFolder, PackagingReport, Plan, Request};
-use rocwheel_progress::Silent;
+use rocwheel_progress::{Failure, Silent};
 use rocwheel_system::symlink;
 use rocwheel_wheel::Platform;
 
@@ -162,7 +162,7 @@ impl Build {
         Request { level: rocwheel_wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
     }
 
-    pub fn plan(&self, request: &Request) -> Result<Plan, rocwheel_package::Error> {
+    pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
         let scratch = self.folder.path().join("scratch");
         let catalog = Catalog::open(&request.artifacts, &scratch, &Silent)?;
         let Some(windows) = &request.windows_artifacts else {
@@ -172,7 +172,7 @@ impl Build {
         rocwheel_package::plan_both(request, [&catalog, &windows], &Silent)
     }
 
-    pub fn package(&self, request: &Request) -> Result<(Plan, PackagingReport), rocwheel_package::Error> {
+    pub fn package(&self, request: &Request) -> Result<(Plan, PackagingReport), Failure> {
         let plan = self.plan(request)?;
         let mut folder = OutputFolder::open(&request.output)?;
         let outcome = rocwheel_package::execute(&plan, request, &mut folder, &Silent)?;

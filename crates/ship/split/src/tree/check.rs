@@ -8,10 +8,10 @@ use std::sync::Arc;
 use rocwheel_artifact::{Catalog, EntryKind, manifest};
 use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 
 use super::is_manifest;
-use crate::error::Error;
+use crate::error::gpu_code_error;
 use crate::verify::{self, Checks, Difference, Item, VerificationReport, View};
 
 /// The flag of `therock_manifest.json` that is set if GPU code is in archives.
@@ -26,7 +26,7 @@ pub fn verify_catalogs(
     after: &Catalog,
     checks: &Checks<'_>,
     reporter: &dyn Reporter,
-) -> Result<VerificationReport, Error> {
+) -> Result<VerificationReport, Failure> {
     let (before, mut after) = (views(before, Side::Before)?, views(after, Side::After)?);
     let mut total = VerificationReport::default();
     for (group, before) in before {
@@ -47,7 +47,7 @@ enum Side {
 }
 
 /// Merges the artifacts into one tree for each name and component, as they will be installed.
-fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error> {
+fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Failure> {
     let mut views: BTreeMap<String, View> = BTreeMap::new();
     for artifact in &catalog.artifacts {
         let view = views.entry(format!("{}_{}", artifact.name.name, artifact.name.component)).or_default();
@@ -76,13 +76,13 @@ fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error>
 }
 
 /// Returns the text of `therock_manifest.json` with the flag set.
-pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(manifest::read_with_flag(path, FLAG, true)?.into_bytes())
 }
 
 /// Returns the text of `therock_manifest.json` with the flag cleared, or unchanged if it has no
 /// flag.
-pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
+pub fn without_flag(path: &Path) -> Result<Vec<u8>, Failure> {
     let flags = rocwheel_artifact::Manifest::read(path)?.flags;
     if flags.is_some_and(|flags| flags.contains_key(FLAG)) {
         return Ok(manifest::read_with_flag(path, FLAG, false)?.into_bytes());
@@ -95,7 +95,7 @@ pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// Directories and files that cannot be read.
-pub fn view_of_directory(root: &Path) -> Result<View, Error> {
+pub fn view_of_directory(root: &Path) -> Result<View, Failure> {
     let mut view = View::default();
     let mut open = vec![(root.to_owned(), String::new())];
     while let Some((directory, prefix)) = open.pop() {
@@ -121,7 +121,7 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
 /// Prefix of the file name that marks an output of ours; the file is not part of the result.
 const MARKERS: &str = ".rocwheel-";
 
-fn file(path: &Path) -> Result<Item, Error> {
+fn file(path: &Path) -> Result<Item, Failure> {
     use rocwheel_system::FileMetadata as _;
     let executable = fs_err::metadata(path)?.is_executable(path);
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
@@ -132,11 +132,11 @@ fn file(path: &Path) -> Result<Item, Error> {
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn views_of_files(before: &Path, after: &Path) -> Result<(View, View), Error> {
+pub fn views_of_files(before: &Path, after: &Path) -> Result<(View, View), Failure> {
     let content = FileContent::new(after)?;
     let reader = content.open()?;
     let key = after.display().to_string();
-    let fat = FatBinary::read(&reader, content.size()).map_err(|source| Error::GpuCode { key, source })?;
+    let fat = FatBinary::read(&reader, content.size()).map_err(gpu_code_error(&key))?;
     let searches: Vec<String> =
         fat.iter().flat_map(|fat| &fat.markers).flat_map(|(marker, _)| marker.search_paths.clone()).collect();
     // The view has so many directories above the file that no search path leaves the tree.

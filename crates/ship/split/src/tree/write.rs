@@ -10,12 +10,11 @@ use rocwheel_content::{Content as _, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_output::{OutputTree, TreeMaker};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
-use super::Error;
-use super::place::{PlannedArtifact, archive_artifact};
+use super::entry_destination::{PlannedArtifact, archive_artifact};
 use super::{Request, TreePlan, check, is_manifest};
 use crate::copy::copy;
 use crate::engine::{self, Host};
@@ -24,14 +23,12 @@ use crate::verify::{Checks, Verification, VerificationReport};
 /// The owner of the output of `rocwheel split`.
 pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };
 
-/// The result of a split.
 #[derive(Debug, Serialize)]
 pub struct SplitArtifactsReport {
     /// The written artifacts, sorted by name.
     pub artifacts: Vec<WrittenArtifact>,
     /// Bytes of the fat binary sections in the input.
     pub section_bytes: u64,
-    /// Bytes of the archives.
     pub archive_bytes: u64,
     /// Groups whose archives are larger than the sections they come from.
     pub grown: Vec<Grown>,
@@ -46,10 +43,8 @@ impl SplitArtifactsReport {
     }
 }
 
-/// An artifact that was written.
 #[derive(Debug, Serialize)]
 pub struct WrittenArtifact {
-    /// Name of the artifact.
     pub name: ArtifactName,
     /// Number of files and links in it.
     pub files: u64,
@@ -83,7 +78,7 @@ pub fn execute(
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<SplitArtifactsReport, Error> {
+) -> Result<SplitArtifactsReport, Failure> {
     let place = |artifact: &Artifact| match &artifact.form {
         ArtifactForm::Directory => artifact.root.clone(),
         ArtifactForm::Archive { path, .. } => path.clone(),
@@ -122,7 +117,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write(&self, request: &Request) -> Result<SplitArtifactsReport, Error> {
+    fn write(&self, request: &Request) -> Result<SplitArtifactsReport, Failure> {
         let mut outcome = SplitArtifactsReport {
             artifacts: vec![],
             section_bytes: 0,
@@ -146,7 +141,7 @@ impl Writer<'_> {
         let bytes = self.plan.artifacts.iter().map(|artifact| artifact.bytes).sum();
         let stage = self.reporter.stage("Writing artifacts", Some(bytes), Unit::Bytes);
         let artifacts = self.plan.artifacts.iter();
-        let written: Result<Vec<WrittenArtifact>, Error> =
+        let written: Result<Vec<WrittenArtifact>, Failure> =
             artifacts.map(|planned| self.write_artifact(planned, &hosts)).collect();
         drop(stage);
         outcome.artifacts = written?;
@@ -162,7 +157,7 @@ impl Writer<'_> {
         self.root.join(artifact.to_string()).join(path.map_or(archive.name.as_str(), String::as_str))
     }
 
-    fn write_artifact(&self, planned: &PlannedArtifact, hosts: &[Vec<Host>]) -> Result<WrittenArtifact, Error> {
+    fn write_artifact(&self, planned: &PlannedArtifact, hosts: &[Vec<Host>]) -> Result<WrittenArtifact, Failure> {
         let root = self.root.join(planned.name.to_string());
         make_directory(&root, 0o755)?;
         let manifest = root.join("artifact_manifest.txt");
@@ -210,7 +205,7 @@ impl Writer<'_> {
         }
         let sizes = files.iter().map(|file| file.host.map_or(file.size, |host| host.patch.size));
         let archives = planned.archives.iter().map(|path| Ok(fs_err::metadata(root.join(path))?.len()));
-        let archives: u64 = archives.sum::<Result<u64, Error>>()?;
+        let archives: u64 = archives.sum::<Result<u64, Failure>>()?;
         let entries = planned.placements.iter().map(|at| &self.catalog.artifacts[at.artifact].entries[at.entry]);
         let links = entries.filter(|entry| matches!(entry.kind, EntryKind::Symlink { .. })).count() as u64;
         Ok(WrittenArtifact {
@@ -221,7 +216,7 @@ impl Writer<'_> {
         })
     }
 
-    fn transfer(&self, transfer: &Transfer<'_>) -> Result<(), Error> {
+    fn transfer(&self, transfer: &Transfer<'_>) -> Result<(), Failure> {
         self.reporter.check()?;
         if let Some(host) = transfer.host {
             let content = PatchedContent::new(FileContent::new(&transfer.from)?, host.patch.clone());
@@ -240,7 +235,6 @@ impl Writer<'_> {
     }
 }
 
-/// A file to be copied.
 struct Transfer<'a> {
     artifact: &'a Artifact,
     entry: &'a ArtifactEntry,
@@ -252,7 +246,7 @@ struct Transfer<'a> {
 }
 
 /// Creates a directory and its parents, and sets its mode regardless of the umask.
-fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
+fn make_directory(path: &Path, mode: u32) -> Result<(), Failure> {
     if !path.is_dir() {
         if let Some(parent) = path.parent() {
             make_directory(parent, 0o755)?;

@@ -7,14 +7,14 @@ use std::io::{self, Read};
 use rocwheel_content::MemoryBudget;
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::{BundleEntry, code_object};
-use rocwheel_progress::{Reporter, Unit, with_causes};
+use rocwheel_progress::{Failure, Reporter, Unit, with_causes};
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::target::{Feature, TargetId};
 
 use super::lookup::{Archives, Found};
 use super::{Checks, Difference, Pair, Used, VerificationReport};
 use crate::code::{self, Code, Piece, Source};
-use crate::error::Error;
+use crate::error::read_error;
 use crate::group::TargetSelection;
 
 /// First bytes of a streamed code object, which have its header.
@@ -33,7 +33,6 @@ fn canonical(name: &str) -> Option<TargetId> {
     name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
 }
 
-/// Returns the targets of a bundle that are kept.
 fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &TargetSelection) -> BTreeSet<&'a str> {
     let entries = &pair.before.1.bundles[bundle].entries;
     let with_code = entries.iter().filter(|entry| entry.size > 0);
@@ -151,7 +150,7 @@ pub(super) fn compare(
     archives: &Archives<'_>,
     comparison: Comparison<'_>,
     report: &mut VerificationReport,
-) -> Result<Used, Error> {
+) -> Result<Used, Failure> {
     let Comparison { checks, reporter } = comparison;
     let wanted =
         |entry: &BundleEntry| entry.size > 0 && entry.target().is_some_and(|target| checks.selection.takes(target));
@@ -205,16 +204,16 @@ fn compare_piece(
     archives: &Archives<'_>,
     wanted: impl Fn(&BundleEntry) -> bool,
     comparison: Comparison<'_>,
-) -> Result<Compared, Error> {
+) -> Result<Compared, Failure> {
     let Registration { bundle, marker, index, wrappers } = work.registration;
     let wrapper = wrappers.first().copied().unwrap_or_default();
     let (content, fat) = &pair.before;
-    let reader = content.open().map_err(|source| Error::Read { key: pair.path.to_owned(), source })?;
+    let reader = content.open().map_err(read_error(pair.path))?;
     let mut compared =
         Compared { binary: work.binary, equal: vec![], differences: vec![], notes: vec![], used: vec![] };
     let source =
         Source { key: pair.path, reader: &reader, section: &fat.section, checksum: comparison.checks.checksum };
-    code::visit::<Error>(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
+    code::visit(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
         comparison.reporter.advance(entry.size);
         let Some(name) = entry.target() else { return Ok(()) };
         let about = |what: String| Difference::new(pair.path, what).wrapper(wrapper).target(name);

@@ -22,7 +22,7 @@ const DT_RELASZ: u64 = 8;
 const MOST_ENTRIES: u64 = 4096;
 
 /// Returns the contradiction in words; `None` if there is none, or the file is not ELF.
-pub(crate) fn contradiction(content: &dyn Content) -> Option<String> {
+pub fn contradiction(content: &dyn Content) -> Option<String> {
     let reader = content.open().ok()?;
     let elf = match Elf::read(&reader) {
         Ok(elf) => elf?,

@@ -10,15 +10,17 @@ use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::marker::Marker;
 use rocwheel_tables::target::TargetId;
 
+use rocwheel_progress::Failure;
+
 use super::View;
-use crate::error::Error;
+use crate::error::{gpu_code_error, read_error};
 use crate::group::TARGET_PLACEHOLDER;
 
 /// An archive whose table of contents has been read.
-pub(crate) struct OpenArchive {
-    pub(crate) path: String,
-    pub(crate) content: Arc<dyn Content>,
-    pub(crate) archive: KpackArchive,
+pub struct OpenArchive {
+    pub path: String,
+    pub content: Arc<dyn Content>,
+    pub archive: KpackArchive,
 }
 
 /// The result of a lookup by the runtime.
@@ -33,26 +35,25 @@ pub(crate) enum Found {
 }
 
 /// All archives of a tree, opened when they are first needed.
-pub(crate) struct Archives<'a> {
+pub struct Archives<'a> {
     view: &'a View,
     open: Mutex<BTreeMap<String, Arc<OpenArchive>>>,
 }
 
 impl<'a> Archives<'a> {
-    pub(crate) fn new(view: &'a View) -> Self {
+    pub fn new(view: &'a View) -> Self {
         Self { view, open: Mutex::default() }
     }
 
     /// Returns the archive at `path`; `None` if the file does not exist.
-    pub(crate) fn get(&self, path: &str) -> Result<Option<Arc<OpenArchive>>, Error> {
+    pub fn get(&self, path: &str) -> Result<Option<Arc<OpenArchive>>, Failure> {
         let Some(content) = self.view.file(path) else { return Ok(None) };
         let mut open = self.open.lock().expect("nothing panics while it holds the lock");
         if let Some(archive) = open.get(path) {
             return Ok(Some(Arc::clone(archive)));
         }
-        let reader = content.open().map_err(|source| Error::Read { key: path.to_owned(), source })?;
-        let archive = KpackArchive::open(&reader, content.size())
-            .map_err(|source| Error::GpuCode { key: path.to_owned(), source })?;
+        let reader = content.open().map_err(read_error(path))?;
+        let archive = KpackArchive::open(&reader, content.size()).map_err(gpu_code_error(path))?;
         let archive = Arc::new(OpenArchive { path: path.to_owned(), content: Arc::clone(content), archive });
         open.insert(path.to_owned(), Arc::clone(&archive));
         Ok(Some(archive))
@@ -63,7 +64,7 @@ impl<'a> Archives<'a> {
     ///
     /// Of the two existing loaders this is the stricter one: after it has found an archive without
     /// the kernel, it does not look further.
-    pub(crate) fn find(&self, binary: &str, marker: &Marker, index: u32, gpu: &TargetId) -> Result<Found, Error> {
+    pub(crate) fn find(&self, binary: &str, marker: &Marker, index: u32, gpu: &TargetId) -> Result<Found, Failure> {
         let names: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
         let mut paths: Vec<String> = Vec::new();
         for search in &marker.search_paths {
@@ -99,7 +100,7 @@ impl<'a> Archives<'a> {
 
     /// Returns the archives that a search path of the binary may lead to on any GPU, without those
     /// that cannot be read.
-    pub(crate) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
+    pub fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
         let mut reachable = Vec::new();
         for path in marker.search_paths.iter().filter_map(|search| link_target(binary, search)) {
             let Some((start, end)) = path.split_once(TARGET_PLACEHOLDER) else {

@@ -27,9 +27,7 @@ pub struct VerificationReport {
 pub struct Checked {
     /// Path of the installed file.
     pub path: String,
-    /// Number of wrappers.
     pub wrappers: u64,
-    /// Number of bundles.
     pub bundles: u64,
     /// Number of code objects that the runtime finds and that are byte for byte those of the
     /// original.
@@ -47,7 +45,6 @@ pub struct Checked {
 /// A difference between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Difference {
-    /// Path of the file.
     pub path: String,
     /// Index of the wrapper, if the difference is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,13 +62,11 @@ impl Difference {
         Self { path: path.into(), wrapper: None, target: None, what: what.into() }
     }
 
-    /// Adds the index of a wrapper.
     #[must_use]
     pub fn wrapper(self, wrapper: usize) -> Self {
         Self { wrapper: Some(wrapper), ..self }
     }
 
-    /// Adds a target.
     #[must_use]
     pub fn target(self, target: impl Into<String>) -> Self {
         Self { target: Some(target.into()), ..self }

@@ -14,14 +14,11 @@ pub struct View {
 /// A file or link of a [`View`].
 #[derive(Clone)]
 pub enum Item {
-    /// A regular file.
     File {
-        /// Bytes of the file.
         content: Arc<dyn Content>,
         /// `true` if the file is executable.
         executable: bool,
     },
-    /// A symbolic link.
     Link {
         /// The text of the link.
         target: String,

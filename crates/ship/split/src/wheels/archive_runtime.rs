@@ -6,20 +6,27 @@ use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use rocwheel_tables::RocmTables;
 use rocwheel_wheel::canonical_name;
 use serde::Serialize;
 
-use super::Error;
+use rocwheel_progress::Failure;
+
 use crate::tree::OldRuntime;
 
-/// The first ROCm whose released packages have a HIP runtime that reads `.kpack` archives: the
-/// multi-arch packages of TheRock. Earlier ones load a library without its kernels, silently.
-pub const FIRST_ROCM: &str = "7.13";
+/// The library with which the HIP runtime reads `.kpack` archives.
+const ARCHIVE_READER: &str = "librocm_kpack.so";
 /// Distributions that have ROCm's version and bring its HIP runtime.
 const ROCM: [&str; 3] = ["rocm", "rocm-sdk-core", "rocm-sdk-libraries"];
-/// Versions on both sides of the first one, for specifiers that name neither.
-const SAMPLES: [&str; 12] =
-    ["5.0", "6.0", "6.4.3", "7.0", "7.2.4", "7.12.99", "7.13", "7.13.1", "7.14", "7.99", "8.0", "99.0"];
+/// Versions besides those around the first one, for specifiers that name neither.
+const SAMPLES: [&str; 8] = ["5.0", "6.0", "6.4.3", "7.0", "7.2.4", "7.99", "8.0", "99.0"];
+
+/// The first ROCm whose released packages have a HIP runtime that reads `.kpack` archives.
+fn first_rocm() -> Version {
+    let since = RocmTables::in_use().first_rocm_with(ARCHIVE_READER);
+    // A user's row may say nothing: then any ROCm will do.
+    since.and_then(|text| text.parse().ok()).unwrap_or_else(|| Version::new([0]))
+}
 
 /// Whether the users of a host wheel get a HIP runtime that reads archives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,25 +35,19 @@ pub enum ArchiveRuntime {
     /// Its requirements allow no ROCm that cannot.
     Required,
     /// Its requirements allowed one, and these are added.
-    Raised {
-        /// The requirements.
-        requires: Vec<String>,
-    },
+    Raised { requires: Vec<String> },
     /// It requires no ROCm, so that nothing decides it.
     Unknown,
     /// Its requirements allow no ROCm that can.
-    TooOld {
-        /// The requirement.
-        requirement: String,
-    },
+    TooOld { requirement: String },
 }
 
 impl ArchiveRuntime {
     /// Judges the requirements in METADATA.
     ///
     /// # Errors
-    /// [`Error::OldRuntime`] if no ROCm that they allow reads archives, unless that is allowed.
-    pub(super) fn of(path: &Path, requirements: &[String], old_runtime: OldRuntime) -> Result<ArchiveRuntime, Error> {
+    /// No ROCm that they allow reads archives, unless that is allowed.
+    pub(super) fn of(path: &Path, requirements: &[String], old_runtime: OldRuntime) -> Result<ArchiveRuntime, Failure> {
         let mut requires = Vec::new();
         let mut is_required = false;
         for text in requirements {
@@ -67,12 +68,12 @@ impl ArchiveRuntime {
             let allowed = Allowed::by(&specifiers);
             if !allowed.new {
                 return match old_runtime {
-                    OldRuntime::Refuse => Err(Error::OldRuntime { path: path.to_owned(), requirement: text.clone() }),
+                    OldRuntime::Refuse => Err(too_old(path, text)),
                     OldRuntime::Allow => Ok(ArchiveRuntime::TooOld { requirement: text.clone() }),
                 };
             }
             if allowed.old {
-                let raised = VersionSpecifiers::from_str(&format!(">={FIRST_ROCM}")).ok();
+                let raised = VersionSpecifiers::from_str(&format!(">={}", first_rocm())).ok();
                 let version_or_url = raised.map(VersionOrUrl::VersionSpecifier);
                 requires.push(Requirement { version_or_url, extras: Vec::new(), ..requirement }.to_string());
             } else {
@@ -88,8 +89,9 @@ impl ArchiveRuntime {
     /// Returns what the users of the host wheel have to know, if anything.
     pub(super) fn warning(&self, host: &str) -> Option<String> {
         let needs = format!(
-            "`{host}` needs a HIP runtime that reads `.kpack` archives, of ROCm {FIRST_ROCM} or newer: older ones \
-             load its libraries without their kernels, silently"
+            "`{host}` needs a HIP runtime that reads `.kpack` archives, of ROCm {} or newer: older ones \
+             load its libraries without their kernels, silently",
+            first_rocm()
         );
         match self {
             ArchiveRuntime::Required => None,
@@ -106,6 +108,14 @@ impl ArchiveRuntime {
     }
 }
 
+fn too_old(path: &Path, requirement: &str) -> Failure {
+    Failure::message(format!(
+        "`{}` requires `{requirement}`, and no such ROCm reads `.kpack` archives: its users would have no kernels",
+        path.display()
+    ))
+    .with_hint("build it for a newer ROCm, or add `--force` if its users have a runtime that was built for archives")
+}
+
 /// The versions of ROCm that specifiers allow.
 struct Allowed {
     /// `true` if one is older than the first that reads archives.
@@ -116,13 +126,18 @@ struct Allowed {
 
 impl Allowed {
     fn by(specifiers: &VersionSpecifiers) -> Allowed {
-        let samples = SAMPLES.iter().filter_map(|sample| Version::from_str(sample).ok());
+        let first = first_rocm();
+        let [major, minor] = release(&first);
+        let before = minor.checked_sub(1).map(|minor| [major, minor, 99]);
+        let around = [[major, minor, 0], [major, minor, 1], [major, minor + 1, 0]].into_iter().chain(before);
+        let samples =
+            SAMPLES.iter().filter_map(|sample| Version::from_str(sample).ok()).chain(around.map(Version::new));
         let named = specifiers.iter().map(|specifier| specifier.version().clone());
         let allowed = samples.chain(named).filter(|version| rocwheel_wheel::accepts(specifiers, version));
         let mut found = Allowed { old: false, new: false };
         for version in allowed {
             // The nightly builds before the first release read them too.
-            let reads_archives = version.release().iter().copied().chain([0]).take(2).ge([7, 13]);
+            let reads_archives = release(&version) >= [major, minor];
             found.new |= reads_archives;
             found.old |= !reads_archives;
         }
@@ -130,11 +145,16 @@ impl Allowed {
     }
 }
 
+/// The first two numbers of a version.
+fn release(version: &Version) -> [u64; 2] {
+    [0, 1].map(|part| version.release().get(part).copied().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn state(requirements: &[&str]) -> Result<ArchiveRuntime, Error> {
+    fn state(requirements: &[&str]) -> Result<ArchiveRuntime, Failure> {
         let requirements: Vec<String> = requirements.iter().map(|text| (*text).to_owned()).collect();
         ArchiveRuntime::of(Path::new("x.whl"), &requirements, OldRuntime::Refuse)
     }
@@ -161,8 +181,8 @@ mod tests {
     #[test]
     fn a_requirement_that_allows_only_older_ones_is_refused_unless_forced() {
         for text in ["rocm==7.2.4", "rocm<7.13", "rocm==6.*", "rocm==7.12.0rc1"] {
-            let Err(Error::OldRuntime { requirement, .. }) = state(&[text]) else { panic!("{text}") };
-            assert_eq!(requirement, text);
+            let refused = state(&[text]).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("`x.whl` requires `{text}`, and no such ROCm")), "{refused}");
             let forced = ArchiveRuntime::of(Path::new("x.whl"), &[text.to_owned()], OldRuntime::Allow).unwrap();
             assert_eq!(forced, ArchiveRuntime::TooOld { requirement: text.to_owned() });
         }

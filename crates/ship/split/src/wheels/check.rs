@@ -14,39 +14,19 @@ use std::sync::Arc;
 
 use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::bundle::Checksum;
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::{Failure, Interrupted, Reporter};
 use rocwheel_tables::Databases;
 use rocwheel_tables::device_packages::{self, DevicePackages};
 use rocwheel_wheel::read::{Known, Listed, MemberContent, MemberKind, Wheel};
 use rocwheel_wheel::{Headers, RecordRow, WheelName};
 
+use super::install_paths::{Folders, Place, Scheme};
 use super::metadata::{self, Markers};
-use super::place::{Folders, Place, Scheme};
-use super::survey::{Survey, code_error, is_program};
-use super::{Error, Plan};
+use super::selection::selection_of;
+use super::survey::{Programs, code_error, is_program};
+use super::{Plan, place_error};
 use crate::TargetSelection;
 use crate::verify::{Checks, Difference, Item, VerificationReport, View, verify};
-
-/// The programs of an input.
-#[derive(Default)]
-pub(super) struct Programs {
-    /// Unpacked programs with GPU code, by member name.
-    fat: BTreeMap<String, Arc<dyn Content>>,
-    /// Names of programs without GPU code.
-    plain: BTreeSet<String>,
-}
-
-impl Programs {
-    pub(super) fn new(survey: &Survey) -> Programs {
-        let fat = survey.binaries.iter().map(|binary| (binary.member.clone(), Arc::clone(&binary.content)));
-        Programs { fat: fat.collect(), plain: survey.plain.clone() }
-    }
-
-    /// `true` if the member was unpacked, and its CRC-32 compared, when programs were searched for.
-    pub(super) fn is_known(&self, member: &str) -> bool {
-        self.fat.contains_key(member) || self.plain.contains(member)
-    }
-}
 
 /// Compares the wheels in `folder`, and the variant in a separate folder, with the input.
 pub(super) fn check(
@@ -55,7 +35,7 @@ pub(super) fn check(
     variant: &Path,
     memory: u64,
     reporter: &dyn Reporter,
-) -> Result<VerificationReport, Error> {
+) -> Result<VerificationReport, Failure> {
     // The plan's own wheel is not used: the input is read again.
     let input = Side::open(&plan.input)?;
     let host = Side::open(&folder.join(&plan.host))?;
@@ -95,14 +75,14 @@ pub fn verify_parts(
     targets: Option<&str>,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<VerificationReport, Error> {
+) -> Result<VerificationReport, Failure> {
     let input = Side::open(before)?;
     let host = Side::open(&after.join(before.file_name().unwrap_or_default()))?;
     let headers = Headers::parse(&host.wheel.metadata()?);
-    let (name, version) = super::planner::identity(&host.wheel, &headers)?;
+    let (name, version) = metadata::identity(&host.wheel, &headers)?;
     let pin = format!("{name} == {version}");
     let listed = fs_err::read_dir(after);
-    let listed = listed.map_err(|source| Error::Place { attempt: "list", path: after.to_owned(), source })?;
+    let listed = listed.map_err(place_error("list", after))?;
     let mut paths: Vec<_> = listed.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     let mut devices = Vec::new();
@@ -114,7 +94,7 @@ pub fn verify_parts(
             devices.push(side);
         }
     }
-    let selection = super::planner::selection_of(&input.wheel, targets, scratch, reporter)?;
+    let selection = selection_of(&input.wheel, targets, scratch, reporter)?;
     let (selection, programs) = (&selection, &Programs::default());
     let memory = crate::default_memory();
     let set = Set { input: &input, host: &host, variant: None, devices: &devices, selection, programs, memory };
@@ -149,7 +129,7 @@ struct Gathered {
 
 impl Set<'_> {
     /// Checks all members.
-    fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<VerificationReport, Error> {
+    fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<VerificationReport, Failure> {
         let spool = Spool::new(scratch);
         let gathered = self.gather(&spool)?;
         // The CRC of the wheel was compared, so the bundles are unchanged since they were packed.
@@ -160,7 +140,7 @@ impl Set<'_> {
             || verify(&gathered.before, &gathered.after, &checks, reporter),
             || self.records(&gathered, reporter),
         );
-        let mut report = report.map_err(|source| code_error(&self.input.wheel, source))?;
+        let mut report = report.map_err(code_error(&self.input.wheel))?;
         report.others += gathered.copies;
         report.differences.extend(gathered.found);
         report.differences.extend(records?);
@@ -168,7 +148,7 @@ impl Set<'_> {
         Ok(report)
     }
 
-    fn gather(&self, spool: &Spool) -> Result<Gathered, Error> {
+    fn gather(&self, spool: &Spool) -> Result<Gathered, Failure> {
         let mut gathered = Gathered::default();
         for member in self.input.files() {
             if self.host.wheel.member(&member.name).is_none() {
@@ -215,7 +195,7 @@ impl Set<'_> {
 
     /// `true` if a member of the input has GPU code, or is a program that was not examined and may
     /// have some.
-    fn is_fat(&self, member: &Listed) -> Result<bool, Error> {
+    fn is_fat(&self, member: &Listed) -> Result<bool, Failure> {
         Ok(self.programs.fat.contains_key(&member.name)
             || (!self.programs.plain.contains(&member.name) && is_program(&self.input.wheel, member)?))
     }
@@ -223,7 +203,7 @@ impl Set<'_> {
     /// Checks a member that is not in the host wheel. It must be a file of a kernel database for a
     /// target, with a copy in the wheel of that target's package. If the target is not selected, no
     /// wheel may have it.
-    fn moved(&self, member: &Listed, gathered: &mut Gathered) -> Result<(), Error> {
+    fn moved(&self, member: &Listed, gathered: &mut Gathered) -> Result<(), Failure> {
         let place = self.input.folders.place(&member.name);
         let Some(target) = Databases::embedded().classify(&place.path).and_then(|database| database.target) else {
             gathered.found.push(Difference::new(&*member.name, "is gone"));
@@ -252,7 +232,7 @@ impl Set<'_> {
     }
 
     /// Compares a member with its copy.
-    fn copied(&self, member: &Listed, (side, name): (&Side, &str), gathered: &mut Gathered) -> Result<(), Error> {
+    fn copied(&self, member: &Listed, (side, name): (&Side, &str), gathered: &mut Gathered) -> Result<(), Failure> {
         let Some(copy) = side.wheel.member(name) else { return Ok(()) };
         if copy.mode != member.mode || copy.kind != member.kind {
             gathered.found.push(Difference::new(&*member.name, "has another mode"));
@@ -269,19 +249,19 @@ impl Set<'_> {
 
     /// `true` if two members have equal bytes: another tool may have compressed them in another
     /// way.
-    fn same_bytes(&self, member: &Listed, (side, name): (&Side, &str)) -> Result<bool, Error> {
+    fn same_bytes(&self, member: &Listed, (side, name): (&Side, &str)) -> Result<bool, Failure> {
         let folder = side.wheel.path().parent().unwrap_or(Path::new("."));
         let before = MemberContent::new(&self.input.wheel, &member.name, folder)?;
         let after = MemberContent::new(&side.wheel, name, folder)?;
         let differs = crate::verify::first_difference(&member.name, &before, &after);
-        Ok(differs.map_err(|source| code_error(&self.input.wheel, source))?.is_none())
+        Ok(differs.map_err(code_error(&self.input.wheel))?.is_none())
     }
 
     /// Finds errors in RECORD of the written wheels that the input did not have.
     ///
     /// A copy of compressed bytes with the hash in the input's RECORD is as correct as the input;
     /// libraries that changed are hashed from their unpacked files.
-    fn records(&self, gathered: &Gathered, reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
+    fn records(&self, gathered: &Gathered, reporter: &dyn Reporter) -> Result<Vec<Difference>, Failure> {
         let rows = self.input.wheel.record().unwrap_or_default();
         let rows: BTreeMap<&str, &RecordRow> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
         let mut known_problems = None;
@@ -289,7 +269,7 @@ impl Set<'_> {
         let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
         for side in all {
             if reporter.interrupted() {
-                return Err(code_error(&self.input.wheel, crate::Error::Interrupted(Interrupted)));
+                return Err(code_error(&self.input.wheel)(Interrupted));
             }
             let is_host = std::ptr::eq(side, self.host);
             let known = |member: &Listed, row: &RecordRow| {
@@ -336,7 +316,7 @@ struct Side {
 }
 
 impl Side {
-    fn open(path: &Path) -> Result<Side, Error> {
+    fn open(path: &Path) -> Result<Side, Failure> {
         let wheel = Arc::new(Wheel::open(path)?);
         let folders = Folders::new(wheel.info());
         Ok(Side { wheel, folders })
@@ -363,7 +343,7 @@ fn view_path(place: &Place) -> String {
     }
 }
 
-fn item(side: &Side, member: &Listed, spool: &Spool) -> Result<Item, Error> {
+fn item(side: &Side, member: &Listed, spool: &Spool) -> Result<Item, Failure> {
     let content = Arc::new(MemberContent::spooled(&side.wheel, &member.name, spool)?);
     Ok(Item::File { content, executable: member.executable })
 }
@@ -390,7 +370,7 @@ fn owners(host: &Side, devices: &[Side]) -> Vec<Difference> {
 }
 
 /// Checks METADATA of the host wheel: it must be the input's with the planned lines, nothing else.
-fn metadata_of_host(plan: &Plan, input: &Side, host: &Side) -> Result<Vec<Difference>, Error> {
+fn metadata_of_host(plan: &Plan, input: &Side, host: &Side) -> Result<Vec<Difference>, Failure> {
     let mut found = Vec::new();
     let before = Headers::parse(&input.wheel.metadata()?);
     let expected = metadata::host_text(&before, &plan.host_lines(Markers::Extras))?;
@@ -405,7 +385,7 @@ fn metadata_of_host(plan: &Plan, input: &Side, host: &Side) -> Result<Vec<Differ
 
 /// Checks METADATA of a host wheel without a plan: it must be its input's with extras and
 /// requirements at the end of the headers.
-fn extended(input: &Side, host: &Side) -> Result<Vec<Difference>, Error> {
+fn extended(input: &Side, host: &Side) -> Result<Vec<Difference>, Failure> {
     let (before, after) = (Headers::parse(&input.wheel.metadata()?), Headers::parse(&host.wheel.metadata()?));
     let known: Vec<_> = before.iter().collect();
     let now: Vec<_> = after.iter().collect();

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use rocwheel_content::{Content, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_progress::{Interrupted, Reporter, Unit as Counted};
+use rocwheel_progress::{Exit, Failure, Interrupted, Reporter, Unit as Counted};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Member, Rewrite, WriteOptions, Written};
 use serde::Serialize;
 
 use super::metadata::{self, Markers};
 use super::survey::code_error;
-use super::{Device, Error, Plan, Request, check, variant};
+use super::{Device, Plan, Request, check, place_error, variant};
 use crate::SplitParts;
-use crate::verify::{Verification, VerificationReport};
+use crate::verify::{Difference, Verification, VerificationReport};
 
 /// The Python module of a device wheel, with placeholders.
 const MODULE: &str = include_str!("../../../../../python/device-code/_device.py");
@@ -32,14 +32,11 @@ pub enum SplitWheelKind {
     Device,
 }
 
-/// A wheel that was written.
 #[derive(Debug, Clone, Serialize)]
 pub struct SplitWheel {
-    /// The kind of the wheel.
     pub kind: SplitWheelKind,
     /// The package of a device wheel: a target or family.
     pub key: Option<String>,
-    /// Path of the wheel.
     pub path: PathBuf,
     /// Number of members.
     pub files: u64,
@@ -89,7 +86,7 @@ pub fn execute(
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<SplitWheelsReport, Error> {
+) -> Result<SplitWheelsReport, Failure> {
     Ok(prepare(plan, request, output, reporter)?.commit()?)
 }
 
@@ -103,14 +100,17 @@ pub fn prepare(
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<Staged<SplitWheelsReport>, Error> {
-    let failed = |source| Error::Place { attempt: "make the folder", path: output.to_owned(), source };
+) -> Result<Staged<SplitWheelsReport>, Failure> {
     let input = &plan.input;
     let folder = input.parent().and_then(|folder| rocwheel_system::canonicalize(folder_or_here(folder)).ok());
     if folder.is_some() && rocwheel_system::canonicalize(output).ok() == folder {
-        return Err(Error::SameFolder { input: input.clone(), output: output.to_owned() });
+        let (input, output) = (input.display(), output.display());
+        let text = format!("the host wheel of `{input}` has the same name, so it cannot be written to `{output}`");
+        let failure = Failure::message(text).with_exit(Exit::Usage);
+        return Err(failure.with_hint("choose another folder with `--output`, or move the wheel"));
     }
-    let staging = StagingFolder::for_results(output, ".rocwheel-split-").map_err(failed)?;
+    let staging =
+        StagingFolder::for_results(output, ".rocwheel-split-").map_err(place_error("make the folder", output))?;
     let job = Job { plan, request, staging: &staging, reporter };
     let (wheels, growth) = job.write()?;
     let verification = match request.verification {
@@ -119,15 +119,15 @@ pub fn prepare(
             let (folder, variant) = (job.folder("wheels"), job.folder("variant"));
             let report = check::check(plan, &folder, &variant, request.packing.memory, reporter)?;
             if !report.is_clean() {
-                return Err(Error::NotSplit { path: input.clone(), differences: report.differences });
+                return Err(not_split(input, &report.differences));
             }
             Some(report)
         }
     };
     let in_the_way = wheels.iter().map(|wheel| output.join(&wheel.name)).find(|place| place.is_dir());
     if let Some(path) = in_the_way {
-        let source = std::io::ErrorKind::IsADirectory.into();
-        return Err(Error::Place { attempt: "move a finished wheel to", path, source });
+        let error = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+        return Err(place_error("move a finished wheel to", &path)(error));
     }
     let mut files = Vec::with_capacity(wheels.len());
     let outputs = wheels.into_iter().map(|wheel| {
@@ -173,18 +173,28 @@ struct Job<'a> {
     reporter: &'a dyn Reporter,
 }
 
+/// Number of differences in a message; [`Failure::rows`] has all of them.
+const LISTED: usize = 20;
+
+/// The written wheels together do not hold the contents of the input. They are removed.
+fn not_split(input: &Path, differences: &[Difference]) -> Failure {
+    let mut lines: String = differences.iter().take(LISTED).map(|found| format!("\n  {found}")).collect();
+    if differences.len() > LISTED {
+        lines += &format!("\n  and {} more", differences.len() - LISTED);
+    }
+    Failure::message(format!("the parts of `{}` are not what it was: {lines}", input.display()))
+        .with_hint("this should not happen: please report it with the name of the wheel; nothing was written")
+        .with_rows(differences.iter().map(ToString::to_string).collect())
+}
+
 impl Job<'_> {
     fn folder(&self, name: &str) -> PathBuf {
         self.staging.path().join(name)
     }
 
-    fn make_folder(&self, name: &str) -> Result<PathBuf, Error> {
+    fn make_folder(&self, name: &str) -> Result<PathBuf, Failure> {
         let path = self.folder(name);
-        fs_err::create_dir_all(&path).map_err(|source| Error::Place {
-            attempt: "make the folder",
-            path: path.clone(),
-            source,
-        })?;
+        fs_err::create_dir_all(&path).map_err(place_error("make the folder", &path))?;
         Ok(path)
     }
 
@@ -199,7 +209,7 @@ impl Job<'_> {
 
     /// Checks the CRC-32 of members that are copied compressed. The survey has unpacked the
     /// programs already.
-    fn check_copies(&self) -> Result<(), Error> {
+    fn check_copies(&self) -> Result<(), Failure> {
         let parts = &self.plan.parts;
         let is_program = |name: &str| parts.programs.is_known(name);
         let members =
@@ -208,7 +218,7 @@ impl Job<'_> {
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
 
-    fn write(&self) -> Result<(Vec<StagedWheel>, Option<SizeGrowth>), Error> {
+    fn write(&self) -> Result<(Vec<StagedWheel>, Option<SizeGrowth>), Failure> {
         let parts = &self.plan.parts;
         self.check_copies()?;
         let mut done: Vec<SplitParts> = Vec::new();
@@ -216,7 +226,7 @@ impl Job<'_> {
             let folder = self.folder(&format!("archives{index}"));
             let place = |archive: &crate::PlannedKpack| folder.join(&archive.name);
             let made = crate::execute(code, &zone.units, self.request.packing, &place, self.reporter);
-            done.push(made.map_err(|source| code_error(&parts.wheel, source))?);
+            done.push(made.map_err(code_error(&parts.wheel))?);
         }
         let growth = growth(self.plan, &done);
         let wheels = self.make_folder("wheels")?;
@@ -225,7 +235,7 @@ impl Job<'_> {
             staged.push(self.variant(label, &staged[0].written.path)?);
         }
         let stage = self.reporter.stage("Writing device wheels", Some(self.plan.devices.len() as u64), Counted::Items);
-        let devices: Result<Vec<StagedWheel>, Error> =
+        let devices: Result<Vec<StagedWheel>, Failure> =
             self.plan.devices.iter().map(|device| self.device(device, &done, &wheels)).collect();
         drop(stage);
         staged.extend(devices?);
@@ -234,7 +244,7 @@ impl Job<'_> {
 
     /// Writes the host wheel: the input with patched libraries, without databases for some targets,
     /// and with more headers in METADATA.
-    fn host(&self, done: &[SplitParts], folder: &Path) -> Result<StagedWheel, Error> {
+    fn host(&self, done: &[SplitParts], folder: &Path) -> Result<StagedWheel, Failure> {
         let parts = &self.plan.parts;
         let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
         for (zone, done) in parts.zones.iter().zip(done) {
@@ -254,7 +264,7 @@ impl Job<'_> {
 
     /// Writes the variant: the host wheel, whose members are compressed already, with other
     /// requirements.
-    fn variant(&self, label: &str, host: &Path) -> Result<StagedWheel, Error> {
+    fn variant(&self, label: &str, host: &Path) -> Result<StagedWheel, Failure> {
         let parts = &self.plan.parts;
         let host = Wheel::open(host)?;
         let lines = self.plan.host_lines(Markers::Variant);
@@ -277,9 +287,9 @@ impl Job<'_> {
 
     /// Writes a device wheel: the input reduced to its licences and the databases of this package,
     /// plus archives and a module. So database files are copied without recompression.
-    fn device(&self, device: &Device, done: &[SplitParts], folder: &Path) -> Result<StagedWheel, Error> {
+    fn device(&self, device: &Device, done: &[SplitParts], folder: &Path) -> Result<StagedWheel, Failure> {
         if self.reporter.interrupted() {
-            return Err(code_error(&self.plan.parts.wheel, crate::Error::Interrupted(Interrupted)));
+            return Err(code_error(&self.plan.parts.wheel)(Interrupted));
         }
         let parts = &self.plan.parts;
         let info = format!("{}.dist-info", device.name.stem());

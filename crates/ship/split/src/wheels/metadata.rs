@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
 use pep440_rs::VersionSpecifiers;
+use rocwheel_progress::{Exit, Failure};
 use rocwheel_tables::device_packages::{self, DevicePackages, PackageLevel};
+use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Description, Headers, Metadata, WheelName, raise_metadata_version};
 use serde::Serialize;
-
-use super::Error;
 
 /// The placeholder for the target in a requirement of device wheels.
 pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
@@ -98,7 +98,7 @@ pub(super) fn host_lines(
 }
 
 /// Returns METADATA of the host wheel: the input's with the lines added at the end of its headers.
-pub(super) fn host_text(input: &Headers, lines: &[(&'static str, String)]) -> Result<String, Error> {
+pub(super) fn host_text(input: &Headers, lines: &[(&'static str, String)]) -> Result<String, Failure> {
     let mut headers = input.clone();
     raise_metadata_version(&mut headers, lines.iter().map(|(name, _)| *name))?;
     headers.extend(lines.iter().map(|(name, value)| (*name, value.as_str())))?;
@@ -118,7 +118,7 @@ pub(super) struct Device<'a> {
 
 /// Returns METADATA of a device wheel. Licence, Python versions and addresses are the host's,
 /// because the code comes from there.
-pub(super) fn device_text(host: &Headers, device: &Device<'_>) -> Result<String, Error> {
+pub(super) fn device_text(host: &Headers, device: &Device<'_>) -> Result<String, Failure> {
     let expression = host.get("License-Expression");
     let license = |value: &String| expression.is_none() && value.starts_with("License ::");
     let metadata = Metadata {
@@ -165,35 +165,59 @@ pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
     templates.iter().filter(wanted).map(|template| template.replace(TARGET_PLACEHOLDER, target)).collect()
 }
 
+/// Returns the name and the canonical version of a wheel.
+pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Failure> {
+    let malformed = |reason: String| rocwheel_wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
+    let value = |field: &str| {
+        let value = headers.get(field).filter(|value| !value.is_empty());
+        value.ok_or_else(|| malformed(format!("its METADATA has no {field}")))
+    };
+    let (name, version) = (value("Name")?, value("Version")?);
+    rocwheel_wheel::check_name(&name)?;
+    let parsed = pep440_rs::Version::from_str(&version);
+    let canonical =
+        parsed.map_err(|_| malformed(format!("its METADATA has the version `{version}`, which is none")))?;
+    Ok((name, canonical.to_string()))
+}
+
 /// Checks that installers can parse a requirement (PEP 508): a name, extras, versions or an
 /// address, a marker.
-pub(super) fn check_requirement(template: &str) -> Result<(), Error> {
+pub(super) fn check_requirement(template: &str) -> Result<(), Failure> {
     let text = template.replace(TARGET_PLACEHOLDER, "gfx942");
-    let fail = |reason: String| Error::Requirement { requirement: template.to_owned(), reason };
-    let (head, marker) = text.split_once(';').map_or((text.as_str(), None), |(head, marker)| (head, Some(marker)));
+    requirement_fault(&text).map_or(Ok(()), |reason| {
+        let text = format!("`{template}` is not a requirement: {reason}");
+        Err(Failure::message(text).with_exit(Exit::Usage))
+    })
+}
+
+/// The reason why a text is not a requirement.
+fn requirement_fault(text: &str) -> Option<String> {
+    let (head, marker) = text.split_once(';').map_or((text, None), |(head, marker)| (head, Some(marker)));
     if marker.is_some_and(|marker| marker.trim().is_empty()) {
-        return Err(fail("its marker is empty".to_owned()));
+        return Some("its marker is empty".to_owned());
     }
     let is_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
     let head = head.trim();
     let end = head.find(|character| !is_name(character)).unwrap_or(head.len());
     let (name, rest) = head.split_at(end);
-    rocwheel_wheel::check_name(name).map_err(|_| fail(format!("`{name}` is not a distribution name")))?;
+    if rocwheel_wheel::check_name(name).is_err() {
+        return Some(format!("`{name}` is not a distribution name"));
+    }
     let mut rest = rest.trim();
     if let Some(inside) = rest.strip_prefix('[') {
-        let (extras, after) = inside.split_once(']').ok_or_else(|| fail("a bracket is not closed".to_owned()))?;
-        for extra in extras.split(',').map(str::trim).filter(|extra| !extra.is_empty()) {
-            rocwheel_wheel::check_name(extra).map_err(|_| fail(format!("`{extra}` is not an extra")))?;
+        let Some((extras, after)) = inside.split_once(']') else { return Some("a bracket is not closed".to_owned()) };
+        let mut extras = extras.split(',').map(str::trim).filter(|extra| !extra.is_empty());
+        if let Some(extra) = extras.find(|extra| rocwheel_wheel::check_name(extra).is_err()) {
+            return Some(format!("`{extra}` is not an extra"));
         }
         rest = after.trim();
     }
     if let Some(address) = rest.strip_prefix('@') {
-        return if address.trim().is_empty() { Err(fail("its address is empty".to_owned())) } else { Ok(()) };
+        return address.trim().is_empty().then(|| "its address is empty".to_owned());
     }
     let versions = rest.strip_prefix('(').and_then(|inside| inside.strip_suffix(')')).unwrap_or(rest);
-    VersionSpecifiers::from_str(versions)
-        .map_err(|error| fail(error.to_string().lines().next().unwrap_or("").to_owned()))?;
-    Ok(())
+    let error = VersionSpecifiers::from_str(versions).err()?;
+    Some(error.to_string().lines().next().unwrap_or("").to_owned())
 }
 
 #[cfg(test)]

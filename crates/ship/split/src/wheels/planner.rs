@@ -3,25 +3,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::str::FromStr as _;
 use std::sync::Arc;
 
 use rocwheel_kpack::bundle::Checksum;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_tables::device_packages::{self, DevicePackages, PackageLevel};
-use rocwheel_tables::{TargetTable, target};
+use rocwheel_tables::target;
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 use serde::Serialize;
 
 use super::archive_runtime::ArchiveRuntime;
-use super::metadata::{self, DeviceExtra, Markers};
-use super::place::{self, Folders, Scheme};
-use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
-use super::{Error, Request, check, variant};
+use super::install_paths::{self, Folders, Scheme};
+use super::metadata::{self, DeviceExtra, Markers, identity};
+use super::selection::selection;
+use super::survey::{self, Binary, DatabaseFile, Programs, Survey, code_error};
+use super::{Request, place_error, variant};
 use crate::forecast::{ArchiveForecast, forecast};
 use crate::tree::DatabaseChoice;
-use crate::{CandidateFile, Options, Packing, TargetSelection, UnchangedReason};
+use crate::{CandidateFile, LeftAlone, Options, Packing, TargetSelection, UnchangedReason};
 
 /// The name of the folder of archives.
 const ARCHIVES: &str = ".kpack";
@@ -78,7 +78,7 @@ pub(super) struct Parts {
     /// Bytes of all fat binary sections.
     pub(super) sections: u64,
     /// The wheel's programs; those with GPU code are unpacked.
-    pub(super) programs: check::Programs,
+    pub(super) programs: Programs,
 }
 
 /// Files that share one folder of archives.
@@ -89,16 +89,13 @@ pub(super) struct Zone {
     pub(super) units: Vec<CandidateFile>,
 }
 
-/// A device wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Device {
     /// Key of the package: a target, a generic target, or a family.
     pub key: String,
     /// The number of targets it serves, as a level.
     pub level: PackageLevel,
-    /// Name of the distribution.
     pub distribution: String,
-    /// File name of the wheel.
     pub file_name: String,
     /// The targets of the code in its archives, with features.
     pub targets: Vec<String>,
@@ -112,7 +109,6 @@ pub struct Device {
     pub(super) name: WheelName,
 }
 
-/// A file of a device wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceFile {
     /// Path in the wheel.
@@ -140,9 +136,7 @@ pub struct DroppedTarget {
 /// A file with GPU code that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnsplitFile {
-    /// Name of the member.
     pub member: String,
-    /// The reason, for the report.
     pub reason: String,
 }
 
@@ -150,7 +144,7 @@ pub struct UnsplitFile {
 ///
 /// # Errors
 /// A wheel that cannot be read or has nothing to split, and a request that does not fit it.
-pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Plan, Failure> {
     check_request(request)?;
     let wheel = Arc::new(Wheel::open(path)?);
     let headers = Headers::parse(&wheel.metadata()?);
@@ -165,7 +159,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         request.prefix.clone().unwrap_or_else(|| format!("{}-device", rocwheel_wheel::canonical_name(&distribution)));
     let group = rocwheel_wheel::file_name_part(&distribution);
     let sections = survey.binaries.iter().map(|binary| binary.section).sum();
-    let programs = check::Programs::new(&survey);
+    let programs = Programs::new(&survey);
     let names = Naming { prefix: &prefix, group: &group, version: &version, distribution: &distribution };
     let root = root(&wheel, &folders, &survey, &names, request.overlay_root.as_deref())?;
     let (zones, mut kept) = zones(&survey.binaries, &root, &group);
@@ -174,7 +168,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         let (group, selection) = (group.clone(), selection.clone());
         let options = Options { group, selection, names: request.names, checksum: Checksum::Skip };
         let plan = crate::plan::plan_any(&zone.units, &options, reporter);
-        let plan = plan.map_err(|source| code_error(&wheel, source))?;
+        let plan = plan.map_err(code_error(&wheel))?;
         kept.extend(plan.left_alone.iter().map(|left| (left.key.clone(), left.reason)).map(UnsplitFile::from));
         code.push(plan);
     }
@@ -183,10 +177,10 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     if devices.is_empty() {
         if !dropped.is_empty() {
             let found: Vec<String> = dropped.into_iter().map(|dropped| dropped.target).collect();
-            return Err(code_error(&wheel, crate::plan::nothing_selected(&selection, &found)));
+            return Err(code_error(&wheel)(crate::plan::nothing_selected(&selection, &found)));
         }
-        let left = code.iter().flat_map(|plan| &plan.left_alone).map(|left| (left.key.clone(), left.reason)).collect();
-        return Err(Error::NoGpuCode { path: path.to_owned(), reasons: left });
+        let left = code.iter().flat_map(|plan| &plan.left_alone);
+        return Err(no_gpu_code(path, left));
     }
     let keys: BTreeSet<String> = devices.iter().map(|device| device.key.clone()).collect();
     let extras = metadata::extras(&prefix, &keys, &|target| selection.takes(target));
@@ -197,8 +191,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     if let Some(warning) = runtime.warning(&host) {
         reporter.warn(&warning);
     }
-    let size =
-        fs_err::metadata(path).map_err(|source| Error::Place { attempt: "read", path: path.to_owned(), source })?;
+    let size = fs_err::metadata(path).map_err(place_error("read", path))?;
     kept.sort_by(|left, right| left.member.cmp(&right.member));
     Ok(Plan {
         input: path.to_owned(),
@@ -231,7 +224,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
 }
 
 /// Returns the requirements to add to the host wheel, and what they say of the HIP runtime.
-fn requirements(path: &Path, headers: &Headers, request: &Request) -> Result<(Vec<String>, ArchiveRuntime), Error> {
+fn requirements(path: &Path, headers: &Headers, request: &Request) -> Result<(Vec<String>, ArchiveRuntime), Failure> {
     let mut requires = request.host_requires.clone();
     let all = [headers.all("Requires-Dist"), requires.clone()].concat();
     let runtime = ArchiveRuntime::of(path, &all, request.old_runtime)?;
@@ -253,12 +246,12 @@ impl Plan {
     ///
     /// # Errors
     /// GPU code that cannot be read, an interruption.
-    pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Error> {
+    pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Failure> {
         let parts = &self.parts;
         let zones = parts.zones.iter().zip(&self.code);
         let mut each = zones.map(|(zone, code)| forecast(code, &zone.units, packing, reporter));
-        let sum = each.try_fold(ArchiveForecast::default(), |sum, one| Ok(sum.plus(one?)));
-        sum.map_err(|source| code_error(&parts.wheel, source))
+        let sum = each.try_fold(ArchiveForecast::default(), |sum, one| Ok::<_, Failure>(sum.plus(one?)));
+        sum.map_err(code_error(&parts.wheel))
     }
 
     /// Returns the headers to add to METADATA of the host wheel.
@@ -274,7 +267,7 @@ impl Plan {
 }
 
 /// Checks the parts of a request that do not depend on the wheel.
-fn check_request(request: &Request) -> Result<(), Error> {
+fn check_request(request: &Request) -> Result<(), Failure> {
     if let Some(prefix) = &request.prefix {
         rocwheel_wheel::check_name(prefix)?;
     }
@@ -288,63 +281,26 @@ fn check_request(request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the name and the canonical version of a wheel.
-pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error> {
-    let malformed = |reason: String| rocwheel_wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
-    let value = |field: &str| {
-        let value = headers.get(field).filter(|value| !value.is_empty());
-        value.ok_or_else(|| malformed(format!("its METADATA has no {field}")))
-    };
-    let (name, version) = (value("Name")?, value("Version")?);
-    rocwheel_wheel::check_name(&name)?;
-    let parsed = pep440_rs::Version::from_str(&version);
-    let canonical =
-        parsed.map_err(|_| malformed(format!("its METADATA has the version `{version}`, which is none")))?;
-    Ok((name, canonical.to_string()))
-}
-
-/// Returns the targets of a wheel that a list selects.
-pub(super) fn selection_of(
-    wheel: &Arc<Wheel>,
-    list: Option<&str>,
-    scratch: &Path,
-    reporter: &dyn Reporter,
-) -> Result<TargetSelection, Error> {
-    if list.is_none() {
-        return Ok(TargetSelection::ALL);
-    }
-    let folders = Folders::new(wheel.info());
-    selection(&survey::survey(wheel, &folders, &|_| true, scratch, reporter)?, list)
-}
-
-/// Returns the targets to keep, with generic targets and families that serve them.
-fn selection(survey: &Survey, list: Option<&str>) -> Result<TargetSelection, Error> {
-    let Some(list) = list else { return Ok(TargetSelection::ALL) };
-    let families = DevicePackages::embedded();
-    let in_code = survey.binaries.iter().flat_map(|binary| &binary.targets);
-    let mut found: Vec<String> = in_code.chain(survey.databases.iter().map(|file| &file.target)).cloned().collect();
-    target::sort(&mut found);
-    let mut also = found.clone();
-    also.extend(found.iter().map(|target| target::base_target(target).to_owned()));
-    let mut wanted = TargetTable::embedded().expand_with(list, &also)?;
-    let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
-    // Targets that share a package with a selected target are kept too, and so are packages for
-    // several targets.
-    let related = found.iter().filter(|target| {
-        let key = families.key(target);
-        chains.contains(&key)
-            && (families.level(&key) != PackageLevel::Target || device_packages::without_features(target) != key)
-    });
-    wanted.extend(related.map(|target| device_packages::without_features(target).to_owned()));
-    Ok(TargetSelection::only(wanted))
-}
-
 /// The parts of the names of all wheels of a set.
 struct Naming<'a> {
     prefix: &'a str,
     group: &'a str,
     version: &'a str,
     distribution: &'a str,
+}
+
+/// Everything with GPU code has to stay, or there is none.
+fn no_gpu_code<'a>(path: &Path, left: impl Iterator<Item = &'a LeftAlone>) -> Failure {
+    let reasons: String = left.map(|left| format!("; `{}`: {}", left.key, left.reason)).collect();
+    let failure = Failure::message(format!("`{}` holds no GPU code that can be split off{reasons}", path.display()));
+    if reasons.is_empty() { failure.with_hint("`rocwheel kernels` shows what GPU code a wheel holds") } else { failure }
+}
+
+/// The folder for archives cannot be used for the wheel.
+fn wrong_root(wheel: &Wheel, root: &str, reason: &str) -> Failure {
+    let wheel = wheel.path().display();
+    Failure::message(format!("`{root}` cannot be the folder for the archives of `{wheel}`: {reason}"))
+        .with_hint("give a package of the wheel, for example `torch/`, or remove `--overlay-root`")
 }
 
 /// Returns the folder for the archives of files in site-packages.
@@ -354,7 +310,7 @@ fn root(
     survey: &Survey,
     names: &Naming<'_>,
     given: Option<&str>,
-) -> Result<String, Error> {
+) -> Result<String, Failure> {
     let in_site = |member: &str| {
         let place = folders.place(member);
         (place.scheme == Scheme::Site && !folders.is_info(member)).then_some(place.path)
@@ -363,20 +319,19 @@ fn root(
         wheel.members().iter().filter_map(|member| Some((in_site(&member.name)?, member.size))).collect();
     if let Some(given) = given {
         let root = given.trim_end_matches('/');
-        let fail = |reason| Error::OverlayRoot { path: wheel.path().to_owned(), root: given.to_owned(), reason };
         if rocwheel_wheel::check_member_name(root).is_err() {
-            return Err(fail("it is not a relative path inside of site-packages"));
+            return Err(wrong_root(wheel, given, "it is not a relative path inside of site-packages"));
         }
         let inside = |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
         if !files.iter().any(|(path, _)| inside(path)) {
-            return Err(fail("the wheel has no such folder"));
+            return Err(wrong_root(wheel, given, "the wheel has no such folder"));
         }
         return Ok(root.to_owned());
     }
     let of_site = |binary: &&Binary| binary.place.scheme == Scheme::Site;
     let code = survey.binaries.iter().filter(of_site).map(|binary| (binary.place.path.as_str(), binary.section));
     let files = files.iter().map(|(path, size)| (path.as_str(), *size));
-    Ok(place::home(code, files, &format!("{}_device", names.group)))
+    Ok(install_paths::home(code, files, &format!("{}_device", names.group)))
 }
 
 /// Groups files with GPU code by the folder of their archives, and lists those that have to stay
@@ -430,7 +385,7 @@ fn devices(
     (zones, code, databases): Sources<'_>,
     root: &str,
     request: &Request,
-) -> Result<Vec<Device>, Error> {
+) -> Result<Vec<Device>, Failure> {
     let families = DevicePackages::embedded();
     let of_input = Folders::new(wheel.info());
     let mut keys: BTreeSet<String> = databases.iter().filter_map(|(key, _)| key.clone()).collect();
@@ -490,25 +445,33 @@ fn devices(
     Ok(devices)
 }
 
-fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[DeviceExtra]) -> Result<(), Error> {
+fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[DeviceExtra]) -> Result<(), Failure> {
     let there = headers.all("Provides-Extra");
     let there: BTreeSet<String> = there.iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
     match extras.iter().find(|extra| there.contains(&extra.name)) {
-        Some(extra) => Err(Error::ExtraExists { path: wheel.path().to_owned(), extra: extra.name.clone() }),
+        Some(extra) => {
+            let (wheel, extra) = (wheel.path().display(), &extra.name);
+            let failure = Failure::message(format!("`{wheel}` has an extra `{extra}` already"));
+            Err(failure.with_hint("the wheel looks like one that was split before"))
+        }
         None => Ok(()),
     }
 }
 
 /// Refuses equal file names: two targets may be normalised to one name, and a prefix may give a
 /// device wheel the host's name.
-fn check_names(path: &Path, devices: &[Device]) -> Result<(), Error> {
+fn check_names(path: &Path, devices: &[Device]) -> Result<(), Failure> {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let host = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     seen.insert(host, "the host wheel".to_owned());
     for device in devices {
         let what = format!("code for {}", device.key);
         if let Some(first) = seen.insert(device.file_name.clone(), what.clone()) {
-            return Err(Error::SameWheel { first, second: what, name: device.file_name.clone() });
+            let name = &device.file_name;
+            let failure = Failure::message(format!("`{first}` and `{what}` would both be written to `{name}`"));
+            return Err(failure.with_hint(
+                "split the wheels one by one into different folders, or give each its own `--device-prefix`",
+            ));
         }
     }
     Ok(())

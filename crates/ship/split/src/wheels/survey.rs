@@ -1,20 +1,20 @@
 //! Input: an open wheel. Output: its files with GPU code, and its files of kernel databases that
 //! are for some targets only. Of the programs only those with GPU code stay unpacked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::fatbin::FatBinary;
-use rocwheel_progress::{Interrupted, Reporter, Unit as Counted};
+use rocwheel_progress::{Failure, Interrupted, Reporter, Unit as Counted};
 use rocwheel_tables::Databases;
 use rocwheel_wheel::read::MemberContent;
 use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
 
-use super::Error;
-use super::place::{Folders, Place, Scheme};
+use super::install_paths::{Folders, Place, Scheme};
+use crate::error::{gpu_code_error, read_error};
 
 /// A file with GPU code.
 pub(super) struct Binary {
@@ -27,7 +27,6 @@ pub(super) struct Binary {
     pub(super) section: u64,
 }
 
-/// A file of a kernel database.
 pub(super) struct DatabaseFile {
     pub(super) member: String,
     pub(super) database: String,
@@ -44,6 +43,27 @@ pub(super) struct Survey {
     pub(super) plain: BTreeSet<String>,
 }
 
+/// The programs of an input.
+#[derive(Default)]
+pub(super) struct Programs {
+    /// Unpacked programs with GPU code, by member name.
+    pub(super) fat: BTreeMap<String, Arc<dyn Content>>,
+    /// Names of programs without GPU code.
+    pub(super) plain: BTreeSet<String>,
+}
+
+impl Programs {
+    pub(super) fn new(survey: &Survey) -> Programs {
+        let fat = survey.binaries.iter().map(|binary| (binary.member.clone(), Arc::clone(&binary.content)));
+        Programs { fat: fat.collect(), plain: survey.plain.clone() }
+    }
+
+    /// `true` if the member was unpacked, and its CRC-32 compared, when programs were searched for.
+    pub(super) fn is_known(&self, member: &str) -> bool {
+        self.fat.contains_key(member) || self.plain.contains(member)
+    }
+}
+
 /// Examines every member. `databases` is `true` for the names of databases that are to be split.
 pub(super) fn survey(
     wheel: &Arc<Wheel>,
@@ -51,7 +71,7 @@ pub(super) fn survey(
     databases: &dyn Fn(&str) -> bool,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<Survey, Error> {
+) -> Result<Survey, Failure> {
     let mut found = Survey { binaries: Vec::new(), databases: Vec::new(), plain: BTreeSet::new() };
     let mut candidates: Vec<(&Listed, Place)> = Vec::new();
     for member in
@@ -75,15 +95,15 @@ pub(super) fn survey(
     let programs: Vec<Option<(&Listed, Place)>> = candidates
         .into_par_iter()
         .map(|(member, place)| Ok(is_program(wheel, member)?.then_some((member, place))))
-        .collect::<Result<_, Error>>()?;
+        .collect::<Result<_, Failure>>()?;
     let mut programs: Vec<(&Listed, Place)> = programs.into_iter().flatten().collect();
     // The longest program comes first, or at the end one thread would work on it alone.
     programs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
     let bytes = programs.iter().map(|(member, _)| member.size).sum();
     let stage = reporter.stage("Looking for GPU code", Some(bytes), Counted::Bytes);
-    let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Error> {
+    let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Failure> {
         if reporter.interrupted() {
-            return Err(code_error(wheel, crate::Error::Interrupted(Interrupted)));
+            return Err(code_error(wheel)(Interrupted));
         }
         let binary = binary(wheel, member, place, &spool)?;
         reporter.advance(member.size);
@@ -103,7 +123,7 @@ pub(super) fn survey(
 }
 
 /// `true` if a member begins like ELF and PE files.
-pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> {
+pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Failure> {
     if member.kind != MemberKind::File || member.size < 64 {
         return Ok(false);
     }
@@ -111,12 +131,11 @@ pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> 
     Ok(start == *b"\x7fELF" || start.starts_with(b"MZ"))
 }
 
-fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> Result<Option<Binary>, Error> {
+fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> Result<Option<Binary>, Failure> {
     let content = Arc::new(MemberContent::spooled(wheel, &member.name, spool)?);
-    let key = || member.name.clone();
     let looked = content.look(|reader| FatBinary::read(reader, content.size()).transpose());
-    let fat = looked.map_err(|source| code_error(wheel, crate::Error::Read { key: key(), source }))?.transpose();
-    let fat = fat.map_err(|source| code_error(wheel, crate::Error::GpuCode { key: key(), source }))?;
+    let fat = looked.map_err(read_error(&member.name)).map_err(code_error(wheel))?.transpose();
+    let fat = fat.map_err(gpu_code_error(&member.name)).map_err(code_error(wheel))?;
     Ok(fat.map(|fat| {
         let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
         let targets = entries.filter_map(rocwheel_kpack::BundleEntry::target).map(str::to_owned).collect();
@@ -126,6 +145,6 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
 }
 
 /// Adds the path of the wheel to an error of the engine.
-pub(super) fn code_error(wheel: &Wheel, source: crate::Error) -> Error {
-    Error::Code { path: wheel.path().to_owned(), source: Box::new(source) }
+pub(super) fn code_error<E: Into<Failure>>(wheel: &Wheel) -> impl Fn(E) -> Failure {
+    move |error| Failure::attempt(format!("could not split `{}`", wheel.path().display()))(error)
 }

@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_progress::{Exit, Failure};
 use serde_json::json;
-
-use super::Error;
 
 /// Address of the schema of `variant.json`.
 const SCHEMA: &str = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json";
@@ -30,7 +29,7 @@ pub(super) fn is_value(target: &str) -> bool {
 }
 
 /// Checks the label for the file name.
-pub(super) fn check_label(label: &str) -> Result<(), Error> {
+pub(super) fn check_label(label: &str) -> Result<(), Failure> {
     let reason = if label.is_empty() {
         "it is empty"
     } else if label == "null" {
@@ -40,7 +39,8 @@ pub(super) fn check_label(label: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Label { label: label.to_owned(), reason })
+    let failure = Failure::message(format!("`{label}` cannot be the label of a wheel variant: {reason}"));
+    Err(failure.with_exit(Exit::Usage).with_hint("use lower case letters, digits, `_` and `.`, for example `amd`"))
 }
 
 /// Returns the text of `variant.json`: one variant, for every target that has an extra.
@@ -56,7 +56,6 @@ pub(super) fn document<'a>(label: &str, targets: impl Iterator<Item = &'a str>) 
     format!("{document:#}\n")
 }
 
-/// Returns the file name of the variant of a wheel.
 pub(super) fn file_name(wheel: &str, label: &str) -> String {
     format!("{}-{label}.whl", wheel.strip_suffix(".whl").unwrap_or(wheel))
 }

@@ -4,8 +4,8 @@ use rocwheel_fixtures::gpu::Link;
 use rocwheel_kpack::archive::{KpackArchive, Scheme};
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Magic};
-use rocwheel_progress::Silent;
-use rocwheel_split::{CandidateFile, Error, Options, Packing, TargetNames, TargetSelection, UnchangedReason};
+use rocwheel_progress::{Failure, Silent};
+use rocwheel_split::{CandidateFile, Options, Packing, TargetNames, TargetSelection, UnchangedReason};
 use std::sync::Arc;
 
 use crate::fixture::{self, ALL, Settings, library, split, unit};
@@ -168,7 +168,7 @@ fn equal_names_in_different_directories_stay_apart() {
     assert_eq!(error.to_string(), "`stage/x.so` is given twice");
 }
 
-fn plan(files: &[(&str, Vec<u8>)]) -> Result<rocwheel_split::Plan, Error> {
+fn plan(files: &[(&str, Vec<u8>)]) -> Result<rocwheel_split::Plan, Failure> {
     let units: Vec<CandidateFile> =
         files.iter().map(|(key, bytes)| CandidateFile::new(*key, Arc::new(bytes.clone()), "x.so", ".kpack")).collect();
     let options = Options {
@@ -266,7 +266,6 @@ fn a_damaged_bundle_is_named_and_nothing_is_made_of_it() {
     let at = (found.section.start + found.bundles[0].offset) as usize;
     bytes[at + 24..at + 32].copy_from_slice(&u64::MAX.to_le_bytes());
     let error = plan(&[("stage/lib/broken.so", bytes)]).unwrap_err();
-    assert!(matches!(error, Error::GpuCode { .. }), "{error}");
     assert_eq!(error.to_string(), "could not read the GPU code of `stage/lib/broken.so`");
 }
 

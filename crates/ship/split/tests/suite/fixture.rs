@@ -55,50 +55,6 @@ pub fn uneven() -> Vec<u8> {
     library("uneven.so", &[unit("first", &["gfx1100"]), unit("second", &["gfx942", "gfx1100"])], &[])
 }
 
-/// Moves the section header table of a library that patchelf 0.14 has edited into memory: to the
-/// end of the last segment, which is the end of the file. patchelf 0.19 puts it at that segment's
-/// start.
-pub fn map_section_headers(bytes: &mut Vec<u8>) {
-    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let count = |bytes: &[u8], at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
-    let (segments, sections) = (word(bytes, 32), word(bytes, 40));
-    let loads =
-        (0..count(bytes, 56)).map(|index| segments + index * 56).filter(|at| bytes[*at..*at + 4] == [1, 0, 0, 0]);
-    let last = loads.max_by_key(|at| word(bytes, at + 8)).unwrap();
-    let start = word(bytes, last + 8);
-    if sections >= start {
-        return; // This is patchelf 0.19.
-    }
-    assert_eq!(start + word(bytes, last + 32), bytes.len(), "patchelf's segment is the end of the file");
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    let table = bytes.len() as u64;
-    bytes.extend_from_within(sections..sections + count(bytes, 60) * 64);
-    let size = bytes.len() as u64 - start as u64;
-    for (at, value) in [(40, table), (last + 32, size), (last + 40, size)] {
-        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-    }
-}
-
-/// Renames the entries of all plain bundles as the compiler of ROCm 4.0 called them, with one dash
-/// before the target: `hip-amdgcn-amd-amdhsa-gfx1010`.
-pub fn name_entries_as_rocm_4_0(bytes: &mut [u8]) {
-    let fat = rocwheel_kpack::FatBinary::read(&bytes.to_vec(), bytes.len() as u64).unwrap().unwrap();
-    for bundle in &fat.bundles {
-        let start = (fat.section.start + bundle.offset) as usize;
-        let mut table = bytes[start..start + 32].to_vec();
-        for entry in &bundle.entries {
-            let id = entry.id.replace("hipv4-amdgcn-amd-amdhsa--", "hip-amdgcn-amd-amdhsa-");
-            for number in [entry.offset, entry.size, id.len() as u64] {
-                table.extend(number.to_le_bytes());
-            }
-            table.extend(id.bytes());
-        }
-        let longer = bundle.entries.iter().map(|entry| 24 + entry.id.len()).sum::<usize>() + 32;
-        table.resize(longer, 0);
-        bytes[start..start + longer].copy_from_slice(&table);
-    }
-}
-
 /// A set of files and its split.
 pub struct Split {
     pub before: View,

@@ -5,7 +5,6 @@
 
 mod engine;
 mod fixture;
-mod fuse;
 mod mutations;
 mod runtime;
 mod tree;
