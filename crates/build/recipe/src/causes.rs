@@ -7,7 +7,7 @@ use regex::{Captures, Regex};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::recipe::from_toml;
+use crate::toml_text::from_toml;
 
 const TABLE: &str = include_str!("../../../../data/build-failures.toml");
 

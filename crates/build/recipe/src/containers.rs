@@ -11,11 +11,12 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::cell::{Cell, ChosenBy, PythonVersion};
-use crate::engine::{self, Container, ContainerJob, Engine, ImageContents, ImageQuery, Images, Needs, Request};
+use crate::engine::{self, Container, ContainerJob, Engine, ImageContents, Needs, Request};
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::execute::{JobOutcome, JobPlace, Listener};
 use crate::executor::{Image, Pull};
+use crate::images::{ImageQuery, Images};
 use crate::job::{Job, Rocm};
 use crate::request::parse_targets;
 use crate::request::rocm::RocmChoice;

@@ -7,10 +7,8 @@
 //! ends when we do, for whatever reason, and everything in the container ends with it.
 
 mod container;
-mod images;
 mod layer;
 mod mounts;
-mod tagged;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,7 +24,6 @@ use crate::process::{self, Ended, Finished, Program};
 use crate::surroundings::Surroundings;
 
 pub use container::{Container, ContainerJob};
-pub use images::{ImageQuery, Images};
 pub use mounts::{Needs, gpu_devices};
 
 /// Time limit for an engine's answer. A daemon that has just been started takes seconds.

@@ -16,6 +16,7 @@ mod facts;
 mod folder;
 mod install;
 mod installed;
+mod installer;
 mod provenance;
 mod requirements;
 mod tarball;
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::{BuildMode, ChosenBy, PythonVersion, Repair};
 use crate::error::Error;
 use crate::evaluated::{Check, JobStep, Pythons};
-use crate::job::{InputWheel, Job, Rocm};
+use crate::job::{BuiltFile, InputWheel, Job, Rocm};
 use crate::plan::PlanFolder;
 use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
@@ -41,7 +42,6 @@ use crate::slurm::Submitted;
 use crate::surroundings::Surroundings;
 use context::Context;
 use folder::Folder;
-pub use folder::Made;
 pub use user_environment::UserEnvironment;
 
 /// The folders, tools and settings that a job runs with.
@@ -138,14 +138,14 @@ pub enum JobOutcome {
     /// This run built it.
     Built {
         /// The output files, relative to the folder of outputs.
-        outputs: Vec<Made>,
+        outputs: Vec<BuiltFile>,
         /// Duration of this run in seconds.
         seconds: f64,
     },
     /// An earlier run has built it.
     Unchanged {
         /// The output files, relative to the folder of outputs.
-        outputs: Vec<Made>,
+        outputs: Vec<BuiltFile>,
     },
     /// The environment with the sources installed in place is ready (`--develop`).
     Ready {

@@ -14,7 +14,8 @@ use crate::evaluated::Evaluated;
 use crate::executor::Image;
 use crate::files;
 use crate::inputs;
-use crate::recipe::{SCHEMA, from_toml};
+use crate::recipe::SCHEMA;
+use crate::toml_text::from_toml;
 
 /// The complete description of one build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,6 +149,18 @@ impl RocmPackages {
 pub struct InputWheel {
     /// Absolute path.
     pub path: PathBuf,
+    /// Lower-case hexadecimal SHA-256.
+    pub sha256: String,
+}
+
+/// An output file of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuiltFile {
+    /// Path relative to the folder of outputs.
+    pub path: PathBuf,
+    /// Size in bytes.
+    pub size: u64,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
 }

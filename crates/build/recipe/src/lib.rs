@@ -20,7 +20,9 @@ mod evaluated;
 pub mod execute;
 pub mod executor;
 mod files;
+mod framework;
 pub mod github;
+mod images;
 mod inputs;
 mod job;
 pub mod matrix;
@@ -37,6 +39,8 @@ pub mod script;
 pub mod slurm;
 mod substitute;
 mod surroundings;
+mod toml_text;
+mod version_specifier;
 
 pub use book::{Author, Book, BookEntry};
 pub use cell::{
@@ -46,6 +50,8 @@ pub use cell::{
 pub use error::{Error, StepFailure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};
-pub use job::{InputWheel, Job, JobSource, Rocm, RocmPackages};
+pub use framework::Framework;
+pub use images::{ImageQuery, Images};
+pub use job::{BuiltFile, InputWheel, Job, JobSource, Rocm, RocmPackages};
 pub use python::PythonInterpreter;
 pub use surroundings::Surroundings;

@@ -12,8 +12,8 @@ use rocwheel_wheel::{FileDigest, Level, WheelName, WriteOptions};
 use crate::cell::Repair;
 use crate::error::Error;
 use crate::execute::context::Context;
-use crate::execute::folder::{Folder, Log, Made};
-use crate::job::Rocm;
+use crate::execute::folder::{Folder, Log};
+use crate::job::{BuiltFile, Rocm};
 
 /// The stages that replace wheels by others, in order.
 const STAGES: [&str; 2] = ["repair", "split"];
@@ -166,7 +166,7 @@ impl Context<'_> {
             let distribution = name.parse::<WheelName>()?.distribution;
             let (size, sha256) = (path.metadata()?.len(), rocwheel_source::sha256(&path, &rocwheel_progress::Silent)?);
             let is_other = own.as_deref() != Some(rocwheel_wheel::canonical_name(&distribution).as_str());
-            outputs.push((is_other, Made { path: PathBuf::from(name), size, sha256 }));
+            outputs.push((is_other, BuiltFile { path: PathBuf::from(name), size, sha256 }));
         }
         outputs.sort_by(|one, other| (one.0, &one.1.path).cmp(&(other.0, &other.1.path)));
         folder.set_outputs(outputs.into_iter().map(|(_, made)| made).collect())

@@ -9,8 +9,9 @@ use crate::evaluated::Check;
 use crate::execute::actions::matches;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
-use crate::execute::folder::{Log, Made};
-use crate::execute::install::INSTALLING;
+use crate::execute::folder::Log;
+use crate::execute::installer::INSTALLING;
+use crate::job::BuiltFile;
 use crate::process::Ended;
 
 /// Time limit for a check: the first import of torch reads gigabytes.
@@ -22,7 +23,7 @@ impl Context<'_> {
         &self,
         check: &Check,
         python: Option<PythonVersion>,
-        outputs: &[Made],
+        outputs: &[BuiltFile],
         log: &mut Log,
     ) -> Result<Option<Ended>, Error> {
         let stage = format!("check-{}", check.name);

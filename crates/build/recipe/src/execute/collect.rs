@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::evaluated::Pythons;
 use crate::execute::actions::matching;
 use crate::execute::context::Context;
-use crate::execute::folder::{Folder, Made, is_ours};
+use crate::execute::folder::{Folder, is_ours};
 use crate::execute::{ExistingOutput, LastLook, Listener, tarball};
-use crate::job::Rocm;
+use crate::job::{BuiltFile, Rocm};
 use crate::recipe::Tarball;
 
 impl Context<'_> {
@@ -36,7 +36,7 @@ impl Context<'_> {
                 self.wrong(reason, Some("the file is too small to be complete: look at the log of the step `wheel`"))
             );
         }
-        folder.set_outputs(vec![Made {
+        folder.set_outputs(vec![BuiltFile {
             path: relative,
             size,
             sha256: rocwheel_source::sha256(&path, &rocwheel_progress::Silent)?,
@@ -179,7 +179,7 @@ impl Context<'_> {
         Ok(names)
     }
 
-    fn audit(&self, outputs: &[Made], listener: &dyn Listener) -> Result<(), Error> {
+    fn audit(&self, outputs: &[BuiltFile], listener: &dyn Listener) -> Result<(), Error> {
         let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| StagedFile {
             staged: self.folder.join("made").join(&made.path),
             place: self.place.output.join(&made.path),

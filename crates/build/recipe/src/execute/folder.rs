@@ -10,24 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::execute::JobPlace;
 use crate::files;
-use crate::job::Job;
+use crate::job::{BuiltFile, Job};
 
 const STATE: &str = "state.json";
 const JOB: &str = "job.toml";
 const LOCK: &str = "lock";
 const LOGS: &str = "logs";
-
-/// An output file of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Made {
-    /// Path relative to the folder of outputs.
-    pub path: PathBuf,
-    /// Size in bytes.
-    pub size: u64,
-    /// Lower-case hexadecimal SHA-256.
-    pub sha256: String,
-}
 
 /// The content of state.json.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -37,7 +25,7 @@ struct State {
     title: String,
     /// Stages that are done, with their durations in seconds.
     done: BTreeMap<String, f64>,
-    outputs: Vec<Made>,
+    outputs: Vec<BuiltFile>,
     /// `true` if the outputs have been moved to the folder of outputs.
     is_published: bool,
 }
@@ -94,8 +82,8 @@ impl Folder {
     }
 
     /// The outputs, if the job is done and they are unchanged in the folder of outputs.
-    pub(super) fn finished(&self, place: &JobPlace) -> Option<Vec<Made>> {
-        let is_there = |made: &Made| {
+    pub(super) fn finished(&self, place: &JobPlace) -> Option<Vec<BuiltFile>> {
+        let is_there = |made: &BuiltFile| {
             let path = place.output.join(&made.path);
             path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == made.size)
                 && rocwheel_source::sha256(&path, &rocwheel_progress::Silent).is_ok_and(|sha256| sha256 == made.sha256)
@@ -126,12 +114,12 @@ impl Folder {
         self.save()
     }
 
-    pub(super) fn outputs(&self) -> &[Made] {
+    pub(super) fn outputs(&self) -> &[BuiltFile] {
         &self.state.outputs
     }
 
     /// Records the outputs, which are still in the job's own folder.
-    pub(super) fn set_outputs(&mut self, outputs: Vec<Made>) -> Result<(), Error> {
+    pub(super) fn set_outputs(&mut self, outputs: Vec<BuiltFile>) -> Result<(), Error> {
         self.state.outputs = outputs;
         self.save()
     }

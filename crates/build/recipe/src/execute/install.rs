@@ -8,12 +8,12 @@ use rocwheel_wheel::WheelName;
 
 use crate::cell::BuildMode;
 use crate::error::Error;
-use crate::execute::JobPlace;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
-use crate::execute::folder::{Log, Made};
+use crate::execute::folder::Log;
+use crate::execute::installer::{INSTALLING, ensurepip, fresh_install, has_pip, installer, rocm_options};
 use crate::execute::user_environment::UserEnvironment;
-use crate::job::{Job, JobSource, Rocm};
+use crate::job::{BuiltFile, Job, JobSource, Rocm};
 use crate::preflight::{self, Estimated};
 use crate::process::Ended;
 use crate::python::{PythonInterpreter, Search};
@@ -22,9 +22,6 @@ use crate::{files, inputs};
 
 /// Time limit for making an environment.
 const MAKING: Duration = Duration::from_mins(10);
-/// Time limit for installing packages: ROCm has gigabytes.
-pub(super) const INSTALLING: Duration = Duration::from_hours(2);
-
 /// The lock file of a checkout. If `.git` is a file (a work tree of another repository, a
 /// submodule), that file itself is locked: the repository is elsewhere, and containers may only
 /// read it.
@@ -181,13 +178,13 @@ impl Context<'_> {
     }
 
     /// Installs the result for its checks.
-    pub(super) fn install_result(&self, outputs: &[Made], log: &mut Log) -> Result<Option<Ended>, Error> {
+    pub(super) fn install_result(&self, outputs: &[BuiltFile], log: &mut Log) -> Result<Option<Ended>, Error> {
         let wheels = self.made(outputs);
         self.install("install-result", &wheels, None, INSTALLING, log)
     }
 
     /// Paths of the built wheels in the job's own folder.
-    pub(super) fn made(&self, outputs: &[Made]) -> Vec<String> {
+    pub(super) fn made(&self, outputs: &[BuiltFile]) -> Vec<String> {
         let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path));
         wheels.map(|made| self.folder.join("made").join(&made.path).to_string_lossy().into_owned()).collect()
     }
@@ -278,67 +275,6 @@ impl Context<'_> {
         preflight::make_room(&self.job.title(), &estimated)?;
         Ok(estimated)
     }
-}
-
-/// The command line that installs into or uninstalls from an interpreter's environment, up to the
-/// names of packages.
-pub(super) fn installer(place: &JobPlace, python: &Path, verb: &str) -> Vec<String> {
-    let python = python.to_string_lossy().into_owned();
-    if let Some(uv) = &place.uv {
-        return vec![uv.to_string_lossy().into_owned(), "pip".into(), verb.into(), "--python".into(), python];
-    }
-    let mut words = vec![python, "-m".into(), "pip".into(), verb.into(), "--no-input".into()];
-    words.push("--disable-pip-version-check".into());
-    words
-}
-
-/// The command line before `rocm` that builds its source distribution here and now, without its
-/// requirements. A cached wheel may have been built for another GPU. The cache itself stays
-/// unchanged, because other builds may be using it.
-pub(super) fn fresh_install(place: &JobPlace, python: &Path) -> Vec<String> {
-    let mut words = installer(place, python, "install");
-    let without_cache = if place.uv.is_some() { "--no-cache" } else { "--no-cache-dir" };
-    words.extend([without_cache.to_owned(), "--no-deps".to_owned()]);
-    words
-}
-
-/// The command line that adds pip to an interpreter's environment.
-pub(super) fn ensurepip(python: &Path) -> Vec<String> {
-    module(python, &["ensurepip", "--default-pip"])
-}
-
-/// The command line that runs a module of an interpreter.
-fn module(python: &Path, arguments: &[&str]) -> Vec<String> {
-    let words = ["-m"].into_iter().chain(arguments.iter().copied()).map(str::to_owned);
-    std::iter::once(python.to_string_lossy().into_owned()).chain(words).collect()
-}
-
-/// Options that make an installer find the packages of a ROCm; empty if it has no packages.
-pub(super) fn rocm_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
-    let mut words = Vec::new();
-    let packages = match rocm {
-        Rocm::Index { url, packages } => {
-            words.extend(url.iter().flat_map(|url| ["--index-url".into(), url.clone()]));
-            packages
-        }
-        Rocm::FindLinks { links, packages } => {
-            words.extend(["--find-links".into(), links.clone()]);
-            packages
-        }
-        Rocm::None | Rocm::Prefix { .. } => return words,
-    };
-    match (&place.uv, packages.pre) {
-        (Some(_), true) => words.extend(["--prerelease".into(), "allow".into()]),
-        (None, true) => words.push("--pre".into()),
-        (_, false) => {}
-    }
-    words
-}
-
-/// `true` if an environment has pip.
-pub(super) fn has_pip(venv: &Path) -> bool {
-    let program = if cfg!(windows) { "Scripts/pip.exe" } else { "bin/pip" };
-    venv.join(program).exists()
 }
 
 #[cfg(test)]

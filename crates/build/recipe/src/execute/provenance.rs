@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::execute::context::Context;
-use crate::execute::folder::{Folder, Made};
+use crate::execute::folder::Folder;
 use crate::inputs;
-use crate::job::{JobSource, Rocm};
+use crate::job::{BuiltFile, JobSource, Rocm};
 use crate::provenance::{
     BUILD_TYPE, BUILDER, BuildDefinition, Builder, PREDICATE, ProvenancePredicate, Resource, RunDetails, STATEMENT,
     SUFFIX, Statement,
@@ -18,10 +18,10 @@ use crate::provenance::{
 impl Context<'_> {
     /// Writes the statements about the outputs, and adds them to the outputs.
     pub(super) fn provenance(&self, folder: &mut Folder) -> Result<(), Error> {
-        let is_statement = |made: &Made| made.path.to_string_lossy().ends_with(SUFFIX);
-        let mut outputs: Vec<Made> = folder.outputs().iter().filter(|made| !is_statement(made)).cloned().collect();
+        let is_statement = |made: &BuiltFile| made.path.to_string_lossy().ends_with(SUFFIX);
+        let mut outputs: Vec<BuiltFile> = folder.outputs().iter().filter(|made| !is_statement(made)).cloned().collect();
         let dependencies = self.dependencies()?;
-        let about = |made: &Made| {
+        let about = |made: &BuiltFile| {
             let name = made.path.file_name().unwrap_or_default().to_string_lossy();
             Resource::file(name, &made.sha256)
         };
@@ -35,7 +35,7 @@ impl Context<'_> {
             fs_err::write(&place, statement.json()?)?;
             let (size, sha256) =
                 (place.metadata()?.len(), rocwheel_source::sha256(&place, &rocwheel_progress::Silent)?);
-            statements.push(Made { path, size, sha256 });
+            statements.push(BuiltFile { path, size, sha256 });
         }
         outputs.extend(statements);
         folder.set_outputs(outputs)

@@ -10,7 +10,7 @@ use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
 use crate::execute::context::{hidden, reason};
 use crate::execute::environment::interpreter_of;
-use crate::execute::install::{INSTALLING, ensurepip, fresh_install, has_pip, installer, rocm_options};
+use crate::execute::installer::{INSTALLING, ensurepip, fresh_install, has_pip, installer, rocm_options};
 use crate::job::Rocm;
 use crate::process::{self, Ended, Program};
 use crate::python::Search;

@@ -13,7 +13,7 @@ use super::{Plan, PlannedCell, SCHEMA, SkipReason};
 use crate::error::Error;
 use crate::files::{self, replace};
 use crate::job::Job;
-use crate::recipe::from_toml;
+use crate::toml_text::from_toml;
 
 const PLAN: &str = "plan.toml";
 const JOBS: &str = "jobs";

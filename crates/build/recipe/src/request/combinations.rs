@@ -13,8 +13,9 @@ use crate::containers::PlannedContainer;
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::execute::{JobPlace, Listener};
+use crate::framework::Framework;
 use crate::job::{InputWheel, Job, Rocm};
-use crate::matrix::{ExistingWheels, Framework};
+use crate::matrix::ExistingWheels;
 use crate::plan::{self, Combination, Plan, Planner, SkipReason, WantedJob};
 
 /// The options for making a plan.

@@ -120,7 +120,7 @@ impl TableName {
         match self {
             TableName::Frameworks => FrameworkTable::BUILT_IN,
             TableName::Sources => rocwheel_source::Table::BUILT_IN,
-            TableName::Images => rocwheel_recipe::engine::Images::BUILT_IN,
+            TableName::Images => rocwheel_recipe::Images::BUILT_IN,
         }
     }
 }

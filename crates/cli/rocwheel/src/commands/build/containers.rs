@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rocwheel_recipe::Surroundings;
 use rocwheel_recipe::containers::{ContainerUse, Containers, image_without_containers};
-use rocwheel_recipe::engine::{Images, Request};
+use rocwheel_recipe::engine::Request;
 use rocwheel_recipe::executor::{Executor, Pull};
+use rocwheel_recipe::{Images, Surroundings};
 
 use crate::environment;
 use crate::failure::{Result, Usage};

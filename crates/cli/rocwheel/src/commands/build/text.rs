@@ -163,11 +163,11 @@ pub(super) fn conclude(ran: &[JobResult], place: &JobPlace, printer: &Printer) -
     Ok(())
 }
 
-fn size(outputs: &[rocwheel_recipe::execute::Made]) -> String {
+fn size(outputs: &[rocwheel_recipe::BuiltFile]) -> String {
     printer::bytes(outputs.iter().map(|made| made.size).sum())
 }
 
-fn names(outputs: &[rocwheel_recipe::execute::Made]) -> String {
+fn names(outputs: &[rocwheel_recipe::BuiltFile]) -> String {
     let names = outputs.iter().map(|made| made.path.to_string_lossy().into_owned());
     // Each result has a file with its provenance beside it, which is not listed.
     names.filter(|name| !name.ends_with(rocwheel_recipe::provenance::SUFFIX)).collect::<Vec<_>>().join(", ")

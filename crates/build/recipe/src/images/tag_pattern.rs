@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The images of one repository.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tagged {
+pub(super) struct TagPattern {
     /// Name of the repository.
     name: String,
     /// Pattern of the tags. A word in capitals is replaced by the value of that name.
@@ -26,7 +26,7 @@ pub(super) struct Tagged {
     images: Vec<BTreeMap<String, String>>,
 }
 
-impl Tagged {
+impl TagPattern {
     /// Checks the table itself; `path` is its name in errors.
     pub(super) fn check(&self, path: &str) -> Result<(), Error> {
         for values in &self.images {
@@ -74,7 +74,7 @@ impl Images {
     /// No tag of the repository fits.
     pub fn full_name(&self, name: &str, cell: &Cell) -> Result<String, Error> {
         let Some(tagged) = self.tagged.iter().find(|tagged| tagged.name == name) else { return Ok(name.to_owned()) };
-        if let Some(values) = tagged.images.iter().find(|values| Tagged::fits(values, cell)) {
+        if let Some(values) = tagged.images.iter().find(|values| TagPattern::fits(values, cell)) {
             return Ok(format!("{name}:{}", tagged.tag_of(values)));
         }
         let python = cell.python.map(|python| python.to_string());

@@ -1,17 +1,18 @@
 //! Input: a recipe and a version of ROCm. Output: the default image to build it in, from
 //! `data/images.toml`.
 
-use serde::Deserialize;
+mod tag_pattern;
 
 use rocwheel_progress::suggestion;
+use serde::Deserialize;
 
-use super::tagged::Tagged;
 use crate::cell::{PythonVersion, SdkKind, minor};
 use crate::error::Error;
-use crate::matrix;
-use crate::recipe::from_toml;
+use crate::toml_text::from_toml;
+use crate::version_specifier::fits;
+use tag_pattern::TagPattern;
 
-const BUILT_IN: &str = include_str!("../../../../../data/images.toml");
+const BUILT_IN: &str = include_str!("../../../../data/images.toml");
 const NAME: &str = "data/images.toml";
 
 /// The table of images by recipe and ROCm.
@@ -26,7 +27,7 @@ pub struct Images {
     path: String,
     /// Images whose tags contain versions.
     #[serde(default)]
-    pub(super) tagged: Vec<Tagged>,
+    tagged: Vec<TagPattern>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -59,7 +60,7 @@ enum Versions {
 impl Versions {
     fn contain(&self, rocm: &str, path: &str) -> Result<bool, Error> {
         match self {
-            Versions::Fitting(specifier) => matrix::fits(specifier, Some(rocm), path),
+            Versions::Fitting(specifier) => fits(specifier, Some(rocm), path),
             Versions::Listed(versions) => Ok(versions.iter().any(|version| version == rocm)),
         }
     }
@@ -107,7 +108,7 @@ impl Images {
         }
         for row in &images.rows {
             if let Some(Versions::Fitting(specifier)) = &row.rocm {
-                matrix::fits(specifier, None, path)?;
+                fits(specifier, None, path)?;
             }
             if row.name.contains("ROCM") && row.rocm.is_none() {
                 return Err(Error::malformed(
