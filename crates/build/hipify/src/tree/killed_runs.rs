@@ -12,22 +12,9 @@ use rocwheel_system::FileMetadata as _;
 
 use rocwheel_output::Destination;
 
+use super::interruption_point::LEFT;
 use super::{Recovered, Request, plan, recover};
 use crate::{Error, Setting, Tables};
-
-/// Number of changes until this process is killed; zero at the start means never.
-static LEFT: AtomicI64 = AtomicI64::new(0);
-
-/// Called before every change of the file system.
-pub(super) fn step() {
-    if LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
-        rocwheel_system::kill_process(std::process::id().cast_signed());
-        // The signal ends all threads; this one must not continue until it arrives.
-        loop {
-            std::thread::park();
-        }
-    }
-}
 
 /// Here a key is part of its own value, so converting twice differs from converting once.
 const TABLES: &str = "M = collections.OrderedDict([('driver.h', ('hip/driver.h', CONV_INCLUDE, API_RUNTIME)), \
