@@ -14,7 +14,7 @@ use rocwheel_system::PositionedWriter;
 
 /// Environment variable of each git with the folder of the lock. It identifies a git even if its
 /// run was killed after starting it and before recording it.
-pub(super) const VARIABLE: &str = "ROCWHEEL_CHECKOUT";
+pub(crate) const VARIABLE: &str = "ROCWHEEL_CHECKOUT";
 
 /// Time that killed processes have to disappear.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const NOT_OURS: [&str; 4] = ["worktrees", "hooks", "lfs", "rocwheel"];
 /// Content of the lock file while a run has the lock: the process group of the last git that it
 /// started, and its start time. An empty file means that the run has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     /// Number of the group; 0 before the first git.
     group: i32,
     /// Start time in ticks of the kernel's clock since boot.
@@ -35,16 +35,16 @@ pub(super) struct Mark {
 
 impl Mark {
     /// The mark of a run that has not started a git yet.
-    pub(super) const NOTHING: Mark = Mark { group: 0, begun: 0 };
+    pub(crate) const NOTHING: Mark = Mark { group: 0, begun: 0 };
 
     /// The mark of a git that leads a process group.
-    pub(super) fn of(group: u32) -> Mark {
+    pub(crate) fn of(group: u32) -> Mark {
         let group = group.cast_signed();
         Mark { group, begun: Process::read(group).map_or(0, |process| process.begun) }
     }
 
     /// Reads the mark of a run that did not end; `None` if it ended.
-    pub(super) fn read(lock: &mut fs_err::File) -> io::Result<Option<Mark>> {
+    pub(crate) fn read(lock: &mut fs_err::File) -> io::Result<Option<Mark>> {
         let mut text = String::new();
         lock.read_to_string(&mut text)?;
         let mut numbers = text.split_whitespace();
@@ -55,13 +55,13 @@ impl Mark {
 
     /// Writes the mark, always with the same number of bytes, in a single write that happens
     /// completely or not at all.
-    pub(super) fn write(self, lock: &fs_err::File) -> io::Result<()> {
+    pub(crate) fn write(self, lock: &fs_err::File) -> io::Result<()> {
         PositionedWriter::new(lock.file(), 0).write_all(format!("{:<12} {:<24}\n", self.group, self.begun).as_bytes())
     }
 
     /// Ends the remaining processes of the group, and every git that was started for this lock
     /// folder.
-    pub(super) fn end(self, own: &Path) {
+    pub(crate) fn end(self, own: &Path) {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             let left = self.members(own);
@@ -123,7 +123,7 @@ impl Process {
 
 /// Removes the lock files, incomplete packs and temporary files that a killed git has left in its
 /// folder and in those of submodules.
-pub(super) fn remove_remains(directory: &Path) -> io::Result<()> {
+pub(crate) fn remove_remains(directory: &Path) -> io::Result<()> {
     for entry in fs_err::read_dir(directory)? {
         let (path, name, kind) = {
             let entry = entry?;
