@@ -401,7 +401,7 @@ impl PlannedCell {
     }
 
     /// The wheels among its outputs, as inputs of other jobs.
-    pub(crate) fn inputs(&self, plan: &Plan, made: &[BuiltFile]) -> Vec<InputWheel> {
+    pub fn inputs(&self, plan: &Plan, made: &[BuiltFile]) -> Vec<InputWheel> {
         let folder = plan.output.join(&self.folder);
         let wheels = made.iter().filter(|made| WheelName::is_wheel(&made.path));
         wheels.map(|made| InputWheel { path: folder.join(&made.path), sha256: made.sha256.clone() }).collect()

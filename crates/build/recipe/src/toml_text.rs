@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 
 /// Parses TOML. Errors have the line, and a hint with the nearest known name for an unknown one.
-pub(crate) fn from_toml<T: DeserializeOwned>(text: &str, path: &str) -> Result<T, Error> {
+pub fn from_toml<T: DeserializeOwned>(text: &str, path: &str) -> Result<T, Error> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let reason = error.message().trim_end().replace('\n', " ");

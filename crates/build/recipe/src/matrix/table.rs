@@ -246,7 +246,7 @@ impl FrameworkTable {
     }
 
     /// The torch of a cell, first two numbers. For torch itself this is its own version.
-    pub(crate) fn torch_of(&self, point: &Point) -> Option<String> {
+    pub fn torch_of(&self, point: &Point) -> Option<String> {
         let is_torch = |framework: &&Framework| framework.recipe == point.recipe && framework.is_torch;
         let own = self.frameworks.iter().find(is_torch).map(|_| &point.version);
         own.or(point.torch.as_ref()).map(|torch| minor(torch))

@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::Args;
+use rocwheel_builder::combinations::{self, PlanChoice};
+use rocwheel_builder::containers::Containers;
+use rocwheel_builder::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, UserEnvironment};
+use rocwheel_builder::job_maker::JobMaker;
+use rocwheel_builder::schedule::slurm;
+use rocwheel_builder::schedule::{self, Executors, Work};
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_recipe::containers::Containers;
-use rocwheel_recipe::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, UserEnvironment};
+use rocwheel_recipe::RocmChoice;
 use rocwheel_recipe::executor::Executor;
 use rocwheel_recipe::plan::PlanFolder;
-use rocwheel_recipe::request::combinations::{self, PlanChoice};
-use rocwheel_recipe::request::jobs::JobMaker;
-use rocwheel_recipe::request::rocm::RocmChoice;
-use rocwheel_recipe::schedule::slurm;
-use rocwheel_recipe::schedule::{self, Executors, Work};
 use rocwheel_recipe::{Job, PythonVersion, SdkKind, Surroundings};
 
 use crate::commands::Mode;

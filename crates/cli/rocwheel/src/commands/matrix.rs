@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
+use rocwheel_github::workflow;
 use rocwheel_progress::Exit;
 use rocwheel_recipe::matrix::{self, CellStatus, FrameworkTable, Matrix, MatrixQuery, MatrixRow, Origin};
-use rocwheel_recipe::{Book, Platform, PythonVersion, github};
+use rocwheel_recipe::{Book, Platform, PythonVersion};
 use serde::Serialize;
 
 use self::jobs::{JobArguments, JobChoices};
@@ -213,7 +214,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     if settings.format == Format::Workflow {
-        printer.line(github::workflow().trim_end())?;
+        printer.line(workflow::workflow().trim_end())?;
         return Ok(Exit::Done);
     }
     if settings.format == Format::ReleaseWorkflow {
@@ -223,7 +224,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         // An unknown value is reported now, and not later by GitHub.
         matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
-        printer.line(github::release_workflow(&settings.wanted, &settings.jobs.inputs()?).trim_end())?;
+        printer.line(workflow::release_workflow(&settings.wanted, &settings.jobs.inputs()?).trim_end())?;
         return Ok(Exit::Done);
     }
     let mut wheels = Vec::new();
@@ -383,5 +384,5 @@ fn slurm(rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<
         printer.note("nothing is missing");
         return Ok(());
     }
-    printer.line(rocwheel_recipe::slurm::script(&rows).trim_end())
+    printer.line(rocwheel_builder::slurm::script(&rows).trim_end())
 }

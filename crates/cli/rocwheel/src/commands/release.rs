@@ -22,9 +22,9 @@ pub(crate) mod yank;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use rocwheel_github::pages::{self as page, Asset};
 use rocwheel_progress::{Exit, Reporter};
 use rocwheel_recipe::matrix::FrameworkTable;
-use rocwheel_recipe::pages::{self as page, Asset};
 
 use crate::failure::Result;
 use crate::printer::Printer;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rocwheel_recipe::containers::{ContainerUse, Containers, image_without_containers};
-use rocwheel_recipe::engine::Request;
+use rocwheel_builder::containers::{ContainerUse, Containers, image_without_containers};
+use rocwheel_builder::engine::Request;
 use rocwheel_recipe::executor::{Executor, Pull};
 use rocwheel_recipe::{Images, Surroundings};
 

@@ -4,15 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_builder::Error;
+use rocwheel_builder::containers::PlannedContainer;
+use rocwheel_builder::execute::{JobOutcome, JobPlace, Listener};
+use rocwheel_builder::preflight::Estimated;
+use rocwheel_builder::schedule::JobResult;
+use rocwheel_builder::slurm::Submitted;
+use rocwheel_builder::source_choice::PlannedCheckout;
 use rocwheel_progress::{Exit, Reporter};
-use rocwheel_recipe::containers::PlannedContainer;
-use rocwheel_recipe::execute::{JobOutcome, JobPlace, Listener};
 use rocwheel_recipe::plan::PlanFolder;
-use rocwheel_recipe::preflight::Estimated;
-use rocwheel_recipe::request::sources::PlannedCheckout;
-use rocwheel_recipe::schedule::JobResult;
-use rocwheel_recipe::slurm::Submitted;
-use rocwheel_recipe::{ChosenBy, Error, Evaluated, duration, script};
+use rocwheel_recipe::{ChosenBy, Evaluated, duration, script};
 use serde::Serialize;
 
 use crate::failure::{self, Result};

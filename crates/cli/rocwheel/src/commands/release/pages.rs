@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comfy_table::CellAlignment::Left;
+use rocwheel_github::pages::{self as page, FilesAt, Packages, Release};
 use rocwheel_progress::Exit;
 use rocwheel_recipe::Book;
 use rocwheel_recipe::matrix::{self, MatrixQuery};
-use rocwheel_recipe::pages::{self as page, FilesAt, Packages, Release};
 use serde::Serialize;
 
 use super::Built;

@@ -4,9 +4,9 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use rocwheel_builder::Error;
 use rocwheel_index::{Fetch as _, Http};
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_recipe::Error;
 use tempfile::NamedTempFile;
 use url::Url;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rocwheel_builder::engine::gpu_devices;
 use rocwheel_progress::{Exit, Interrupted};
-use rocwheel_recipe::engine::gpu_devices;
 
 use super::smoke::ContainerProgram;
 use crate::environment;
