@@ -72,7 +72,7 @@ fn killed(what: &str, tree: &Path, at: u32) -> bool {
     command.args([
         "--include-ignored",
         "--exact",
-        "tree::killed::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does",
+        "tree::killed_runs::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does",
     ]);
     command.env("HIPIFY_TEST_TREE", tree).env("HIPIFY_TEST_DO", what).env("HIPIFY_TEST_KILL", at.to_string());
     let output = command.output().unwrap();
