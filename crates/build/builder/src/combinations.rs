@@ -7,8 +7,8 @@ use std::rc::Rc;
 use crate::containers::PlannedContainer;
 use crate::error::Error;
 use crate::execute::{JobPlace, Listener};
-use crate::job_maker::{JobMaker, check_rocm};
-use crate::source_choice::PlannedCheckout;
+use crate::job_maker::{CellInputs, JobMaker, check_rocm};
+use crate::source_choice::{PlannedCheckout, SourceChoice};
 use rocwheel_recipe::Framework;
 use rocwheel_recipe::matrix::ExistingWheels;
 use rocwheel_recipe::plan::{self, Combination, Plan, Planner, SkipReason, WantedJob};
@@ -151,12 +151,13 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(name: &str, cell: &Cell, placed: &JobMaker) -> Keys {
+    fn of(recipes: &JobMaker, cell: &Cell, inputs: &CellInputs) -> Keys {
         // The checked out commits may depend on the torch.
-        let recipe = placed.request.book.get(name).map(|entry| &entry.recipe);
-        let without = recipe.is_ok_and(|recipe| placed.sources.leaves_submodules(recipe, cell));
-        let sources = format!("{name}\n{:?}\n{:?}\n{without}", placed.sources, cell.torch);
-        let rocm = format!("{:?}\n{:?}", placed.rocm, cell.rocm);
+        let name = &inputs.recipe;
+        let recipe = recipes.request.book.get(name).map(|entry| &entry.recipe);
+        let without = recipe.is_ok_and(|recipe| inputs.sources.leaves_submodules(recipe, cell));
+        let sources = format!("{name}\n{:?}\n{:?}\n{without}", inputs.sources, cell.torch);
+        let rocm = format!("{:?}\n{:?}", inputs.rocm, cell.rocm);
         let image = format!("{sources}\n{rocm}\n{:?}\n{:?}", cell.python, cell.backend);
         Keys { sources, rocm, image }
     }
@@ -180,11 +181,11 @@ struct Maker<'a> {
 impl Maker<'_> {
     /// Records the checkouts that a cell needs, each folder once. Only a dry run needs them; a real
     /// run makes them when it gets there.
-    fn plan_checkouts(&mut self, placed: &JobMaker, cell: &Cell) -> Result<(), Error> {
+    fn plan_checkouts(&mut self, sources: &SourceChoice, cell: &Cell) -> Result<(), Error> {
         if !self.choice.dry_run {
             return Ok(());
         }
-        for checkout in placed.sources.planned(&placed.written()?, cell, self.place)? {
+        for checkout in sources.planned(&self.recipes.written()?, cell, self.place)? {
             if !self.checkouts.iter().any(|other| other.directory == checkout.directory) {
                 self.checkouts.push(checkout);
             }
@@ -212,16 +213,16 @@ impl Maker<'_> {
         with.extend(after.iter().filter(|name| is_installed(name)).cloned());
         let variants = recipes.sources.variants()?;
         for variant in 0..variants {
-            let sources = recipes.sources.variant(variant);
+            let recipes_of_variant = JobMaker { sources: recipes.sources.variant(variant), ..recipes.clone() };
             for (mut cell, column) in recipes.request.combinations(named, &with)? {
                 let folder = recipes.folder(&cell.targets);
-                let placed = recipes.placed(&cell, &sources)?;
+                let inputs = recipes_of_variant.inputs(name, &cell, self.given.clone())?;
                 let place = self.place;
-                cell.version = match self.like(name, &cell, &placed) {
+                cell.version = match self.like(&cell, &inputs) {
                     Some(like) => like.recipe.cell.version.clone(),
-                    None => placed.sources.version(recipe, &cell, place)?,
+                    None => inputs.sources.version(recipe, &cell, place)?,
                 };
-                let evaluated = recipes.evaluate(name, &cell, place)?;
+                let evaluated = recipes.evaluate(name, &cell, None, place)?;
                 let excluded = recipes.request.table.why_not(&evaluated, self.chosen_by())?;
                 let excluded = excluded.map(|why| why.reason().to_owned());
                 // A missing image is an error, unless the table chose the ROCm.
@@ -230,14 +231,14 @@ impl Maker<'_> {
                 let is_there = existing.is_some_and(|existing| !existing.of(&evaluated, &folder).is_empty());
                 if excluded.is_none() && !is_there {
                     self.containers.extend(recipes.planned_container(&evaluated)?);
-                    self.plan_checkouts(&placed, &cell)?;
+                    self.plan_checkouts(&inputs.sources, &cell)?;
                 }
                 // A cell that is not built needs neither its sources nor its ROCm.
                 let is_built = !self.choice.dry_run && excluded.is_none() && !is_there;
                 let job = if is_built {
-                    self.job(name, cell, evaluated, &placed)?
+                    self.job(inputs, cell, evaluated)?
                 } else {
-                    placed.sketch(evaluated, &cell, self.given.clone(), place)?
+                    recipes.sketch(inputs, &cell, evaluated, place)?
                 };
                 let combination = Combination { column: column * variants + variant, folder };
                 planner.add(WantedJob { job, combination, excluded, after: after.clone() })?;
@@ -252,16 +253,15 @@ impl Maker<'_> {
     }
 
     /// A job that was made from the same sources, in the same image.
-    fn like(&self, name: &str, cell: &Cell, placed: &JobMaker) -> Option<&Job> {
-        let key = Keys::of(name, cell, placed);
+    fn like(&self, cell: &Cell, inputs: &CellInputs) -> Option<&Job> {
+        let key = Keys::of(self.recipes, cell, inputs);
         self.jobs.get(&key.sources).filter(|like| like.image.is_none()).or_else(|| self.jobs.get(&key.image))
     }
 
     /// The job of a cell, with its own sources and ROCm.
-    fn job(&mut self, name: &str, mut cell: Cell, evaluated: Evaluated, placed: &JobMaker) -> Result<Job, Error> {
-        let sdk = &placed.rocm;
-        let Keys { sources: key, rocm: rocm_key, image: image_key } = Keys::of(name, &cell, placed);
-        if let Some(like) = self.like(name, &cell, placed).cloned() {
+    fn job(&mut self, inputs: CellInputs, mut cell: Cell, evaluated: Evaluated) -> Result<Job, Error> {
+        let Keys { sources: key, rocm: rocm_key, image: image_key } = Keys::of(self.recipes, &cell, &inputs);
+        if let Some(like) = self.like(&cell, &inputs).cloned() {
             let given = cell.python.or(like.python);
             let python = given.or(like.recipe.cell.python);
             let has_targets = like.recipe.cell.chosen_by == ChosenBy::Image && cell.chosen_by != ChosenBy::User;
@@ -272,13 +272,13 @@ impl Maker<'_> {
                 evaluated
             } else {
                 let cell = Cell { python, ..cell.clone() };
-                self.recipes.evaluate_in(like.image.as_ref(), name, &cell, self.place)?
+                self.recipes.evaluate(&inputs.recipe, &cell, like.image.as_ref(), self.place)?
             };
             let rocm = match self.rocm.get(&rocm_key) {
                 _ if !recipe.sdk => Rocm::None,
                 _ if like.image.is_some() => like.rocm.clone(),
                 Some(rocm) => rocm.clone(),
-                None => sdk.rocm(cell.rocm.as_deref(), &self.place.surroundings)?,
+                None => inputs.rocm.rocm(cell.rocm.as_deref(), &self.place.surroundings)?,
             };
             // A wheel for one Python needs a known version, which is determined below.
             if recipe.python == Pythons::Any || python.is_some() {
@@ -289,7 +289,7 @@ impl Maker<'_> {
                 return Ok(Job { rocm, python: given, recipe, ..like });
             }
         }
-        let job = placed.placed_job(name, cell, self.given.clone(), self.place, self.listener)?;
+        let job = self.recipes.make(inputs, cell, self.place, self.listener)?;
         if job.recipe.sdk && job.image.is_none() {
             self.rocm.insert(rocm_key, job.rocm.clone());
         }

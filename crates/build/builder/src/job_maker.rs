@@ -13,7 +13,6 @@ use rocwheel_recipe::executor::Image;
 use rocwheel_recipe::matrix::WhyNot;
 use rocwheel_recipe::recipe::Recipe;
 use rocwheel_recipe::request::{BuildRequest, NamedRecipe};
-use rocwheel_recipe::surroundings::Surroundings;
 use rocwheel_recipe::{Cell, ChosenBy, PythonVersion, Repair, Switch};
 use rocwheel_recipe::{Evaluated, Pythons};
 use rocwheel_recipe::{InputWheel, Job, Rocm};
@@ -48,6 +47,20 @@ pub struct JobMaker {
     pub containers: Option<Rc<Containers>>,
 }
 
+/// What a cell is built from: the options with the versions of the cell inserted, before anything
+/// is fetched or started.
+#[derive(Debug, Clone)]
+pub struct CellInputs {
+    /// Name of the recipe.
+    pub recipe: String,
+    /// The sources.
+    pub sources: SourceChoice,
+    /// The ROCm.
+    pub rocm: RocmChoice,
+    /// Wheels that are installed before the build.
+    pub wheels: Vec<InputWheel>,
+}
+
 impl ResultChoice {
     /// Overrides the recipe's values with the options.
     fn apply(self, recipe: &mut Evaluated) -> Result<(), Error> {
@@ -70,17 +83,14 @@ impl ResultChoice {
 
 impl JobMaker {
     /// All recipes, evaluated for all cells without inspecting sources and ROCm.
-    pub fn evaluated(&self, place: &JobPlace) -> Result<Vec<Evaluated>, Error> {
+    pub fn evaluate_all(&self, place: &JobPlace) -> Result<Vec<Evaluated>, Error> {
         let mut all = Vec::new();
         let mut with = self.rocm.given();
         for named in &self.names {
             for mut cell in self.request.cells(named, &with)? {
                 let entry = self.request.book.get(&named.recipe)?;
-                let placed = self.placed(&cell, &self.sources)?;
-                cell.version = placed.sources.version(&entry.recipe, &cell, place)?;
-                let evaluated = self.evaluate(&named.recipe, &cell, place)?;
-                self.refuse_impossible(&evaluated)?;
-                all.push(evaluated);
+                cell.version = self.sources.filled(&cell)?.version(&entry.recipe, &cell, place)?;
+                all.push(self.evaluate_allowed(&named.recipe, &cell, None, place)?);
             }
             with.insert(named.recipe.clone());
         }
@@ -103,30 +113,22 @@ impl JobMaker {
         self.containers_of(written).map(|containers| containers.planned(recipe)).transpose()
     }
 
-    /// A recipe evaluated for a cell, with the caller's variables and the options for the result.
-    pub fn evaluate(&self, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
-        self.evaluate_with(name, cell, &place.surroundings)
-    }
-
-    /// The same in an image, whose variables count too.
-    pub fn evaluate_in(
+    /// A recipe evaluated for a cell, with the variables of the caller and of the image that it is
+    /// built in, and the options for the result.
+    pub fn evaluate(
         &self,
-        image: Option<&Image>,
         name: &str,
         cell: &Cell,
+        image: Option<&Image>,
         place: &JobPlace,
     ) -> Result<Evaluated, Error> {
+        let mut recipe = evaluate(self.request.book.get(name)?, &self.request.book, cell)?;
         match (&self.containers, image) {
             (Some(containers), Some(image)) => {
-                self.evaluate_with(name, cell, &containers.surroundings(image, &place.surroundings))
+                recipe.take_defaults(&containers.surroundings(image, &place.surroundings));
             }
-            _ => self.evaluate(name, cell, place),
+            _ => recipe.take_defaults(&place.surroundings),
         }
-    }
-
-    fn evaluate_with(&self, name: &str, cell: &Cell, surroundings: &Surroundings) -> Result<Evaluated, Error> {
-        let mut recipe = evaluate(self.request.book.get(name)?, &self.request.book, cell)?;
-        recipe.take_defaults(surroundings);
         let is_tried = recipe.python != Pythons::Any || recipe.checks.iter().any(|check| check.fresh);
         if !self.try_on.is_empty() && !is_tried {
             return Err(Error::request_with(
@@ -138,9 +140,16 @@ impl JobMaker {
         Ok(recipe)
     }
 
-    /// Refuses a cell that the table of versions excludes, before anything is fetched for it.
-    fn refuse_impossible(&self, recipe: &Evaluated) -> Result<(), Error> {
-        let Some(why) = self.request.table.why_not(recipe, ChosenBy::User)? else { return Ok(()) };
+    /// The same, unless the table of versions excludes the cell.
+    fn evaluate_allowed(
+        &self,
+        name: &str,
+        cell: &Cell,
+        image: Option<&Image>,
+        place: &JobPlace,
+    ) -> Result<Evaluated, Error> {
+        let recipe = self.evaluate(name, cell, image, place)?;
+        let Some(why) = self.request.table.why_not(&recipe, ChosenBy::User)? else { return Ok(recipe) };
         let hint = match why {
             WhyNot::Excluded(_) => {
                 format!("`rocwheel matrix {} --excluded` lists what can be built and what cannot", recipe.recipe)
@@ -164,104 +173,74 @@ impl JobMaker {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.request.cells(named, &self.rocm.given())?;
         match cells.first() {
-            Some(cell) => self.placed(cell, &self.sources)?.sources.planned(&self.written()?, cell, place),
+            Some(cell) => self.sources.filled(cell)?.planned(&self.written()?, cell, place),
             None => Ok(Vec::new()),
         }
     }
 
-    /// The same request for one cell, with its versions inserted into the places of sources and
-    /// ROCm.
-    pub fn placed(&self, cell: &Cell, sources: &SourceChoice) -> Result<JobMaker, Error> {
-        Ok(JobMaker { sources: sources.filled(cell)?, rocm: self.rocm.filled(cell)?, ..self.clone() })
+    /// What a recipe is built from for a cell; `wheels` are installed before the build.
+    pub fn inputs(&self, recipe: &str, cell: &Cell, wheels: Vec<InputWheel>) -> Result<CellInputs, Error> {
+        let (sources, rocm) = (self.sources.filled(cell)?, self.rocm.filled(cell)?);
+        Ok(CellInputs { recipe: recipe.to_owned(), sources, rocm, wheels })
     }
 
-    /// The job of a cell as far as it is known before anything is fetched or started. The versions
-    /// of the cell must be filled in already ([`JobMaker::placed`]).
-    pub fn sketch(
-        &self,
-        recipe: Evaluated,
-        cell: &Cell,
-        inputs: Vec<InputWheel>,
-        place: &JobPlace,
-    ) -> Result<Job, Error> {
-        let entry = self.request.book.get(&recipe.recipe)?;
-        let source = self.sources.sketch(&entry.recipe, cell, place)?;
+    /// The job of a cell as far as it is known before anything is fetched or started.
+    pub fn sketch(&self, inputs: CellInputs, cell: &Cell, recipe: Evaluated, place: &JobPlace) -> Result<Job, Error> {
+        let entry = self.request.book.get(&inputs.recipe)?;
+        let source = inputs.sources.sketch(&entry.recipe, cell, place)?;
         let is_here = recipe.sdk && self.containers_of(&entry.recipe).is_none();
-        let rocm = is_here.then(|| self.rocm.rocm(cell.rocm.as_deref(), &place.surroundings).ok()).flatten();
+        let rocm = is_here.then(|| inputs.rocm.rocm(cell.rocm.as_deref(), &place.surroundings).ok()).flatten();
         let (rocm, try_on) = (rocm.unwrap_or(Rocm::None), self.try_on.clone());
-        let (python, epoch) = (cell.python, self.epoch);
-        Ok(Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch, image: None, recipe })
+        let (with, python, epoch) = (inputs.wheels, cell.python, self.epoch);
+        Ok(Job { schema: 1, source, rocm, with, python, try_on, epoch, image: None, recipe })
     }
 
     /// The job of a cell. Inspects ROCm and sources, and checks out or downloads missing ones.
     ///
     /// # Errors
     /// The combination cannot be built, or something is missing and not available.
-    pub fn job(
+    pub fn make(
         &self,
-        name: &str,
-        cell: Cell,
-        inputs: Vec<InputWheel>,
-        place: &JobPlace,
-        listener: &dyn Listener,
-    ) -> Result<Job, Error> {
-        self.placed(&cell, &self.sources)?.placed_job(name, cell, inputs, place, listener)
-    }
-
-    /// The same for a maker that [`JobMaker::placed`] returned.
-    pub(crate) fn placed_job(
-        &self,
-        name: &str,
+        inputs: CellInputs,
         mut cell: Cell,
-        inputs: Vec<InputWheel>,
         place: &JobPlace,
         listener: &dyn Listener,
     ) -> Result<Job, Error> {
-        let entry = self.request.book.get(name)?;
+        let CellInputs { recipe: name, sources, rocm, wheels } = inputs;
+        let entry = self.request.book.get(&name)?;
         let containers = self.containers_of(&entry.recipe);
         if cell.python.is_none() && place.interpreter.is_some() && containers.is_none() {
             cell.python = Some(execute::default_python(place, listener.reporter())?);
         }
-        cell.version = self.sources.version(&entry.recipe, &cell, place)?;
+        cell.version = sources.version(&entry.recipe, &cell, place)?;
         // The recipe is evaluated before anything is fetched, because a cell that cannot be
         // evaluated or has no ROCm needs no sources.
-        let sketched = self.possible(None, name, &cell, place)?;
-        let image =
-            containers.map(|containers| containers.image_of(&sketched, &self.rocm, place, listener)).transpose()?;
+        let allowed = self.evaluate_allowed(&name, &cell, None, place)?;
+        let image = containers.map(|containers| containers.image_of(&allowed, &rocm, place, listener)).transpose()?;
         let rocm_of_image = image.as_ref().map(|image| image.complete(&mut cell)).transpose()?.flatten();
         let rocm = match rocm_of_image {
             Some(rocm) => rocm,
-            None if sketched.sdk => self.rocm_for(&cell, place)?,
+            None if allowed.sdk => {
+                let rocm = rocm.rocm(cell.rocm.as_deref(), &place.surroundings)?;
+                check_rocm(&rocm, &cell)?;
+                rocm
+            }
             None => Rocm::None,
         };
-        let source = self.sources.obtain(&entry.recipe, &self.written()?, &mut cell, place, listener)?;
+        let source = sources.obtain(&entry.recipe, &self.written()?, &mut cell, place, listener)?;
         let image = image.map(|image| image.image);
-        let recipe = self.possible(image.as_ref(), name, &cell, place)?;
+        let recipe = self.evaluate_allowed(&name, &cell, image.as_ref(), place)?;
         let source = source.look(place, listener.reporter())?;
         let (python, try_on) = (cell.python, self.try_on.clone());
-        let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
+        let mut job = Job { schema: 1, source, rocm, with: wheels, python, try_on, epoch: self.epoch, image, recipe };
         if job.recipe.python == Pythons::Each && job.recipe.cell.python.is_none() {
             // The wheel is for one Python, so its version has to be known.
             let version = execute::default_python(place, listener.reporter())?;
             job.python = Some(version);
             let cell = Cell { python: Some(version), ..cell };
-            job.recipe = self.evaluate_in(job.image.as_ref(), name, &cell, place)?;
+            job.recipe = self.evaluate(&name, &cell, job.image.as_ref(), place)?;
         }
         Ok(job)
-    }
-
-    /// The ROCm of a cell on this machine or from an index.
-    fn rocm_for(&self, cell: &Cell, place: &JobPlace) -> Result<Rocm, Error> {
-        let rocm = self.rocm.rocm(cell.rocm.as_deref(), &place.surroundings)?;
-        check_rocm(&rocm, cell)?;
-        Ok(rocm)
-    }
-
-    /// A recipe evaluated for a cell, if the table of versions does not exclude it.
-    fn possible(&self, image: Option<&Image>, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
-        let recipe = self.evaluate_in(image, name, cell, place)?;
-        self.refuse_impossible(&recipe)?;
-        Ok(recipe)
     }
 }
 

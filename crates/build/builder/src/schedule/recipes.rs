@@ -60,7 +60,8 @@ impl Queue for Recipes<'_> {
 
     fn build(&mut self, (name, cell): &(String, Cell), runner: &Runner<'_>) -> Result<Turned, Error> {
         let place = &runner.executors.place;
-        let job = self.maker.job(name, cell.clone(), self.inputs.clone(), place, runner.listener)?;
+        let inputs = self.maker.inputs(name, cell, self.inputs.clone())?;
+        let job = self.maker.make(inputs, cell.clone(), place, runner.listener)?;
         let (result, exit) = runner.job(&job)?;
         // The job is incomplete or the time limit is reached, so no later job can begin.
         let is_last = matches!(result.outcome, Some(JobOutcome::Partly { .. } | JobOutcome::Stopped { .. }));

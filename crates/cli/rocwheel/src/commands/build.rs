@@ -347,7 +347,7 @@ fn build_recipes(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> 
         return run(Work::Recipes(recipes), settings, printer);
     }
     let checkouts = recipes.checkouts(settings.place())?;
-    let evaluated = recipes.evaluated(settings.place())?.into_iter();
+    let evaluated = recipes.evaluate_all(settings.place())?.into_iter();
     let planned = evaluated.map(|recipe| {
         let container = recipes.planned_container(&recipe)?;
         Ok(PlannedRecipe { recipe, container })
@@ -383,7 +383,8 @@ fn write_job(recipes: &JobMaker, place: &JobPlace, path: &Path, printer: &Printe
     }
     let Some(cell) = cells.pop() else { return Ok(Exit::Done) };
     let inputs = recipes.rocm.inputs(printer.reporter())?;
-    let job = recipes.job(&named.recipe, cell, inputs, place, &Talk { printer })?;
+    let inputs = recipes.inputs(&named.recipe, &cell, inputs)?;
+    let job = recipes.make(inputs, cell, place, &Talk { printer })?;
     job.write(path)?;
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "title": job.title(), "key": job.key(), "path": path }))?;
