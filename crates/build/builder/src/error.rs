@@ -31,6 +31,9 @@ pub enum Error {
     /// Reading a source archive failed.
     #[error(transparent)]
     Archive(#[from] rocwheel_source::Error),
+    /// The index of ROCm does not answer as an index does.
+    #[error(transparent)]
+    Index(#[from] rocwheel_index::Error),
     /// A wheel that the job built cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
@@ -225,6 +228,7 @@ impl Hint for Error {
             Error::Preflight { hint, .. } => hint.clone(),
             Error::Recipe(error) => return error.hint(),
             Error::Archive(error) => return error.hint(),
+            Error::Index(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
             Error::Repair(rocwheel_repair::Error::Missing { .. } | rocwheel_repair::Error::Unreachable { .. }) => {
                 "install what has it where this is built; without `--repair` the wheel is built as it is, and `rocwheel repair` has \
@@ -274,6 +278,7 @@ impl Hint for Error {
             Error::Inside { exit, .. } => *exit,
             Error::Recipe(error) => error.exit(),
             Error::Archive(error) => error.exit(),
+            Error::Index(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
             Error::Repair(error) => error.exit(),
             Error::Split(error) => error.exit(),

@@ -19,6 +19,7 @@ mod installed;
 mod installer;
 mod provenance;
 mod requirements;
+mod rocm_index;
 mod tarball;
 mod user_environment;
 

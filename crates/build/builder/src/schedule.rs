@@ -11,10 +11,12 @@ mod recipes;
 pub mod slurm;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use rocwheel_index::Fetch;
 use rocwheel_progress::{Exit, Hint as _, with_causes};
 use serde::Serialize;
 
@@ -64,6 +66,17 @@ pub struct Executors {
     pub host: String,
     /// Slurm; `None`: plans run on this process's machine.
     pub cluster: Option<Cluster>,
+    /// Asks the index of ROCm what it has, before wheels are installed for the user (`--into`).
+    pub index: Option<IndexClient>,
+}
+
+/// A client for package indexes.
+pub struct IndexClient(pub Box<dyn Fetch>);
+
+impl fmt::Debug for IndexClient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("IndexClient")
+    }
 }
 
 /// The outcome of a job, as a row of the summary.
@@ -218,10 +231,12 @@ impl<'a> Runner<'a> {
     fn install(&self, job: &Job, outcome: &JobOutcome) -> Result<(), Error> {
         let place = &self.executors.place;
         let made = outcome.wheels(&place.output);
-        let Some(into) = place.into.as_ref().filter(|_| !made.is_empty()) else { return Ok(()) };
+        let (Some(into), Some(index), [_, ..]) = (&place.into, &self.executors.index, &made[..]) else {
+            return Ok(());
+        };
         let wheels: Vec<_> = job.with.iter().chain(&made).map(|input| input.path.clone()).collect();
         let environment = execute::UserEnvironment::open(into, place, self.listener.reporter())?;
-        environment.install(&wheels, &job.rocm)?;
+        environment.install(&wheels, &job.rocm, &*index.0)?;
         self.listener.note(&format!("installed {} into `{}`", job.title(), into.display()));
         Ok(())
     }

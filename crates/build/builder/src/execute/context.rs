@@ -44,7 +44,8 @@ pub(super) struct Call<'a> {
 }
 
 /// Installer options, and the variables of pip and uv that replace them.
-const ADDRESSES: [(&str, &[&str]); 3] = [
+const ADDRESSES: [(&str, &[&str]); 4] = [
+    ("--default-index", &["UV_DEFAULT_INDEX"]),
     ("--index-url", &["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"]),
     ("--extra-index-url", &["PIP_EXTRA_INDEX_URL", "UV_EXTRA_INDEX_URL"]),
     ("--find-links", &["PIP_FIND_LINKS", "UV_FIND_LINKS"]),
@@ -69,7 +70,7 @@ pub(super) fn hidden(
                 let separator = if *variable == "UV_FIND_LINKS" { "," } else { " " };
                 let value = environment.entry((*variable).to_owned()).or_default();
                 // There is only one main index; the other variables are lists.
-                if option == "--index-url" || value.is_empty() {
+                if ["--default-index", "--index-url"].contains(&option) || value.is_empty() {
                     value.clone_from(&address);
                 } else {
                     value.push_str(&format!("{separator}{address}"));
@@ -218,6 +219,8 @@ mod tests {
         }
         assert_eq!(with["PIP_EXTRA_INDEX_URL"], "https://one/ https://token@three/");
         assert_eq!(with["UV_EXTRA_INDEX_URL"], "https://token@three/");
+        let (left, with) = hidden(words("uv pip install --default-index https://me:secret@two/ rocm"), &environment);
+        assert_eq!((left, &*with["UV_DEFAULT_INDEX"]), (words("uv pip install rocm"), "https://me:secret@two/"));
 
         // Addresses without secrets stay visible, and commands of other programs stay unchanged,
         // because those may not read the variables.

@@ -45,24 +45,27 @@ fn module(python: &Path, arguments: &[&str]) -> Vec<String> {
 
 /// Options that make an installer find the packages of a ROCm; empty if it has no packages.
 pub(super) fn rocm_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
-    let mut words = Vec::new();
-    let packages = match rocm {
-        Rocm::Index { url, packages } => {
-            words.extend(url.iter().flat_map(|url| ["--index-url".into(), url.clone()]));
-            packages
+    let mut words = match rocm {
+        Rocm::Index { url: Some(url), .. } => {
+            // uv prefers `UV_DEFAULT_INDEX` to `--index-url`.
+            let option = if place.uv.is_some() { "--default-index" } else { "--index-url" };
+            vec![option.into(), url.clone()]
         }
-        Rocm::FindLinks { links, packages } => {
-            words.extend(["--find-links".into(), links.clone()]);
-            packages
-        }
-        Rocm::None | Rocm::Prefix { .. } => return words,
+        Rocm::FindLinks { links, .. } => vec!["--find-links".into(), links.clone()],
+        Rocm::Index { url: None, .. } | Rocm::None | Rocm::Prefix { .. } => Vec::new(),
     };
-    match (&place.uv, packages.pre) {
-        (Some(_), true) => words.extend(["--prerelease".into(), "allow".into()]),
-        (None, true) => words.push("--pre".into()),
-        (_, false) => {}
-    }
+    words.extend(prerelease_options(rocm, place));
     words
+}
+
+/// Options that make an installer accept pre-releases if those of ROCm's packages are accepted.
+pub(super) fn prerelease_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
+    let (Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. }) = rocm else { return Vec::new() };
+    match (&place.uv, packages.pre) {
+        (Some(_), true) => vec!["--prerelease".into(), "allow".into()],
+        (None, true) => vec!["--pre".into()],
+        (_, false) => Vec::new(),
+    }
 }
 
 /// `true` if an environment has pip.

@@ -1,20 +1,29 @@
 //! Input: wheels of a build, or its ROCm, and a Python environment of the user. Output: the wheels
 //! or ROCm's packages are installed there.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use rocwheel_index::Fetch;
+use rocwheel_index::requirement::{InstallTarget, Requirement, Requirements};
+use rocwheel_process::{ProcessEnd, Program};
 use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_recipe::{Platform, PythonVersion, Rocm};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Headers, canonical_name};
 
 use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
 use crate::execute::context::{hidden, reason};
 use crate::execute::environment::interpreter_of;
-use crate::execute::installer::{INSTALLING, ensurepip, fresh_install, has_pip, installer, rocm_options};
+use crate::execute::installer::{
+    INSTALLING, ensurepip, fresh_install, has_pip, installer, prerelease_options, rocm_options,
+};
+use crate::execute::rocm_index::RocmIndex;
 use crate::python::Search;
-use rocwheel_process::{ProcessEnd, Program};
-use rocwheel_recipe::PythonVersion;
-use rocwheel_recipe::Rocm;
 
+/// The source distribution that chooses the packages for a GPU when it is built.
+const SELECTOR: &str = "rocm";
 /// Number of installer lines that an error shows.
 const TAIL: usize = 15;
 
@@ -73,30 +82,103 @@ impl<'a> UserEnvironment<'a> {
         words.extend(arguments.iter().cloned());
         self.succeed("install-rocm", words)?;
         // The installed package names the versions of the others.
-        let mut words = installer(self.place, &self.interpreter(), "install");
+        let mut words = self.installer(&[]);
         words.extend(arguments);
         self.succeed("install-rocm", words)
     }
 
     /// Installs wheels and their requirements. A wheel replaces an installed distribution of its
-    /// name, even of the same version.
+    /// name, even of the same version. What the index of ROCm has is installed from there alone:
+    /// of two indexes pip would take the higher version, whoever uploaded it. `fetch` asks that
+    /// index.
     ///
     /// # Errors
-    /// The installer fails; the error has its last lines.
-    pub fn install(&self, wheels: &[PathBuf], rocm: &Rocm) -> Result<(), Error> {
+    /// The installer fails, and the error has its last lines; or the index of ROCm does not answer.
+    pub fn install(&self, wheels: &[PathBuf], rocm: &Rocm, fetch: &dyn Fetch) -> Result<(), Error> {
         if wheels.is_empty() {
             return Ok(());
         }
         self.ensure_pip()?;
         let paths: Vec<String> = wheels.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-        let mut words = installer(self.place, &self.interpreter(), "install");
-        words.extend(["--force-reinstall".into(), "--no-deps".into()]);
+        let mut words = self.installer(&["--force-reinstall", "--no-deps"]);
         words.extend(paths.iter().cloned());
         self.succeed("install", words)?;
-        let mut words = installer(self.place, &self.interpreter(), "install");
-        words.extend(beside_the_usual_index(rocm_options(rocm, self.place)));
+        if let Some(index) = RocmIndex::of(rocm, fetch)? {
+            self.install_from(&index, wheels, rocm)?;
+        }
+        let mut words = self.installer(&[]);
+        words.extend(match rocm {
+            Rocm::FindLinks { .. } => rocm_options(rocm, self.place),
+            _ => prerelease_options(rocm, self.place),
+        });
         words.extend(paths);
         self.succeed("install", words)
+    }
+
+    /// Installs the requirements of wheels that the index of ROCm has, and theirs in turn, each
+    /// without its requirements, so that the installer asks nobody for the others.
+    fn install_from(&self, index: &RocmIndex<'_>, wheels: &[PathBuf], rocm: &Rocm) -> Result<(), Error> {
+        let target = InstallTarget { python: self.python, platform: Platform::native(), glibc: None };
+        let mut waiting = Vec::new();
+        let (mut built, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        for path in wheels {
+            let wheel = Wheel::open(path)?;
+            built.insert(canonical_name(&wheel.name.distribution));
+            waiting.extend(requirements(&Headers::parse(&wheel.metadata()?), &[], &target));
+        }
+        while !waiting.is_empty() {
+            let mut found: Vec<Requirement> = Vec::new();
+            for requirement in std::mem::take(&mut waiting) {
+                let is_open = !built.contains(&requirement.name) && requirement.address().is_none();
+                if is_open && seen.insert(requirement.text.clone()) && index.has(&requirement.name)? {
+                    found.push(requirement);
+                }
+            }
+            if found.is_empty() {
+                return Ok(());
+            }
+            let (selector, others): (Vec<&Requirement>, Vec<&Requirement>) =
+                found.iter().partition(|requirement| requirement.name == SELECTOR);
+            for (mut words, group) in
+                [(fresh_install(self.place, &self.interpreter()), selector), (self.installer(&["--no-deps"]), others)]
+            {
+                words.extend(rocm_options(rocm, self.place));
+                // An installer ignores a requirement whose marker asks for an extra.
+                let named = group.iter().filter_map(|requirement| requirement.text.split(';').next());
+                words.extend(named.map(|text| text.trim().to_owned()));
+                if !group.is_empty() {
+                    self.succeed("install", words)?;
+                }
+            }
+            for requirement in &found {
+                if let Some(metadata) = self.metadata(&requirement.name)? {
+                    waiting.extend(requirements(&metadata, &requirement.extras, &target));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// METADATA of an installed distribution; `name` is canonical.
+    fn metadata(&self, name: &str) -> Result<Option<Headers>, Error> {
+        let packages = if cfg!(windows) { "Lib".into() } else { format!("lib/python{}", self.python) };
+        for entry in fs_err::read_dir(self.path.join(packages).join("site-packages"))? {
+            let folder = entry?.path();
+            let info = folder.file_name().unwrap_or_default().to_string_lossy();
+            let distribution = info.strip_suffix(".dist-info").and_then(|info| info.split_once('-'));
+            if distribution.is_some_and(|(distribution, _)| canonical_name(distribution) == name) {
+                let text = fs_err::read(folder.join("METADATA"))?;
+                return Ok(Some(Headers::parse(&String::from_utf8_lossy(&text))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The command line of the installer with options, up to the names of packages.
+    fn installer(&self, options: &[&str]) -> Vec<String> {
+        let mut words = installer(self.place, &self.interpreter(), "install");
+        words.extend(options.iter().map(|&option| option.to_owned()));
+        words
     }
 
     fn ensure_pip(&self) -> Result<(), Error> {
@@ -139,12 +221,9 @@ impl<'a> UserEnvironment<'a> {
     }
 }
 
-/// Rewrites options for ROCm's packages so that the usual index is searched too.
-fn beside_the_usual_index(mut words: Vec<String>) -> Vec<String> {
-    for word in &mut words {
-        if word == "--index-url" {
-            *word = "--extra-index-url".into();
-        }
-    }
-    words
+/// The requirements in a METADATA that apply here, with these extras.
+fn requirements(metadata: &Headers, extras: &[String], target: &InstallTarget) -> Vec<Requirement> {
+    let extras: BTreeSet<String> = extras.iter().cloned().collect();
+    let all = Requirements::of(metadata).all.into_iter();
+    all.filter(|requirement| requirement.applies(target, &extras)).collect()
 }

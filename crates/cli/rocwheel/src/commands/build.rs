@@ -20,13 +20,14 @@ use rocwheel_builder::containers::Containers;
 use rocwheel_builder::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, UserEnvironment};
 use rocwheel_builder::job_maker::JobMaker;
 use rocwheel_builder::schedule::slurm;
-use rocwheel_builder::schedule::{self, Executors, Work};
+use rocwheel_builder::schedule::{self, Executors, IndexClient, Work};
 use rocwheel_progress::{Context as _, Exit};
 use rocwheel_recipe::RocmChoice;
 use rocwheel_recipe::executor::Executor;
 use rocwheel_recipe::plan::PlanFolder;
 use rocwheel_recipe::{Job, PythonVersion, SdkKind, Surroundings};
 
+use crate::any_index::AnyIndex;
 use crate::commands::Mode;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -262,8 +263,20 @@ impl TryFrom<Arguments> for Settings {
         }
         let selection = run.selection(from);
         let host = environment::host().unwrap_or_default();
-        let executors =
-            Executors { place, selection, containers, is_inside, compilers, preflight, time_limit, host, cluster };
+        let client = place.into.as_ref().map(|_| AnyIndex::new(false)).transpose()?;
+        let index = client.map(|client| IndexClient(Box::new(client)));
+        let executors = Executors {
+            place,
+            selection,
+            containers,
+            is_inside,
+            compilers,
+            preflight,
+            time_limit,
+            host,
+            cluster,
+            index,
+        };
         Ok(Self { what, executors, mode, write_job, choices })
     }
 }
