@@ -7,11 +7,13 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ import therock
 from command import Rocwheel, run
 from environment import create_venv
 from packages import metadata
+from small_index import write_wheel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 UV = REPOSITORY / ".venv/bin/uv"
@@ -271,6 +274,66 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     run(python, "-m", "pip", "uninstall", "--yes", "torch")
     rocwheel.run(*command, "--rocm-lock", "minor", environment=with_uv())
     run(python, "-c", "import torch")
+
+
+RECIPE = """
+schema = 1
+name = "demo"
+summary = "A wheel that requires ROCm and something else"
+distribution = "demo"
+source = "demo"
+platforms = ["linux"]
+backends = ["rocm"]
+any-python = ["rocm"]
+work-on = "copy"
+
+[[version]]
+text = "1.0"
+
+[[step]]
+name = "wheel"
+run = ["${python}", "-c", "import shutil; shutil.copytree('wheels', 'dist')"]
+
+[output]
+wheel = "dist/*.whl"
+"""
+
+
+def write_pages(root: Path, files: Iterable[Path]) -> str:
+    """A package index of these files; gives its address."""
+    for file in files:
+        name = re.split(r"-\d", file.name)[0].lower().replace("_", "-")
+        (root / name).mkdir(parents=True, exist_ok=True)
+        with (root / name / "index.html").open("a") as page:
+            page.write(f'<a href="{file.as_uri()}">{file.name}</a>\n')
+    return f"{root.as_uri()}/"
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_no_other_index_wins_a_name_that_the_index_of_rocm_has(
+    rocwheel: Rocwheel, rocm_packages: Path, tmp_path: Path, installer: str
+) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/demo.toml").write_text(RECIPE)
+    requires = ["Requires-Dist: rocm[libraries]>=1", "Requires-Dist: helper"]
+    write_wheel(tmp_path / "sources/wheels", "demo", "1.0", *requires)
+    # The usual index has what only it has, and higher versions of what is ROCm's: one that the
+    # wheel names, and one that only ROCm's own packages name.
+    others = [write_wheel(tmp_path / "other", name, "999") for name in ("helper", "rocm", "rocm_sdk_core")]
+    usual = write_pages(tmp_path / "usual", others)
+    address = write_pages(tmp_path / "rocm", rocm_packages.iterdir())
+    create_venv(tmp_path / "mine")
+    command = ["build", "demo", "--recipes", tmp_path / "recipes", "--source", tmp_path / "sources"]
+    options = ["--gpu-targets", "gfx942", "--output", tmp_path / "out", "--no-preflight", "--no-audit"]
+    command += [*options, "--rocm-sdk", f"index={address}", "--into", tmp_path / "mine"]
+    if installer == "pip":
+        command.append("--no-uv")
+    environment = {**with_uv(), "PIP_INDEX_URL": usual, "UV_DEFAULT_INDEX": usual}
+    rocwheel.run(*command, environment=environment)
+    listed = run(tmp_path / "mine/bin/python", "-m", "pip", "list", "--format", "json").stdout
+    versions = {package["name"].replace("_", "-"): package["version"] for package in json.loads(listed)}
+    assert versions["helper"] == "999" and versions["demo"] == "1.0"
+    assert {versions[name] for name in ("rocm", "rocm-sdk-core", "rocm-sdk-libraries")} == {therock.VERSION}, versions
 
 
 def test_rocm_alone_is_installed_with_the_word_of_the_scripts(

@@ -1,11 +1,12 @@
 //! Input: the text of one file. Output: its HIP form, by the steps of the original in the same
 //! order: words, includes, CMake, launches, mathematics, header.
 
+mod corrected_launch;
 mod header;
 mod include;
 mod launch;
+mod launches;
 mod lexer;
-mod mended;
 pub mod path;
 mod text;
 
@@ -114,7 +115,7 @@ impl Conversion<'_> {
             finished.text = Cow::Owned(header::hip_suffixes(&replaced));
         }
         if self.launches == Launches::Convert {
-            let converted = launch::convert(&finished.text, self.defects)?;
+            let converted = launches::convert(&finished.text, self.defects)?;
             if let Some(text) = converted.text {
                 finished.text = Cow::Owned(text);
             }

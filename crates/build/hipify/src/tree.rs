@@ -6,9 +6,10 @@
 
 mod convert;
 mod includes;
+mod interruption_point;
 mod journal;
 #[cfg(test)]
-mod killed;
+mod killed_runs;
 mod plan;
 mod select;
 mod write;

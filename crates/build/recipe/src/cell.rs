@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use rocwheel_wheel::{Platform, PythonVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
+
 /// Defines enums whose values have names, for command lines and recipes.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -145,7 +147,7 @@ named! {
 
 impl LabelStyle {
     /// The first two numbers of a ROCm version in this style.
-    pub(crate) fn rocm(self, version: &str) -> String {
+    pub fn rocm(self, version: &str) -> String {
         match self {
             LabelStyle::Dotted => minor(version),
             LabelStyle::Compact => minor(version).replace('.', ""),
@@ -299,10 +301,38 @@ impl Cell {
             system_packages: Switch::Off,
         }
     }
+
+    /// Replaces `{rocm}` and `{torch}` in an address or path by the versions of the cell.
+    ///
+    /// # Errors
+    /// The cell has no such version.
+    pub fn fill_versions(&self, text: &str) -> Result<String, Error> {
+        let mut filled = text.to_owned();
+        for (name, option, value) in [("{rocm}", "--rocm", &self.rocm), ("{torch}", "--torch", &self.torch)] {
+            if !filled.contains(name) {
+                continue;
+            }
+            let Some(value) = value else {
+                return Err(Error::request(format!("`{name}` in `{text}` needs `{option}`")));
+            };
+            filled = filled.replace(name, value);
+        }
+        Ok(filled)
+    }
+}
+
+/// Compares Python versions by number: `3.9` before `3.13` before `3.13t`. A text that is not a
+/// version comes last.
+pub fn compare_python_versions(one: &str, other: &str) -> std::cmp::Ordering {
+    let number = |text: &str| {
+        let begin = text.split([' ', '+']).next().unwrap_or(text);
+        begin.parse::<PythonVersion>().map_or((true, None), |version| (false, Some(version)))
+    };
+    number(one).cmp(&number(other)).then_with(|| one.cmp(other))
 }
 
 /// The first two numbers of a version: `2.9.1` → `2.9`.
-pub(crate) fn minor(version: &str) -> String {
+pub fn minor(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 

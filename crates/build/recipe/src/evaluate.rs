@@ -15,7 +15,7 @@ use crate::recipe::{
     StepAction, Tarball, Text, When,
 };
 use names::Names;
-pub(crate) use names::join_targets;
+pub use names::join_targets;
 
 /// Time limit in seconds of a program whose recipe sets none.
 const RUN: u64 = 6 * 3600;
@@ -83,7 +83,7 @@ pub fn evaluate(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<Evaluated
 ///
 /// # Errors
 /// The recipe does not have the platform or backend, or a condition does not exist.
-pub(crate) fn run_time(entry: &BookEntry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
+pub fn run_time(entry: &BookEntry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
     let (recipe, features) = (&entry.recipe, BTreeMap::new());
     let backend = settle::backend(recipe, cell)?;
     let facts = Facts { path: &entry.path, cell, backend: &backend, backends: &recipe.backends, features: &features };

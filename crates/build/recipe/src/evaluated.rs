@@ -295,7 +295,7 @@ impl Evaluated {
 }
 
 /// A sentence about the variables that the result needs at run time; `None` if it needs none.
-pub(crate) fn run_time_note(variables: &BTreeMap<String, String>) -> Option<String> {
+pub fn run_time_note(variables: &BTreeMap<String, String>) -> Option<String> {
     let assignments: Vec<String> = variables.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
     let list = assignments.join(" and ");
     (!assignments.is_empty()).then(|| format!("needs {list} in the environment of the program that uses it"))

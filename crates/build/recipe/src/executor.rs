@@ -86,7 +86,7 @@ impl Image {
 
     /// The text that distinguishes jobs in this image from jobs in others: the digest, otherwise
     /// the name.
-    pub(crate) fn identity(&self) -> &str {
+    pub fn identity(&self) -> &str {
         self.digest.as_deref().unwrap_or(&self.name)
     }
 }

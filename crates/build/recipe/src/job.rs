@@ -12,9 +12,10 @@ use crate::cell::PythonVersion;
 use crate::error::Error;
 use crate::evaluated::Evaluated;
 use crate::executor::Image;
-use crate::files;
-use crate::inputs;
-use crate::recipe::{SCHEMA, from_toml};
+use crate::recipe::SCHEMA;
+use crate::shared_files;
+use crate::source_digest;
+use crate::toml_text::from_toml;
 
 /// The complete description of one build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,7 +137,7 @@ pub struct RocmPackages {
 
 impl RocmPackages {
     /// The requirement for pip.
-    pub(crate) fn requirement(&self) -> String {
+    pub fn requirement(&self) -> String {
         let extras = ["libraries", "devel"].into_iter().chain(self.extras.iter().map(String::as_str));
         format!("rocm[{}]{}", extras.collect::<Vec<_>>().join(","), self.specifier)
     }
@@ -148,6 +149,18 @@ impl RocmPackages {
 pub struct InputWheel {
     /// Absolute path.
     pub path: PathBuf,
+    /// Lower-case hexadecimal SHA-256.
+    pub sha256: String,
+}
+
+/// An output file of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuiltFile {
+    /// Path relative to the folder of outputs.
+    pub path: PathBuf,
+    /// Size in bytes.
+    pub size: u64,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
 }
@@ -175,13 +188,13 @@ impl JobSource {
                 ),
             });
         }
-        if let Some(digest) = inputs::of_checkout(&path, surroundings, reporter)? {
-            let revision = inputs::git(&path, &["rev-parse", "HEAD"], surroundings, reporter)?;
+        if let Some(digest) = source_digest::of_checkout(&path, surroundings, reporter)? {
+            let revision = source_digest::git(&path, &["rev-parse", "HEAD"], surroundings, reporter)?;
             let revision = revision.map(|answer| answer.trim().to_owned());
             return Ok(JobSource::Checkout { path, digest, revision });
         }
-        let digest = inputs::of_folder(&path, reporter)?;
-        if inputs::files(&path)?.is_empty() {
+        let digest = source_digest::of_folder(&path, reporter)?;
+        if source_digest::files(&path)?.is_empty() {
             let hint = Some("`rocwheel source checkout` fills it".into());
             return Err(Error::Source { reason: format!("`{}` holds no sources", path.display()), hint });
         }
@@ -208,11 +221,11 @@ impl JobSource {
     ///
     /// # Errors
     /// The sources have changed.
-    pub(crate) fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
+    pub fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
         // Without git nothing can be compared. Images have no git; the job was made where there is
         // one.
         if matches!(self, JobSource::Checkout { .. })
-            && inputs::of_checkout(self.path(), surroundings, reporter)?.is_none()
+            && source_digest::of_checkout(self.path(), surroundings, reporter)?.is_none()
         {
             return Ok(());
         }
@@ -325,7 +338,7 @@ impl Job {
         let text = if is_json { self.json()? } else { self.toml()? };
         match path.metadata() {
             Ok(there) if !there.is_file() => Ok(fs_err::write(path, text)?),
-            _ => files::replace(path, text.as_bytes()),
+            _ => shared_files::replace(path, text.as_bytes()),
         }
     }
 }

@@ -1,51 +1,49 @@
-//! Input: a recipe and the values of one build, a [`Cell`]. Output: wheels or a tarball, checked
-//! and audited.
+//! Input: a recipe and the values of one build, a [`Cell`]. Output: a [`Job`], one file that means
+//! the same on every machine.
 //!
 //! [`recipe`] is a recipe as written. [`Evaluated`] is the same recipe for one cell, with
-//! everything decided except what depends on the place. With sources and ROCm it becomes a [`Job`],
-//! one file that means the same everywhere. [`execute`] runs it on this machine. [`preflight`]
-//! reports beforehand what would fail after hours. Nothing in this crate knows what ROCm is; the
-//! recipes do.
+//! everything decided except what depends on the place. With sources and ROCm it becomes a job; the
+//! jobs of many cells are a [`plan`]. [`matrix`] is the table of all cells that could be built. The
+//! crate `builder` runs jobs.
+//!
+//! Facts about one framework are in its recipe. This crate knows where a build gets ROCm from
+//! ([`Rocm`]), the names of GPU targets, and that torch and ROCm have versions that fit together.
 
 mod book;
-mod causes;
 mod cell;
 mod condition;
-pub mod containers;
 pub mod duration;
-pub mod engine;
 mod error;
 mod evaluate;
 mod evaluated;
-pub mod execute;
 pub mod executor;
-mod files;
-pub mod github;
-mod inputs;
+mod framework;
+mod images;
 mod job;
 pub mod matrix;
-pub mod pages;
 pub mod plan;
-pub mod preflight;
-mod process;
 pub mod provenance;
-mod python;
 pub mod recipe;
 pub mod request;
-pub mod schedule;
+mod rocm_choice;
 pub mod script;
-pub mod slurm;
-mod substitute;
-mod surroundings;
+pub mod shared_files;
+pub mod source_digest;
+pub mod substitute;
+pub mod surroundings;
+pub mod toml_text;
+mod version_specifier;
 
 pub use book::{Author, Book, BookEntry};
 pub use cell::{
     BuildMode, BuildPurpose, Cell, ChosenBy, CompilerCache, LabelStyle, Platform, PythonVersion, Repair, SdkKind,
-    Switch, VersionLock,
+    Switch, VersionLock, compare_python_versions, minor,
 };
-pub use error::{Error, StepFailure};
-pub use evaluate::{check, evaluate};
-pub use evaluated::{Action, Evaluated, Pythons};
-pub use job::{InputWheel, Job, JobSource, Rocm, RocmPackages};
-pub use python::PythonInterpreter;
+pub use error::Error;
+pub use evaluate::{check, evaluate, join_targets, run_time};
+pub use evaluated::{Action, Check, Evaluated, JobStep, More, Provided, Pythons, Variables, run_time_note};
+pub use framework::Framework;
+pub use images::{ImageQuery, Images};
+pub use job::{BuiltFile, InputWheel, Job, JobSource, Rocm, RocmPackages};
+pub use rocm_choice::RocmChoice;
 pub use surroundings::Surroundings;

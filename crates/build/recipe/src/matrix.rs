@@ -9,23 +9,22 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::str::FromStr as _;
 
-use pep440_rs::{Version, VersionSpecifiers};
 use rocwheel_progress::suggestion;
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use crate::book::Book;
 use crate::cell::{Cell, Platform, PythonVersion, SdkKind, minor};
-use crate::engine::{self, Images};
 use crate::error::Error;
 use crate::evaluate::evaluate;
+use crate::framework::Framework;
+use crate::images::{ImageQuery, Images};
 use crate::recipe::Recipe;
 pub use existing::ExistingWheels;
 pub use label::{Label, RocmLabel};
 pub use origin::Origin;
-pub use table::{Framework, FrameworkTable, WhyNot};
+pub use table::{FrameworkTable, WhyNot};
 
 /// A selection of cells. An empty list selects everything in the table.
 #[derive(Debug, Clone, Default)]
@@ -151,7 +150,7 @@ pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &
 /// The reason why a recipe that is built in a container cannot be built for a ROCm version; `None`
 /// if there is an image.
 fn without_image(recipe: &Recipe, images: &Images, rocm: &str) -> Option<String> {
-    let wanted = engine::ImageQuery { recipe: &recipe.name, sdk: SdkKind::Prefix, rocm: Some(rocm) };
+    let wanted = ImageQuery { recipe: &recipe.name, sdk: SdkKind::Prefix, rocm: Some(rocm) };
     recipe.in_container.then(|| images.name(wanted).err())?.map(|error| error.to_string())
 }
 
@@ -398,13 +397,4 @@ fn is_output(name: &str) -> bool {
 
 fn is_tarball(name: &str) -> bool {
     name.ends_with(".tar.bz2")
-}
-
-/// `true` if a version fits a specifier. A text that is not a version fits none.
-pub(crate) fn fits(specifier: &str, version: Option<&str>, path: &str) -> Result<bool, Error> {
-    let specifiers = VersionSpecifiers::from_str(specifier)
-        .map_err(|error| Error::malformed(path, format!("`{specifier}` is no specifier: {error}")))?;
-    Ok(version
-        .and_then(|version| Version::from_str(version).ok())
-        .is_some_and(|version| rocwheel_wheel::accepts(&specifiers, &version)))
 }

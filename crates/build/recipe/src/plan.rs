@@ -24,8 +24,7 @@ use crate::book::Book;
 use crate::cell::BuildMode;
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
-use crate::execute::Made;
-use crate::job::{InputWheel, Job, JobSource, Rocm};
+use crate::job::{BuiltFile, InputWheel, Job, JobSource, Rocm};
 use crate::matrix::ExistingWheels;
 use crate::recipe::WorkOn;
 pub use folder::{PlanFolder, Seen, State, Taken};
@@ -402,7 +401,7 @@ impl PlannedCell {
     }
 
     /// The wheels among its outputs, as inputs of other jobs.
-    pub(crate) fn inputs(&self, plan: &Plan, made: &[Made]) -> Vec<InputWheel> {
+    pub fn inputs(&self, plan: &Plan, made: &[BuiltFile]) -> Vec<InputWheel> {
         let folder = plan.output.join(&self.folder);
         let wheels = made.iter().filter(|made| WheelName::is_wheel(&made.path));
         wheels.map(|made| InputWheel { path: folder.join(&made.path), sha256: made.sha256.clone() }).collect()

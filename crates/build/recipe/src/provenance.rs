@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rocwheel_attest::{InTotoStatement, STATEMENT_TYPE, StatementSubject};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
 
-/// Type of every statement.
-pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 /// Type of the predicate.
 pub const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// Type of the build, which defines the meaning of the parameters.
@@ -23,20 +22,12 @@ pub const BUILDER: &str = "urn:rocwheel:builder";
 /// Suffix that is added to the name of the built file.
 pub const SUFFIX: &str = ".provenance.json";
 
-/// A statement about one file. Unknown fields are ignored when it is read, as the specification
-/// asks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Statement {
-    /// Always [`STATEMENT`].
-    #[serde(rename = "_type")]
-    pub kind: String,
-    /// The file that the statement is about.
-    pub subject: Vec<Resource>,
-    /// Always [`PREDICATE`].
-    pub predicate_type: String,
-    /// The statement itself.
-    pub predicate: ProvenancePredicate,
+/// The provenance of one file, as read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileProvenance {
+    /// Lower-case hexadecimal SHA-256 of the file, as stated.
+    pub sha256: Option<String>,
+    predicate: ProvenancePredicate,
 }
 
 /// A file or another object with an address or a digest.
@@ -125,47 +116,57 @@ impl Resource {
     }
 }
 
-impl Statement {
-    /// Path of the statement about a file.
-    pub fn path(file: &Path) -> PathBuf {
-        let mut name = file.as_os_str().to_owned();
-        name.push(SUFFIX);
-        PathBuf::from(name)
-    }
+/// Path of the statement about a file.
+pub fn statement_path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(SUFFIX);
+    PathBuf::from(name)
+}
 
-    /// Reads the statement about a file; `None` if there is none.
+/// The statement that a build made a file, as JSON with a final newline. `sha256` is in lower-case
+/// hexadecimal.
+///
+/// # Errors
+/// serde may return one; none is known.
+pub fn statement(name: &str, sha256: &str, predicate: &ProvenancePredicate) -> Result<String, Error> {
+    let wrong = |error: serde_json::Error| Error::malformed("provenance", error.to_string());
+    let predicate = serde_json::to_value(predicate).map_err(wrong)?;
+    let statement = InTotoStatement::new(vec![StatementSubject::new(name, sha256)], PREDICATE, predicate);
+    Ok(serde_json::to_string_pretty(&statement).map_err(wrong)? + "\n")
+}
+
+impl FileProvenance {
+    /// Reads the provenance of a file; `None` if there is none.
     ///
     /// # Errors
-    /// The file is not a statement of this type, or is about other files.
-    pub fn of(file: &Path) -> Result<Option<Statement>, Error> {
-        let path = Self::path(file);
+    /// The file beside it is not a statement of this type, or is about other files.
+    pub fn of(file: &Path) -> Result<Option<FileProvenance>, Error> {
+        let path = statement_path(file);
         let text = match fs_err::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let shown = path.to_string_lossy();
-        let statement: Statement = serde_json::from_str(&text).map_err(|error| Error::Malformed {
+        let unreadable = |error: serde_json::Error| Error::Malformed {
             path: shown.clone().into_owned(),
-            line: Some(error.line()),
+            line: Some(error.line()).filter(|line| *line > 0),
             reason: format!("no provenance: {error}"),
             hint: None,
-        })?;
-        if statement.kind != STATEMENT || statement.predicate_type != PREDICATE {
+        };
+        let statement: InTotoStatement = serde_json::from_str(&text).map_err(unreadable)?;
+        if statement.kind != STATEMENT_TYPE || statement.predicate_type != PREDICATE {
             let reason =
                 format!("it is `{}` about `{}`, not SLSA provenance", statement.kind, statement.predicate_type);
             return Err(Error::malformed(&shown, reason));
         }
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        if !statement.subject.iter().any(|subject| subject.name.as_deref() == Some(&*name)) {
+        if !statement.subject.iter().any(|subject| subject.name == name) {
             return Err(Error::malformed(&shown, format!("it does not mention `{name}`")));
         }
-        Ok(Some(statement))
-    }
-
-    /// The SHA-256 of the file, as stated.
-    pub fn sha256(&self) -> Option<&str> {
-        self.subject.first()?.digest.get("sha256").map(String::as_str)
+        let sha256 = statement.subject.first().and_then(|subject| subject.digest.get("sha256")).cloned();
+        let predicate = serde_json::from_value(statement.predicate).map_err(unreadable)?;
+        Ok(Some(FileProvenance { sha256, predicate }))
     }
 
     /// The values of a field of the cell, such as `rocm` or `targets`: a string or a list of
@@ -177,68 +178,51 @@ impl Statement {
             _ => Vec::new(),
         }
     }
-
-    /// The statement as JSON, with a final newline.
-    ///
-    /// # Errors
-    /// serde may return one; none is known.
-    pub fn json(&self) -> Result<String, Error> {
-        let text =
-            serde_json::to_string_pretty(self).map_err(|error| Error::malformed("provenance", error.to_string()))?;
-        Ok(text + "\n")
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn statement(name: &str) -> Statement {
-        Statement {
-            kind: STATEMENT.into(),
-            subject: vec![Resource::file(name, "00")],
-            predicate_type: PREDICATE.into(),
-            predicate: ProvenancePredicate {
-                build_definition: BuildDefinition {
-                    build_type: BUILD_TYPE.into(),
-                    external_parameters: BTreeMap::from([(
-                        "cell".into(),
-                        serde_json::json!({"rocm": "7.2", "targets": ["gfx942"]}),
-                    )]),
-                    internal_parameters: BTreeMap::new(),
-                    resolved_dependencies: Vec::new(),
-                },
-                run_details: RunDetails {
-                    builder: Builder { id: BUILDER.into(), version: BTreeMap::new() },
-                    metadata: BTreeMap::new(),
-                    byproducts: Vec::new(),
-                },
+    fn statement_about(name: &str) -> String {
+        let predicate = ProvenancePredicate {
+            build_definition: BuildDefinition {
+                build_type: BUILD_TYPE.into(),
+                external_parameters: BTreeMap::from([(
+                    "cell".into(),
+                    serde_json::json!({"rocm": "7.2", "targets": ["gfx942"]}),
+                )]),
+                internal_parameters: BTreeMap::new(),
+                resolved_dependencies: Vec::new(),
             },
-        }
+            run_details: RunDetails {
+                builder: Builder { id: BUILDER.into(), version: BTreeMap::new() },
+                metadata: BTreeMap::new(),
+                byproducts: Vec::new(),
+            },
+        };
+        statement(name, "00", &predicate).unwrap()
     }
 
     #[test]
     fn a_statement_is_about_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let wheel = folder.path().join("x-1-py3-none-any.whl");
-        assert_eq!(Statement::of(&wheel).unwrap(), None);
-        let place = Statement::path(&wheel);
-        fs_err::write(&place, statement("x-1-py3-none-any.whl").json().unwrap()).unwrap();
-        let read = Statement::of(&wheel).unwrap().unwrap();
+        assert_eq!(FileProvenance::of(&wheel).unwrap(), None);
+        let place = statement_path(&wheel);
+        fs_err::write(&place, statement_about("x-1-py3-none-any.whl")).unwrap();
+        let read = FileProvenance::of(&wheel).unwrap().unwrap();
         assert_eq!(
-            (read.sha256(), read.of_cell("rocm"), read.of_cell("targets")),
+            (read.sha256.as_deref(), read.of_cell("rocm"), read.of_cell("targets")),
             (Some("00"), vec!["7.2"], vec!["gfx942"])
         );
         for (text, words) in [
-            (statement("other.whl").json().unwrap(), "does not mention `x-1-py3-none-any.whl`"),
+            (statement_about("other.whl"), "does not mention `x-1-py3-none-any.whl`"),
             ("{".into(), "no provenance"),
-            (
-                statement("x-1-py3-none-any.whl").json().unwrap().replace("slsa.dev", "example.org"),
-                "not SLSA provenance",
-            ),
+            (statement_about("x-1-py3-none-any.whl").replace("slsa.dev", "example.org"), "not SLSA provenance"),
         ] {
             fs_err::write(&place, text).unwrap();
-            let error = Statement::of(&wheel).unwrap_err().to_string();
+            let error = FileProvenance::of(&wheel).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
     }

@@ -13,9 +13,9 @@ use serde::Deserialize;
 
 use crate::cell::{Cell, Platform, Repair, Switch};
 use crate::executor::ImagePackages;
-use crate::matrix::Framework;
+use crate::framework::Framework;
 pub use reading::PLAN_COMMANDS;
-pub(crate) use reading::{SCHEMA, from_toml};
+pub(crate) use reading::SCHEMA;
 
 /// A recipe: how to build one framework.
 #[derive(Debug, Clone, Deserialize)]

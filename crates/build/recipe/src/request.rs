@@ -1,11 +1,6 @@
 //! Input: names of recipes, and the values of the axes from the options. Output: the cells to
 //! build, recipe by recipe in build order.
 
-pub mod combinations;
-pub mod jobs;
-pub mod rocm;
-pub mod sources;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_progress::suggestion;

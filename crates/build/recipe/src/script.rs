@@ -4,7 +4,7 @@
 mod batch;
 mod shell;
 
-pub(crate) use shell::quoted;
+pub use shell::quoted;
 
 use crate::cell::{Platform, Repair};
 use crate::evaluated::{Action, Evaluated, JobStep, Provided, Pythons, Variables};

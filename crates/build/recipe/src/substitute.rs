@@ -5,7 +5,7 @@
 //! whole syntax; `$${` is a plain `${`.
 
 /// The value of a name.
-pub(crate) enum Value {
+pub enum Value {
     /// This text replaces the name.
     Text(String),
     /// The name stays for a later round.
@@ -14,7 +14,7 @@ pub(crate) enum Value {
 
 /// Decides if an escaped `$${` is unescaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Round {
+pub enum Round {
     /// Another round follows: `$${` stays.
     First,
     /// This is the last round: `$${` becomes `${`.
@@ -25,7 +25,7 @@ pub(crate) enum Round {
 ///
 /// # Errors
 /// The error of `value`, or `None` for a name without a closing brace.
-pub(crate) fn substitute<E>(
+pub fn substitute<E>(
     text: &str,
     round: Round,
     mut value: impl FnMut(&str) -> Result<Value, E>,
@@ -53,7 +53,7 @@ pub(crate) fn substitute<E>(
 }
 
 /// Escapes a text so that the last round leaves it unchanged.
-pub(crate) fn literal(text: &str) -> String {
+pub fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 

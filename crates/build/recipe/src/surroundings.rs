@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use crate::cell::CompilerCache;
 
 /// Their values may be secret. They are passed in environments only, never on a command line.
-pub(crate) const NETWORK: [&str; 23] = [
+pub const NETWORK: [&str; 23] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -35,7 +35,7 @@ pub(crate) const NETWORK: [&str; 23] = [
 ];
 
 /// Variables that name a file or a folder. A container has to see it too.
-pub(crate) const FILES: [&str; 7] = [
+pub const FILES: [&str; 7] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE",
@@ -46,7 +46,7 @@ pub(crate) const FILES: [&str; 7] = [
 ];
 
 /// Prefixes of the variables that a compiler cache reads.
-pub(crate) fn of_cache(cache: CompilerCache) -> &'static [&'static str] {
+pub fn of_cache(cache: CompilerCache) -> &'static [&'static str] {
     match cache {
         CompilerCache::None => &[],
         CompilerCache::Ccache => &["CCACHE_"],

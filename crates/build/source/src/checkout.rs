@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::git::{Git, without_secret};
-use crate::patches::{self, PatchGroup};
+use crate::patch_files::PatchGroup;
+use crate::patches;
 use crate::pins;
 use crate::plan::{self, BUILD_ENVIRONMENT, Checkout, CheckoutStep, HIPIFY_MESSAGE, Plan, Reference};
 use crate::repository::{HIPIFY, Repository, UPSTREAM};

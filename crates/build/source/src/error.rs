@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rocwheel_progress::{Exit, Hint};
 
-use crate::git::GitFailure;
+use crate::git_failure::GitFailure;
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]

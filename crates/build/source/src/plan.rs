@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::git::without_secret;
 use crate::manifest::ManifestProject;
-use crate::patches::{self, PatchGroup, Stage};
+use crate::patch_files::{self, PINNED_SET, PatchGroup, Stage};
 use crate::pins::{self, Torch};
 use crate::repository::{HIPIFY, UPSTREAM};
 use crate::request::{
@@ -20,8 +20,7 @@ use crate::table::{Line, LocalChange, Project, Table};
 
 /// Message of the commit of converted sources, the same as in TheRock's scripts.
 pub(crate) const HIPIFY_MESSAGE: &str = "DO NOT SUBMIT: HIPIFY";
-/// Patch set of projects that torch pins, and of all others that are named by their commit.
-pub(crate) const PINNED_SET: &str = "rocm-custom";
+
 /// File that triton's build reads.
 pub(crate) const BUILD_ENVIRONMENT: &str = "build_env.json";
 
@@ -328,7 +327,7 @@ impl Planner<'_> {
         let folder = folder.join(&project.directory);
         let set = folder.join(&name);
         if !set.is_dir() {
-            let known = patches::sets(&folder)?;
+            let known = patch_files::sets(&folder)?;
             if self.request.patchset.is_some() {
                 return Err(Error::NoPatchSet { path: set, known });
             }
@@ -340,7 +339,7 @@ impl Planner<'_> {
             );
             return Ok(Patches { warning: (!known.is_empty()).then_some(warning), ..Patches::default() });
         }
-        let groups = patches::read(&set, &project.directory)?;
+        let groups = patch_files::read(&set, &project.directory)?;
         let (base, hipified) = groups.into_iter().partition(|group| group.stage == Stage::Base);
         Ok(Patches { base, hipified, warning: None })
     }
@@ -440,7 +439,7 @@ impl Reference {
             Reference::Named { branch: Some(name), .. } => name.clone(),
             Reference::Named { name, .. } if !pins::is_commit(name) => name.clone(),
             Reference::Archive(archive) => {
-                patches::set_of_archive(&archive.path.file_name().unwrap_or_default().to_string_lossy())
+                patch_files::set_of_archive(&archive.path.file_name().unwrap_or_default().to_string_lossy())
             }
             _ => PINNED_SET.to_owned(),
         }
@@ -543,7 +542,11 @@ impl Checkout {
                 };
                 let files: Vec<String> =
                     group.files.iter().map(|file| shell_word(&file.display().to_string())).collect();
-                vec![format!("git{repository} am {} {}", patches::am_options(&group.files).join(" "), files.join(" "))]
+                vec![format!(
+                    "git{repository} am {} {}",
+                    patch_files::am_options(&group.files).join(" "),
+                    files.join(" ")
+                )]
             }
             CheckoutStep::BuildEnvironment { values, if_pinned } => {
                 let pinned = if_pinned.as_ref().map(|pin| {

@@ -1,8 +1,6 @@
 //! Input: a folder for a checkout. Output: the locked folder, with the state that the last run
 //! left.
 
-mod killed;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,10 +9,11 @@ use std::sync::Arc;
 use rocwheel_progress::Reporter;
 use serde::{Deserialize, Serialize};
 
-use self::killed::Mark;
 use crate::error::Error;
+use crate::folder_lock::FolderLock;
 use crate::git::Git;
-use crate::patches::Stage;
+use crate::patch_files::Stage;
+use crate::running_git::{self, Mark};
 
 /// Our folder in a checkout's git folder.
 const FOLDER: &str = "rocwheel";
@@ -30,29 +29,7 @@ pub(crate) struct Folder {
     pub(crate) is_new: bool,
     /// `true` if the last run was killed.
     pub(crate) was_killed: bool,
-    lock: Lock,
-}
-
-/// The lock of a folder. Its file also records the git process that is running, so that the next
-/// run can end it if this one is killed.
-#[derive(Debug, Clone)]
-pub(crate) struct Lock {
-    file: Arc<rocwheel_system::Lock>,
-    /// The folder of the lock file, which the environment of each git names.
-    own: PathBuf,
-}
-
-impl Lock {
-    /// Records a started git, which leads a process group.
-    pub(crate) fn has_begun(&self, group: u32) -> io::Result<()> {
-        Mark::of(group).write(&self.file)
-    }
-
-    /// The variable by which the next run recognizes a git of this run, even one that was started
-    /// just when this run was killed.
-    pub(crate) fn variable(&self) -> (&'static str, &Path) {
-        (killed::VARIABLE, &self.own)
-    }
+    lock: FolderLock,
 }
 
 impl Drop for Folder {
@@ -146,11 +123,11 @@ impl Folder {
         let mark = Mark::read(&mut lock)?;
         if let Some(mark) = mark {
             mark.end(&own);
-            killed::remove_remains(own.parent().unwrap_or(&own))?;
+            running_git::remove_remains(own.parent().unwrap_or(&own))?;
             remove_scratch(&own)?;
         }
         Mark::NOTHING.write(&lock)?;
-        let lock = Lock { file: Arc::new(lock), own: own.clone() };
+        let lock = FolderLock { file: Arc::new(lock), own: own.clone() };
         Ok(Folder { path: path.to_owned(), own, is_new, was_killed: mark.is_some(), lock })
     }
 

@@ -19,21 +19,21 @@ use cell::CellArguments;
 use clap::Args;
 use plan::{Asked, Choices, PlanArguments, PlanCommand};
 use rocm::RocmArguments;
+use rocwheel_builder::combinations::{self, PlanChoice};
+use rocwheel_builder::containers::Containers;
+use rocwheel_builder::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, UserEnvironment};
+use rocwheel_builder::job_maker::JobMaker;
+use rocwheel_builder::schedule::{self, Executors, IndexClient, Work, slurm};
+use rocwheel_console::any_index::AnyIndex;
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_output::Mode;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_recipe::containers::Containers;
-use rocwheel_recipe::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, UserEnvironment};
+use rocwheel_recipe::RocmChoice;
 use rocwheel_recipe::executor::Executor;
 use rocwheel_recipe::plan::PlanFolder;
-use rocwheel_recipe::request::combinations::{self, PlanChoice};
-use rocwheel_recipe::request::jobs::JobMaker;
-use rocwheel_recipe::request::rocm::RocmChoice;
-use rocwheel_recipe::schedule::slurm;
-use rocwheel_recipe::schedule::{self, Executors, Work};
 use rocwheel_recipe::{Job, PythonVersion, SdkKind, Surroundings};
 use run::RunArguments;
 use sources::SourceArguments;
@@ -261,8 +261,20 @@ impl TryFrom<Arguments> for Settings {
         }
         let selection = run.selection(from);
         let host = environment::host().unwrap_or_default();
-        let executors =
-            Executors { place, selection, containers, is_inside, compilers, preflight, time_limit, host, cluster };
+        let client = place.into.as_ref().map(|_| AnyIndex::new(false)).transpose()?;
+        let index = client.map(|client| IndexClient(Box::new(client)));
+        let executors = Executors {
+            place,
+            selection,
+            containers,
+            is_inside,
+            compilers,
+            preflight,
+            time_limit,
+            host,
+            cluster,
+            index,
+        };
         Ok(Self { what, executors, mode, write_job, choices })
     }
 }
@@ -346,7 +358,7 @@ fn build_recipes(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> 
         return run(Work::Recipes(recipes), settings, printer);
     }
     let checkouts = recipes.checkouts(settings.place())?;
-    let evaluated = recipes.evaluated(settings.place())?.into_iter();
+    let evaluated = recipes.evaluate_all(settings.place())?.into_iter();
     let planned = evaluated.map(|recipe| {
         let container = recipes.planned_container(&recipe)?;
         Ok(PlannedRecipe { recipe, container })
@@ -382,7 +394,8 @@ fn write_job(recipes: &JobMaker, place: &JobPlace, path: &Path, printer: &Printe
     }
     let Some(cell) = cells.pop() else { return Ok(Exit::Done) };
     let inputs = recipes.rocm.inputs(printer.reporter())?;
-    let job = recipes.job(&named.recipe, cell, inputs, place, &Talk { printer })?;
+    let inputs = recipes.inputs(&named.recipe, &cell, inputs)?;
+    let job = recipes.make(inputs, cell, place, &Talk { printer })?;
     job.write(path)?;
     if printer.format() == ResultFormat::Json {
         printer.json(&serde_json::json!({ "title": job.title(), "key": job.key(), "path": path }))?;

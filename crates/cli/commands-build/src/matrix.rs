@@ -11,9 +11,10 @@ use comfy_table::CellAlignment::Left;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
+use rocwheel_github::workflow;
 use rocwheel_progress::Exit;
 use rocwheel_recipe::matrix::{self, CellStatus, FrameworkTable, Matrix, MatrixQuery, MatrixRow, Origin};
-use rocwheel_recipe::{Book, Platform, PythonVersion, github};
+use rocwheel_recipe::{Book, Platform, PythonVersion};
 use serde::Serialize;
 
 use self::jobs::{JobArguments, JobChoices};
@@ -121,7 +122,7 @@ impl TableName {
         match self {
             TableName::Frameworks => FrameworkTable::BUILT_IN,
             TableName::Sources => rocwheel_source::Table::BUILT_IN,
-            TableName::Images => rocwheel_recipe::engine::Images::BUILT_IN,
+            TableName::Images => rocwheel_recipe::Images::BUILT_IN,
         }
     }
 }
@@ -214,7 +215,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     if settings.format == Format::Workflow {
-        printer.line(github::workflow().trim_end())?;
+        printer.line(workflow::workflow().trim_end())?;
         return Ok(Exit::Done);
     }
     if settings.format == Format::ReleaseWorkflow {
@@ -224,7 +225,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         // An unknown value is reported now, and not later by GitHub.
         matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
-        printer.line(github::release_workflow(&settings.wanted, &settings.jobs.inputs()?).trim_end())?;
+        printer.line(workflow::release_workflow(&settings.wanted, &settings.jobs.inputs()?).trim_end())?;
         return Ok(Exit::Done);
     }
     let mut wheels = Vec::new();
@@ -384,5 +385,5 @@ fn slurm(rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<
         printer.note("nothing is missing");
         return Ok(());
     }
-    printer.line(rocwheel_recipe::slurm::script(&rows).trim_end())
+    printer.line(rocwheel_builder::slurm::script(&rows).trim_end())
 }

@@ -25,9 +25,9 @@ use clap::{Args, Subcommand};
 use rocwheel_console::failure::Result;
 use rocwheel_console::printer::Printer;
 use rocwheel_console::run;
+use rocwheel_github::pages::{self as page, Asset};
 use rocwheel_progress::{Exit, Reporter};
 use rocwheel_recipe::matrix::FrameworkTable;
-use rocwheel_recipe::pages::{self as page, Asset};
 
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]

@@ -27,7 +27,7 @@ struct Description {
     exit_code: u8,
     /// The failed step of a build, its log and the last lines of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    failed_step: Option<rocwheel_recipe::StepFailure>,
+    failed_step: Option<rocwheel_builder::StepFailure>,
 }
 
 /// The error for machines, with the content that [`failure_text::print()`] has for people.
@@ -35,7 +35,7 @@ pub(crate) fn document(failure: &Failure) -> Document {
     let mut chain = failure_text::sentences(failure).into_iter();
     let message = chain.next().unwrap_or_default();
     let audit = failure.find::<Refused>().map(|refused| refused.verdict.clone());
-    let failed_step = failure.find::<rocwheel_recipe::Error>().and_then(rocwheel_recipe::Error::failed_step).cloned();
+    let failed_step = failure.find::<rocwheel_builder::Error>().and_then(rocwheel_builder::Error::failed_step).cloned();
     let error = Description {
         message,
         causes: chain.collect(),
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_step_that_failed_is_there_for_programs() {
-        let failure = rocwheel_recipe::StepFailure {
+        let failure = rocwheel_builder::StepFailure {
             job: "torch".into(),
             step: "wheel".into(),
             reason: "exit code 1".into(),
@@ -64,7 +64,7 @@ mod tests {
             log: "/builds/torch/wheel.log".into(),
             cause: None,
         };
-        let failure = Failure::from(rocwheel_recipe::Error::Inside {
+        let failure = Failure::from(rocwheel_builder::Error::Inside {
             image: "image".into(),
             message: "no".into(),
             hint: None,

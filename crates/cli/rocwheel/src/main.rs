@@ -14,7 +14,8 @@
 //!   [`rocwheel_split`] moves GPU code out of files, [`rocwheel_reshape`] back, or drops some.
 //! * What a wheel needs: [`rocwheel_loader`] finds libraries as the system does,
 //!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
-//! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`].
+//! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`] →
+//!   [`rocwheel_builder`].
 //! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
 //!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
 

@@ -1,17 +1,13 @@
 //! Kernel launches: `kernel<<<grid, block>>>(…)` becomes
 //! `hipLaunchKernelGGL(( kernel), dim3(grid), dim3(block), 0, 0, …)`, with the spaces, and the
 //! mistakes, of the original. If the original gives no result, the line is reported, or
-//! [`mended`] converts the launch.
-
-use std::borrow::Cow;
-use std::sync::OnceLock;
+//! [`super::corrected_launch`] converts the launch.
 
 use memchr::memmem;
-use regex::Regex;
 
-use super::{code_only, mended, trouble};
+use super::{code_only, trouble};
 use crate::word::is_word;
-use crate::{ConversionProblem, Defects, Trouble};
+use crate::{ConversionProblem, Trouble};
 
 /// A text after the conversion.
 #[derive(Debug, Default)]
@@ -25,16 +21,9 @@ pub(super) struct Converted {
     pub(super) left: Vec<Trouble>,
 }
 
-/// Converts all launches of a text.
-pub(super) fn convert(text: &str, defects: Defects) -> Result<Converted, Trouble> {
-    let joined = join_namespaces(text);
-    if memmem::find(joined.as_bytes(), b"<<<").is_none() {
-        return Ok(Converted { text: changed(joined), ..Converted::default() });
-    }
-    if defects == Defects::Fix {
-        return Ok(mended::convert(&joined));
-    }
-    let (converted, count) = replace_all(&joined)?;
+/// Converts the launches of `joined`, which is `text` with joined namespaces.
+pub(super) fn convert(text: &str, joined: &str) -> Result<Converted, Trouble> {
+    let (converted, count) = replace_all(joined)?;
     // The original counts these too.
     let unchanged = memmem::find_iter(&mask(&converted), b"<<<").count() as u64;
     let lost = |at| trouble(&converted, at, ConversionProblem::LostLaunch);
@@ -42,26 +31,8 @@ pub(super) fn convert(text: &str, defects: Defects) -> Result<Converted, Trouble
     Ok(Converted { text: (converted != text).then_some(converted), count: count.saturating_sub(unchanged), left })
 }
 
-fn changed(text: Cow<'_, str>) -> Option<String> {
-    match text {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(text) => Some(text),
-    }
-}
-
-/// Joins a kernel's namespace, on a separate line of a macro, with the kernel.
-fn join_namespaces(text: &str) -> Cow<'_, str> {
-    static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
-    // The `?` after the last letter is in the original too.
-    let pattern = PATTERN.get_or_init(|| Regex::new(r"( +)(detail?)::[ ]+\\\n +").ok());
-    match pattern {
-        Some(pattern) if memmem::find(text.as_bytes(), b"detai").is_some() => pattern.replace_all(text, "${1}${2}::"),
-        _ => Cow::Borrowed(text),
-    }
-}
-
 /// The text as the original converts it, and the number of launches it finds.
-pub(super) fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
+fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
     let launches = find(text)?;
     let mut output = text.to_owned();
     for launch in &launches {
@@ -258,6 +229,8 @@ pub fn extract_arguments(text: &str) -> Vec<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Defects;
+    use crate::transform::launches::convert;
 
     fn refused(text: &str) -> Trouble {
         convert(text, Defects::Refuse).unwrap_err()

@@ -16,6 +16,7 @@ use rocwheel_system::{FileMetadata as _, Lock, is_same_file};
 use serde::{Deserialize, Serialize};
 
 use super::Write;
+use super::interruption_point::step;
 use crate::Error;
 
 /// Name of the journal, in the root of the tree, and prefix of the temporary names beside results.
@@ -369,10 +370,3 @@ fn remove(path: &Path) -> io::Result<()> {
         result => result,
     }
 }
-
-/// Called before every change of the file system; tests end the process there.
-#[cfg(not(test))]
-pub(super) fn step() {}
-
-#[cfg(test)]
-pub(super) use super::killed::step;

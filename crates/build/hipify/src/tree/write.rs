@@ -11,7 +11,8 @@ use rocwheel_progress::{Reporter, Unit};
 use rocwheel_system::{FileMetadata as _, Lock};
 use walkdir::WalkDir;
 
-use super::journal::{Journal, Stamp, step};
+use super::interruption_point::step;
+use super::journal::{Journal, Stamp};
 use super::{Plan, Write};
 use crate::Error;
 

@@ -200,7 +200,7 @@ impl<'a> Names<'a> {
 }
 
 /// GPU targets in the syntax of the programs that take them.
-pub(crate) fn join_targets(name: &str, targets: &[String]) -> String {
+pub fn join_targets(name: &str, targets: &[String]) -> String {
     match name {
         "targets.comma" => targets.join(","),
         "targets.space" => targets.join(" "),

@@ -1,16 +1,16 @@
 //! Input: `data/frameworks.toml`, or a user's file in the same format. Output: the versions that
 //! fit together, and the excluded combinations with their reasons.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
-use super::{Point, fits};
+use super::Point;
 use crate::book::Book;
 use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
 use crate::error::Error;
 use crate::evaluated::{Action, Evaluated, JobStep};
-use crate::recipe::from_toml;
+use crate::framework::Framework;
+use crate::toml_text::from_toml;
+use crate::version_specifier::fits;
 use rocwheel_progress::suggestion;
 
 const BUILT_IN: &str = include_str!("../../../../../data/frameworks.toml");
@@ -77,40 +77,6 @@ pub struct Torch {
     free_threaded: Vec<String>,
 }
 
-/// A framework and its axes.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Framework {
-    /// Name of its recipe. Empty in a recipe file, where it is that recipe.
-    #[serde(default)]
-    pub recipe: String,
-    /// Versions to build.
-    pub versions: Vec<String>,
-    /// Backends to build.
-    #[serde(default)]
-    pub backends: Vec<String>,
-    /// Target systems.
-    #[serde(default = "linux")]
-    pub platforms: Vec<Platform>,
-    /// `true` if a result is for one version of torch, which is part of its name.
-    #[serde(default)]
-    pub against_torch: bool,
-    /// For each version, the torch versions (first two numbers) that it belongs to, if file names
-    /// do not have them.
-    #[serde(default)]
-    torch: BTreeMap<String, Vec<String>>,
-    /// `true` for torch itself: the support tables then apply to its own versions.
-    #[serde(default)]
-    pub is_torch: bool,
-    /// Pythons to build for; empty: the result is for no Python.
-    #[serde(default)]
-    pub python: Vec<String>,
-}
-
-fn linux() -> Vec<Platform> {
-    vec![Platform::Linux]
-}
-
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exclusion {
@@ -156,37 +122,6 @@ impl WhyNot {
         match self {
             WhyNot::Excluded(reason) | WhyNot::NoTorch(reason) => reason,
         }
-    }
-}
-
-impl Framework {
-    /// Completes a framework that a recipe defines with the recipe's name, backends and platforms.
-    pub(crate) fn of_recipe(self, name: &str, backends: &[String], platforms: &[Platform]) -> Framework {
-        Framework { recipe: name.to_owned(), backends: backends.to_vec(), platforms: platforms.to_vec(), ..self }
-    }
-
-    /// Its Python versions.
-    pub(super) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
-        // `Table::parse` has validated them.
-        self.python.iter().filter_map(|text| text.parse().ok())
-    }
-
-    /// The version of the table for a wheel's public version. If versions follow torch, a later
-    /// patch release counts as the same version.
-    pub(super) fn version_of(&self, public: &str) -> String {
-        let is_same = |known: &&String| **known == public || (self.follows_torch() && minor(known) == minor(public));
-        self.versions.iter().find(is_same).cloned().unwrap_or_else(|| public.to_owned())
-    }
-
-    /// `true` if its versions follow those of torch.
-    fn follows_torch(&self) -> bool {
-        self.is_torch || !self.torch.is_empty()
-    }
-
-    /// The torch versions that a version belongs to; empty if file names have them, or if there are
-    /// none.
-    pub(super) fn torch_of(&self, version: &str) -> &[String] {
-        self.torch.get(version).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -311,7 +246,7 @@ impl FrameworkTable {
     }
 
     /// The torch of a cell, first two numbers. For torch itself this is its own version.
-    pub(crate) fn torch_of(&self, point: &Point) -> Option<String> {
+    pub fn torch_of(&self, point: &Point) -> Option<String> {
         let is_torch = |framework: &&Framework| framework.recipe == point.recipe && framework.is_torch;
         let own = self.frameworks.iter().find(is_torch).map(|_| &point.version);
         own.or(point.torch.as_ref()).map(|torch| minor(torch))

@@ -11,9 +11,9 @@ use rocwheel_progress::Reporter;
 use super::record::{Attempt, End, Ended, Record};
 use super::{Plan, PlannedCell, SCHEMA, SkipReason};
 use crate::error::Error;
-use crate::files::{self, replace};
 use crate::job::Job;
-use crate::recipe::from_toml;
+use crate::shared_files::{self, replace};
+use crate::toml_text::from_toml;
 
 const PLAN: &str = "plan.toml";
 const JOBS: &str = "jobs";
@@ -211,7 +211,7 @@ impl PlanFolder {
         let path = self.path.join(STATE).join(format!("{}.json", cell.id));
         let began = Instant::now();
         let lock = loop {
-            if let Some(lock) = files::lock(&path.with_extension("lock"))? {
+            if let Some(lock) = shared_files::lock(&path.with_extension("lock"))? {
                 break lock;
             }
             reporter.check()?;
@@ -284,7 +284,7 @@ impl PlanFolder {
         let before = self.record(cell)?;
         let is_open = before.attempts.last().is_some_and(|attempt| attempt.end.is_none());
         // The cell may have ended between the two checks.
-        let is_held = is_open && files::is_locked(&lock)?;
+        let is_held = is_open && shared_files::is_locked(&lock)?;
         let (record, held) = if is_open && !is_held { (self.record(cell)?, false) } else { (before, is_open) };
         let state = match record.attempts.last() {
             None => State::Waiting,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::execute::Made;
+use crate::job::BuiltFile;
 
 /// The record of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct End {
     pub seconds: f64,
     /// Output files, relative to the cell's folder of outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outputs: Vec<Made>,
+    pub outputs: Vec<BuiltFile>,
     /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Arguments, CopyAction, Layer, Recipe, RecipeStep, Replace, StepAction, Text, When};
 use crate::error::Error;
+use crate::toml_text::from_toml;
 use rocwheel_progress::suggestion;
 
 /// The version of the format that this program reads.
@@ -281,32 +282,6 @@ fn check_schema(schema: u32, path: &str) -> Result<(), Error> {
     Err(Error::malformed(path, format!("its schema is {schema}, and this program knows {SCHEMA}")))
 }
 
-/// Parses TOML. Errors have the line, and a hint with the nearest known name for an unknown one.
-pub(crate) fn from_toml<T: serde::de::DeserializeOwned>(text: &str, path: &str) -> Result<T, Error> {
-    toml::from_str(text).map_err(|error| {
-        let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        let reason = error.message().trim_end().replace('\n', " ");
-        let names = quoted(&reason);
-        let hint = match names[..] {
-            [wrong, ref known @ ..] if reason.starts_with("unknown") && !known.is_empty() => {
-                Some(suggestion(wrong, known.iter().copied()))
-            }
-            _ => None,
-        };
-        // The list of all known names would hide the wrong one.
-        let reason = match (&hint, reason.split_once(", expected")) {
-            (Some(_), Some((first, _))) => first.to_owned(),
-            _ => reason,
-        };
-        Error::Malformed { path: path.to_owned(), line, reason, hint }
-    })
-}
-
-/// The texts between backticks.
-fn quoted(text: &str) -> Vec<&str> {
-    text.split('`').skip(1).step_by(2).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use rocwheel_progress::Hint as _;
@@ -379,7 +354,7 @@ wheel = "dist/*.whl"
     /// The keys that serde lists when a table has another one.
     fn keys<T: serde::de::DeserializeOwned>() -> BTreeSet<String> {
         let error = toml::from_str::<T>("no-such-key = 1").err().unwrap();
-        quoted(error.message()).into_iter().skip(1).map(str::to_owned).collect()
+        crate::toml_text::quoted(error.message()).into_iter().skip(1).map(str::to_owned).collect()
     }
 
     /// `docs/schemas/recipe.json` is written by hand, so that no crate for schemas is needed.
@@ -390,7 +365,7 @@ wheel = "dist/*.whl"
         let tables = [
             ("Recipe", keys::<Recipe>()),
             ("Project", keys::<rocwheel_source::Project>()),
-            ("Framework", keys::<crate::matrix::Framework>()),
+            ("Framework", keys::<crate::framework::Framework>()),
             ("ImagePackages", keys::<crate::executor::ImagePackages>()),
             ("TargetRule", keys::<super::super::TargetRule>()),
             ("RecipeFeature", keys::<super::super::RecipeFeature>()),

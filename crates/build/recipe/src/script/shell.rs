@@ -13,7 +13,7 @@ pub(super) const BEGIN: &str = "<<'END'";
 pub(super) const END: &str = "END";
 
 /// A quoted shell word. `${…}` stays readable.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     shell_word_with(word, |letter| letter == '$')
 }
 

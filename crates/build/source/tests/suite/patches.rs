@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use rocwheel_progress::{Hint, Silent};
-use rocwheel_source::patches::{PatchSet, Stage};
+use rocwheel_source::patch_files::{self, Stage};
+use rocwheel_source::patches::PatchSet;
 use rocwheel_source::{CheckoutStatus, Error, Request, TreeConversion};
 
 use crate::world::{World, commit, git, plain_git, write};
@@ -87,7 +88,7 @@ fn sets_have_therocks_layout_and_go_there_and_back() {
     let groups = set(&world).save(&plain_git(), &Silent).unwrap();
     assert_eq!(groups.iter().map(|group| group.patches.len()).sum::<usize>(), 5);
     assert_eq!(fs_err::read(folder.join("pytorch/base/0001-Add-a-base-file.patch")).unwrap(), first);
-    assert_eq!(rocwheel_source::patches::sets(&world.path("patches/pytorch")).unwrap(), ["main"]);
+    assert_eq!(patch_files::sets(&world.path("patches/pytorch")).unwrap(), ["main"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use rocwheel_recipe::request::jobs::ResultChoice;
+use rocwheel_builder::job_maker::ResultChoice;
 use rocwheel_recipe::{Repair, Switch};
 
 /// Options about what follows a build.

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rocwheel_builder::containers::{ContainerUse, Containers, image_without_containers};
+use rocwheel_builder::engine::Request;
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Result, Usage};
-use rocwheel_recipe::Surroundings;
-use rocwheel_recipe::containers::{ContainerUse, Containers, image_without_containers};
-use rocwheel_recipe::engine::{Images, Request};
 use rocwheel_recipe::executor::{Executor, Pull};
+use rocwheel_recipe::{Images, Surroundings};
 
 /// Options about where jobs run.
 #[derive(Debug, Clone, Args)]

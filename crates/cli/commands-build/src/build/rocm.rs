@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rocwheel_recipe::request::rocm::RocmChoice;
+use rocwheel_recipe::RocmChoice;
 
 /// Where ROCm is, and what else is installed before.
 #[derive(Debug, Args)]

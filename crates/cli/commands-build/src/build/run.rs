@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use rocwheel_builder::execute::StageSelection;
+use rocwheel_builder::schedule::slurm::Cluster;
 use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
 use rocwheel_recipe::duration;
-use rocwheel_recipe::execute::StageSelection;
 use rocwheel_recipe::executor::Executor;
-use rocwheel_recipe::schedule::slurm::Cluster;
 
 use super::containers::{self, ContainerArguments};
 use super::{RESULT, STEPS, WHERE};

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocwheel_builder::Error;
+use rocwheel_builder::source_choice::{SourceChoice, SourceMemory};
 use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
 use rocwheel_hipify::{Defects, Launches};
 use rocwheel_progress::Reporter;
-use rocwheel_recipe::Error;
-use rocwheel_recipe::request::sources::{SourceChoice, SourceMemory};
 use rocwheel_source::{Hipify, KnownArchive};
 
 use crate::source::download;
@@ -74,7 +74,7 @@ impl SourceArguments {
 fn download(known: &KnownArchive, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
     let cache = environment::cache().ok_or_else(|| {
         let hint = Some("set `ROCWHEEL_CACHE`".to_owned());
-        Error::Request { reason: "there is no folder for downloads".into(), hint }
+        rocwheel_recipe::Error::Request { reason: "there is no folder for downloads".into(), hint }
     })?;
     download::archive(&known.url, &known.sha256, &cache, reporter)
 }

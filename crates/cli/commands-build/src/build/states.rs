@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_builder::containers::PlannedContainer;
+use rocwheel_builder::schedule::slurm::{Cancelled, Queue};
+use rocwheel_builder::slurm::Queued;
+use rocwheel_builder::source_choice::PlannedCheckout;
 use rocwheel_console::failure::Result;
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::Exit;
-use rocwheel_recipe::containers::PlannedContainer;
 use rocwheel_recipe::duration;
 use rocwheel_recipe::plan::{Attempt, Ended, Plan, PlanFolder, PlannedCell, Seen, SkipReason, State};
-use rocwheel_recipe::request::sources::PlannedCheckout;
-use rocwheel_recipe::schedule::slurm::{Cancelled, Queue};
-use rocwheel_recipe::slurm::Queued;
 use serde::Serialize;
 
 use super::text;

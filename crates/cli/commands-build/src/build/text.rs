@@ -4,20 +4,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_builder::Error;
+use rocwheel_builder::containers::PlannedContainer;
+use rocwheel_builder::execute::{JobOutcome, JobPlace, Listener};
+use rocwheel_builder::preflight::Estimated;
+use rocwheel_builder::schedule::JobResult;
+use rocwheel_builder::slurm::Submitted;
+use rocwheel_builder::source_choice::PlannedCheckout;
 use rocwheel_console::failure::Result;
-use rocwheel_console::failure_text;
-use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::progress::Display;
+use rocwheel_console::{failure_text, message};
 use rocwheel_progress::{Exit, Reporter};
-use rocwheel_recipe::containers::PlannedContainer;
-use rocwheel_recipe::execute::{JobOutcome, JobPlace, Listener};
 use rocwheel_recipe::plan::PlanFolder;
-use rocwheel_recipe::preflight::Estimated;
-use rocwheel_recipe::request::sources::PlannedCheckout;
-use rocwheel_recipe::schedule::JobResult;
-use rocwheel_recipe::slurm::Submitted;
-use rocwheel_recipe::{ChosenBy, Error, Evaluated, duration, script};
+use rocwheel_recipe::{ChosenBy, Evaluated, duration, script};
 use serde::Serialize;
 
 const COLUMNS: [Column; 5] = [("Job", Left), ("Status", Left), ("Time", Right), ("Size", Right), ("Result", Left)];
@@ -164,11 +164,11 @@ pub(super) fn conclude(ran: &[JobResult], place: &JobPlace, printer: &Printer) -
     Ok(())
 }
 
-fn size(outputs: &[rocwheel_recipe::execute::Made]) -> String {
+fn size(outputs: &[rocwheel_recipe::BuiltFile]) -> String {
     message::bytes(outputs.iter().map(|made| made.size).sum())
 }
 
-fn names(outputs: &[rocwheel_recipe::execute::Made]) -> String {
+fn names(outputs: &[rocwheel_recipe::BuiltFile]) -> String {
     let names = outputs.iter().map(|made| made.path.to_string_lossy().into_owned());
     // Each result has a file with its provenance beside it, which is not listed.
     names.filter(|name| !name.ends_with(rocwheel_recipe::provenance::SUFFIX)).collect::<Vec<_>>().join(", ")

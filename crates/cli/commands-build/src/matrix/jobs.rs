@@ -6,7 +6,7 @@ use clap::Args;
 use rocwheel_console::failure::{Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::Printer;
-use rocwheel_recipe::github::{self, GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
+use rocwheel_github::workflow::{self, GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
 use rocwheel_recipe::matrix::{Matrix, MatrixRow, Origin};
 use rocwheel_recipe::request::parse_targets;
 use rocwheel_recipe::{Book, Platform};
@@ -156,13 +156,13 @@ pub(super) fn print(
     let empty = Vec::new();
     let mut outputs = vec![("count".to_owned(), jobs.count().to_string())];
     outputs.push(("windows".to_owned(), jobs.has(Platform::Windows).to_string()));
-    outputs.push(("tests".to_owned(), github::test_matrix(test_runners)));
+    outputs.push(("tests".to_owned(), workflow::test_matrix(test_runners)));
     let mut lines = Vec::new();
     for stage in 0..*stages {
         let jobs = jobs.stages.get(stage).unwrap_or(&empty);
-        let matrices = github::matrices(jobs);
+        let matrices = workflow::matrices(jobs);
         if matrices.len() > *parts {
-            let most = github::MOST_JOBS;
+            let most = workflow::MOST_JOBS;
             let usage =
                 Usage::new(format!("{} are missing, and GitHub takes {most} jobs in a matrix", cells(jobs.len())));
             let hint =

@@ -4,11 +4,11 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use rocwheel_builder::Error;
 use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
 use rocwheel_index::{Fetch as _, Http};
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_recipe::Error;
 use tempfile::NamedTempFile;
 use url::Url;
 

@@ -9,7 +9,8 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::Exit;
 use rocwheel_source::Table;
-use rocwheel_source::patches::{self, Group, PatchSet, Stage};
+use rocwheel_source::patch_files::{self, Stage};
+use rocwheel_source::patches::{Group, PatchSet};
 use serde::Serialize;
 
 use super::projects;
@@ -128,7 +129,7 @@ struct Groups<'a> {
 struct Listed {
     project: String,
     set: String,
-    groups: Vec<patches::PatchGroup>,
+    groups: Vec<patch_files::PatchGroup>,
 }
 
 /// Saves, applies or lists patches.
@@ -169,8 +170,8 @@ fn list(folder: &Path, project: Option<&str>, printer: &Printer) -> Result<Exit>
         if project.is_some_and(|project| project != name) {
             continue;
         }
-        for set in patches::sets(path)? {
-            let groups = patches::read(&path.join(&set), &name)?;
+        for set in patch_files::sets(path)? {
+            let groups = patch_files::read(&path.join(&set), &name)?;
             listed.push(Listed { project: name.clone(), set, groups });
         }
     }

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
-use rocwheel_console::message;
 use rocwheel_console::printer::{Printer, ResultFormat};
+use rocwheel_console::{environment, message};
+use rocwheel_github::pages::{self as page, Asset, FilesAt};
+use rocwheel_github::release::{self, ExistingRelease, Gh, Plan, WantedRelease};
 use rocwheel_progress::Exit;
-use rocwheel_recipe::pages::github::{self, ExistingRelease, Gh, Plan, WantedRelease};
-use rocwheel_recipe::pages::{self as page, Asset, FilesAt};
 
 use super::Built;
 use super::pages::repository;
@@ -134,7 +133,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let wanted = WantedRelease { notes, ..settings.wanted.clone() };
     let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
         Ok(remote) => remote,
-        Err(error @ rocwheel_recipe::Error::Interrupted(_)) => return Err(error.into()),
+        Err(error @ rocwheel_github::Error::Interrupted(_)) => return Err(error.into()),
         // A plan alone needs no login.
         Err(error) if !settings.upload => {
             let reason = rocwheel_progress::with_causes(&error);
@@ -151,7 +150,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         None => here,
     };
     fs_err::write(&sums, &all)?;
-    let mut files = github::uploads(&assets, std::slice::from_ref(&sums))?;
+    let mut files = release::uploads(&assets, std::slice::from_ref(&sums))?;
     if !settings.upload {
         // The same is true of this file.
         files.iter_mut().filter(|file| file.path == sums).for_each(|file| file.path = PathBuf::from(SUMS));

@@ -9,11 +9,11 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::output_file::{FileKind, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
+use rocwheel_github::pages::{self as page, FilesAt, Packages, Release};
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
 use rocwheel_recipe::Book;
 use rocwheel_recipe::matrix::{self, MatrixQuery};
-use rocwheel_recipe::pages::{self as page, FilesAt, Packages, Release};
 use serde::Serialize;
 
 use super::Built;

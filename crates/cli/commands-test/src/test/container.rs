@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use rocwheel_builder::engine::gpu_devices;
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::{Exit, Interrupted};
-use rocwheel_recipe::engine::gpu_devices;
 
 /// Where the results are in the container.
 pub(super) const RESULTS: &str = "/rocwheel-results";

@@ -1,0 +1,221 @@
+//! Runs the actions of steps.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use globset::GlobBuilder;
+use regex::Regex;
+use walkdir::WalkDir;
+
+use crate::error::Error;
+use crate::execute::context::{Call, Context};
+use crate::execute::folder::Log;
+use rocwheel_process::ProcessEnd;
+use rocwheel_recipe::recipe::{CopyAction, Pick, Replace, Text};
+use rocwheel_recipe::script;
+use rocwheel_recipe::source_digest;
+use rocwheel_recipe::{Action, JobStep, More};
+
+impl Context<'_> {
+    /// Runs a step. Returns how its program ended if it was stopped.
+    pub(super) fn step(&self, step: &JobStep, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+        for provided in &step.provided {
+            if !self.holds(provided)? {
+                log.say("(skipped: its condition does not hold)")?;
+                return Ok(None);
+            }
+        }
+        match self.act(step, log) {
+            Err(error @ Error::Interrupted(_)) => Err(error),
+            Err(error) if step.may_fail => {
+                log.say(&format!("(it may fail: {})", rocwheel_progress::with_causes(&error)))?;
+                Ok(None)
+            }
+            answer => answer,
+        }
+    }
+
+    fn act(&self, step: &JobStep, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+        match &step.action {
+            Action::Run { command, more, expect } => {
+                return self.run_step(step, (command, more), expect.as_deref(), log);
+            }
+            Action::Install { requirements, index } => {
+                let index = index.as_deref().map(|index| self.text(index)).transpose()?;
+                let timeout = Duration::from_secs(step.timeout);
+                return self.install(&step.name, &self.texts(requirements)?, index.as_deref(), timeout, log);
+            }
+            Action::Uninstall(names) => return self.uninstall(&step.name, &self.texts(names)?, log),
+            Action::Write(file) => self.write(file, log)?,
+            Action::Append(file) => self.append(file, log)?,
+            Action::Copy(copy) => self.copy(&step.name, copy, log)?,
+            Action::Remove(paths) => self.remove(&step.name, &self.texts(paths)?, log)?,
+            Action::Replace(replace) => self.replace(&step.name, replace, log)?,
+            Action::Script(path) => {
+                let text = self.readable(&script::text(&self.job.recipe));
+                let path = self.text(path)?;
+                log.say(&format!("(writing the steps to {path})"))?;
+                put(Path::new(&path), text.as_bytes())?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn run_step(
+        &self,
+        step: &JobStep,
+        (command, more): (&[String], &[More]),
+        expect: Option<&str>,
+        log: &mut Log,
+    ) -> Result<Option<ProcessEnd>, Error> {
+        let mut environment = self.environment()?;
+        for (name, value) in &step.set {
+            environment.insert(name.clone(), self.text(value)?);
+        }
+        let mut words = self.texts(command)?;
+        for more in more {
+            if more.provided.as_ref().map_or(Ok(true), |provided| self.holds(provided))? {
+                words.extend(self.texts(&more.arguments)?);
+            }
+        }
+        let directory = PathBuf::from(self.text(&step.directory)?);
+        let timeout = Duration::from_secs(step.timeout);
+        let call = Call { stage: &step.name, words, directory: &directory, environment: &environment, timeout };
+        let finished = self.run(call, log)?;
+        if finished.ended == ProcessEnd::Deadline {
+            return Ok(Some(ProcessEnd::Deadline));
+        }
+        if let Some(expect) = expect
+            && !matches(expect, &finished.said)?
+        {
+            let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
+            return Err(self.broken(&step.name, format!("it was to say `{expect}`, and said: {said}"), log));
+        }
+        Ok(None)
+    }
+
+    /// Writes a file unless it has the content already: a newer file would be compiled again.
+    fn write(&self, file: &Text, log: &mut Log) -> Result<(), Error> {
+        let path = PathBuf::from(self.text(&file.path)?);
+        let text = self.text(&file.text)?;
+        if fs_err::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+            return log.say(&format!("({} is up to date)", path.display()));
+        }
+        log.say(&format!("(writing {})\n{text}", path.display()))?;
+        put(&path, text.as_bytes())
+    }
+
+    /// Appends the text only if it is missing, so a step that was stopped can run again.
+    fn append(&self, file: &Text, log: &mut Log) -> Result<(), Error> {
+        let path = PathBuf::from(self.text(&file.path)?);
+        let text = self.text(&file.text)?;
+        let mut whole = fs_err::read_to_string(&path)?;
+        if !whole.contains(&text) {
+            log.say(&format!("(at the end of {})\n{text}", path.display()))?;
+            whole.push_str(&text);
+            put(&path, whole.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn copy(&self, stage: &str, copy: &CopyAction, log: &mut Log) -> Result<(), Error> {
+        let (from, to) = (self.text(&copy.from)?, PathBuf::from(self.text(&copy.to)?));
+        log.say(&format!("(copying {from} to {})", to.display()))?;
+        if copy.pick == Pick::Folder {
+            if !Path::new(&from).is_dir() {
+                return Err(self.broken(stage, format!("there is no folder `{from}`"), log));
+            }
+            fs_err::create_dir_all(&to)?;
+            return Ok(source_digest::copy(Path::new(&from), &to, self.reporter)?);
+        }
+        let found = matching(&from)?;
+        let file = match (&found[..], copy.pick) {
+            ([], _) => return Err(self.broken(stage, format!("no file fits `{from}`"), log)),
+            ([file], _) | ([file, ..], Pick::First) => file,
+            _ => return Err(self.broken(stage, format!("{} files fit `{from}`", found.len()), log)),
+        };
+        let place = if copy.as_file { to } else { to.join(file.file_name().unwrap_or_default()) };
+        if let Some(parent) = place.parent() {
+            fs_err::create_dir_all(parent)?;
+        }
+        fs_err::copy(file, place)?;
+        Ok(())
+    }
+
+    /// Removes paths, but only inside the sources and the job's own folder.
+    fn remove(&self, stage: &str, paths: &[String], log: &mut Log) -> Result<(), Error> {
+        for path in paths {
+            let path = PathBuf::from(path);
+            let is_plain = !path.components().any(|part| matches!(part, std::path::Component::ParentDir));
+            let inside = [self.source(), self.folder.clone()];
+            if !is_plain || !inside.iter().any(|folder| path.starts_with(folder) && path != *folder) {
+                let reason =
+                    format!("`{}` is neither in the sources nor in the job's folder, and stays", path.display());
+                return Err(self.broken(stage, reason, log));
+            }
+            log.say(&format!("(removing {})", path.display()))?;
+            match path.symlink_metadata() {
+                Err(_) => {}
+                Ok(metadata) if metadata.is_dir() => fs_err::remove_dir_all(&path)?,
+                Ok(_) => fs_err::remove_file(&path)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&self, stage: &str, replace: &Replace, log: &mut Log) -> Result<(), Error> {
+        let path = PathBuf::from(self.text(&replace.path)?);
+        let with = self.text(&replace.with)?;
+        let pattern = compiled(&replace.pattern)?;
+        let text = fs_err::read_to_string(&path)?;
+        let count = pattern.find_iter(&text).count();
+        // If the step was stopped and runs again, nothing may be left to replace.
+        if count == 0 && text.contains(&with) {
+            return log.say(&format!("({} has it already)", path.display()));
+        }
+        if count == 0 {
+            let reason = format!("`{}` has nothing that fits `{}`", path.display(), replace.pattern);
+            return Err(self.broken(stage, reason, log));
+        }
+        log.say(&format!("(replacing {count} times in {})", path.display()))?;
+        put(&path, pattern.replace_all(&text, with.as_str()).as_bytes())
+    }
+}
+
+/// Files that fit a pattern, sorted. A path without pattern characters is itself.
+pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
+    let Some(sign) = pattern.find(['*', '?', '[', '{']) else {
+        return Ok(Some(PathBuf::from(pattern)).filter(|path| path.is_file()).into_iter().collect());
+    };
+    let root = pattern[..sign].rfind('/').map_or(".", |end| &pattern[..end.max(1)]);
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    let glob = glob.map_err(|error| Error::malformed("job", format!("`{pattern}` is no pattern: {error}")))?;
+    let glob = glob.compile_matcher();
+    let mut found = Vec::new();
+    for entry in WalkDir::new(root).sort_by_file_name() {
+        // Folders that cannot be entered have no files of ours.
+        let Ok(entry) = entry else { continue };
+        if entry.file_type().is_file() && glob.is_match(entry.path()) {
+            found.push(entry.into_path());
+        }
+    }
+    Ok(found)
+}
+
+/// `true` if a text matches a regular expression.
+pub(super) fn matches(pattern: &str, text: &str) -> Result<bool, Error> {
+    Ok(compiled(pattern)?.is_match(text))
+}
+
+fn compiled(pattern: &str) -> Result<Regex, Error> {
+    Regex::new(pattern)
+        .map_err(|error| Error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
+}
+
+/// Writes a file and creates its parent folders.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if let Some(parent) = path.parent() {
+        fs_err::create_dir_all(parent)?;
+    }
+    Ok(fs_err::write(path, bytes)?)
+}

@@ -1,0 +1,99 @@
+//! Runs the recipe's checks of the installed result.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::execute::actions::matches;
+use crate::execute::context::{Call, Context};
+use crate::execute::environment::interpreter_of;
+use crate::execute::folder::Log;
+use crate::execute::installer::INSTALLING;
+use rocwheel_process::ProcessEnd;
+use rocwheel_recipe::BuiltFile;
+use rocwheel_recipe::Check;
+use rocwheel_recipe::PythonVersion;
+
+/// Time limit for a check: the first import of torch reads gigabytes.
+const PATIENCE: Duration = Duration::from_mins(15);
+
+impl Context<'_> {
+    /// Runs a check in the build's environment, or in a new one with only the result.
+    pub(super) fn check(
+        &self,
+        check: &Check,
+        python: Option<PythonVersion>,
+        outputs: &[BuiltFile],
+        log: &mut Log,
+    ) -> Result<Option<ProcessEnd>, Error> {
+        let stage = format!("check-{}", check.name);
+        if !check.fresh {
+            let environment = self.environment()?;
+            return self.try_out(&stage, check, self.texts(&check.run)?, &environment, log);
+        }
+        let mut name = String::from(if check.requirements { "check-all" } else { "check" });
+        name.extend(python.map(|python| format!("-py{python}")));
+        let venv = self.folder.join(name);
+        let interpreter = if python.is_none() {
+            self.interpreter(self.job.python)?
+        } else {
+            // An interpreter that the user named is for the build.
+            let outer = self.outer_environment();
+            crate::python::Search { environment: &outer, uv: self.place.uv.as_deref() }.find(python, self.reporter)?
+        };
+        let program = interpreter_of(&venv);
+        let mut environment = self.outer_environment();
+        environment.insert("VIRTUAL_ENV".into(), venv.to_string_lossy().into_owned());
+        // A new result needs a new environment.
+        let mark = venv.join("rocwheel-installed");
+        let installed: String = outputs.iter().map(|made| format!("{}\n", made.sha256)).collect();
+        if !fs_err::read_to_string(&mark).is_ok_and(|there| there == installed) {
+            if let Some(ended) = self.make_venv(&stage, &interpreter, &venv, log)? {
+                return Ok(Some(ended));
+            }
+            if let Some(ended) = self.ensure_pip(&stage, &venv, log)? {
+                return Ok(Some(ended));
+            }
+            let mut words = self.installer(&program, "install");
+            if check.requirements {
+                words.extend(self.where_rocm_is());
+                words.extend(self.job.with.iter().map(|input| input.path.to_string_lossy().into_owned()));
+            } else {
+                words.push("--no-deps".into());
+            }
+            words.extend(self.made(outputs));
+            let patience = if check.requirements { INSTALLING } else { PATIENCE };
+            if let Some(ended) = self.call(&stage, words, &environment, patience, log)? {
+                return Ok(Some(ended));
+            }
+            fs_err::write(&mark, installed)?;
+        }
+        self.known.borrow_mut().insert("python".into(), program.to_string_lossy().into_owned());
+        let words = self.texts(&check.run);
+        self.known.borrow_mut().remove("python");
+        self.try_out(&stage, check, words?, &environment, log)
+    }
+
+    fn try_out(
+        &self,
+        stage: &str,
+        check: &Check,
+        words: Vec<String>,
+        environment: &BTreeMap<String, String>,
+        log: &mut Log,
+    ) -> Result<Option<ProcessEnd>, Error> {
+        // The sources are not the working folder, because Python would import from there.
+        let call = Call { stage, words, directory: &self.folder, environment, timeout: PATIENCE };
+        let finished = self.run(call, log)?;
+        if finished.ended == ProcessEnd::Deadline {
+            return Ok(Some(ProcessEnd::Deadline));
+        }
+        match &check.expect {
+            Some(expect) if !matches(expect, &finished.said)? => {
+                let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
+                Err(self.broken(stage, format!("it was to say `{expect}`, and said: {said}"), log))
+            }
+            _ => Ok(None),
+        }
+    }
+}

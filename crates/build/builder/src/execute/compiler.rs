@@ -1,0 +1,64 @@
+//! Input: the GPU targets of a job and the compiler of its ROCm. Output: an error for targets that
+//! the compiler does not know, before hours are spent.
+
+use std::collections::BTreeSet;
+use std::env::consts::EXE_SUFFIX;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rocwheel_tables::target::base_target;
+
+use crate::error::Error;
+use crate::execute::context::{Call, Context};
+use crate::execute::folder::Log;
+use rocwheel_process::ProcessEnd;
+
+/// Folders below ROCm's root that may have clang.
+const FOLDERS: [&str; 2] = ["lib/llvm/bin", "llvm/bin"];
+const PATIENCE: Duration = Duration::from_mins(5);
+
+impl Context<'_> {
+    /// Asks the compiler for its targets. A ROCm without clang is not checked.
+    pub(super) fn check_compiler(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+        let root = PathBuf::from(self.fact("rocm.root")?);
+        let program = format!("clang{EXE_SUFFIX}");
+        let Some(clang) = FOLDERS.iter().map(|folder| root.join(folder).join(&program)).find(|path| path.is_file())
+        else {
+            let searched = FOLDERS.map(|folder| format!("{folder}/{program}")).join(" and ");
+            return log.say(&format!("(not checked: `{}` has no {searched})", root.display())).map(|()| None);
+        };
+        let clang = clang.to_string_lossy().into_owned();
+        // Without `-nogpulib`, clang looks for device libraries before it answers, and fails if
+        // there are none.
+        let options = ["--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus"];
+        let words = std::iter::once(clang.as_str()).chain(options).map(str::to_owned).collect();
+        let environment = self.base_environment();
+        let call =
+            Call { stage: "compiler", words, directory: &self.folder, environment: &environment, timeout: PATIENCE };
+        let finished = self.attempt(call, log)?;
+        if finished.ended == ProcessEnd::Deadline {
+            return Ok(Some(ProcessEnd::Deadline));
+        }
+        let known: BTreeSet<&str> =
+            finished.lines().flat_map(str::split_whitespace).filter(|word| word.starts_with("gfx")).collect();
+        if known.is_empty() {
+            return log.say("(not checked: it lists no targets)").map(|()| None);
+        }
+        // The list has GPUs only. `amdgcnspirv` is not a GPU, but code for all of them.
+        let is_fine = |target: &&String| !target.starts_with("gfx") || known.contains(base_target(target));
+        let (fine, unknown): (Vec<&String>, Vec<&String>) = self.job.recipe.targets.names.iter().partition(is_fine);
+        if unknown.is_empty() {
+            return Ok(None);
+        }
+        let list = |names: &[&String]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",");
+        Err(Error::Preflight {
+            job: self.job.title(),
+            reason: format!("the compiler of this ROCm, `{clang}`, does not know {}", list(&unknown)),
+            hint: if fine.is_empty() {
+                format!("it knows {}", known.into_iter().collect::<Vec<_>>().join(", "))
+            } else {
+                format!("build for the others: `--gpu-targets {}`", list(&fine))
+            },
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! The values of `${…}` that only the place knows. Each is determined on first use and kept.
+
+use std::path::Path;
+use std::time::Duration;
+
+use regex::RegexBuilder;
+
+use crate::error::Error;
+use crate::execute::context::Context;
+use rocwheel_process::{ProcessEnd, Program};
+use rocwheel_recipe::join_targets;
+use rocwheel_recipe::source_digest;
+use rocwheel_recipe::substitute::{Round, Value, substitute};
+use rocwheel_recipe::{JobSource, Rocm};
+use rocwheel_recipe::{VersionLock, minor};
+
+/// Time limit for an answer. The first question about a large ROCm reads it from the disk.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+impl Context<'_> {
+    /// A text of the job with all names replaced.
+    pub(super) fn text(&self, text: &str) -> Result<String, Error> {
+        substitute(text, Round::Last, |name| self.fact(name).map(Value::Text)).map_err(|error| {
+            error.unwrap_or_else(|| Error::malformed("job", format!("a `${{` in `{text}` has no `}}`")))
+        })
+    }
+
+    /// Several texts with all names replaced.
+    pub(super) fn texts(&self, texts: &[String]) -> Result<Vec<String>, Error> {
+        texts.iter().map(|text| self.text(text)).collect()
+    }
+
+    /// A text with all known names replaced; the rest stays.
+    pub(super) fn readable(&self, text: &str) -> String {
+        let value = |name: &str| Ok::<_, Error>(self.fact(name).map_or(Value::Later, Value::Text));
+        substitute(text, Round::Last, value).unwrap_or_else(|_| text.to_owned())
+    }
+
+    /// The value of a name.
+    pub(super) fn fact(&self, name: &str) -> Result<String, Error> {
+        if let Some(known) = self.known.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let found = self.find_out(name)?;
+        self.known.borrow_mut().insert(name.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    fn find_out(&self, name: &str) -> Result<String, Error> {
+        let plain = |path: &Path| path.to_string_lossy().replace('\\', "/");
+        if let Some(variable) = name.strip_prefix("environment.") {
+            let value = self.place.surroundings.get(variable);
+            return value.cloned().ok_or_else(|| no_variable(name, variable));
+        }
+        if let Some(variable) = name.strip_prefix("variable.") {
+            return self.environment()?.get(variable).cloned().ok_or_else(|| no_variable(name, variable));
+        }
+        if let Some(names) = name.strip_prefix("rocm.libraries.") {
+            return self.libraries_of_rocm(name, names);
+        }
+        if let Some(distribution) = name.strip_prefix("installed.") {
+            let code = format!("import importlib.metadata as m; print(m.version({distribution:?}))");
+            return self.ask_python(name, &["-c", &code]);
+        }
+        match name {
+            "source" => Ok(plain(&self.source())),
+            "work" => Ok(plain(&self.folder)),
+            "stage" => Ok(plain(&self.folder.join("stage"))),
+            "estimate" => Ok(plain(&self.folder.join("estimate"))),
+            "python" => Ok(plain(&self.python())),
+            "python.version" => self.ask_python(name, &["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]),
+            "python.compact" => Ok(self.fact("python.version")?.replace('.', "")),
+            "rocwheel" => Ok(plain(&self.place.program)),
+            "jobs" => Ok(self.place.jobs.to_string()),
+            "tool.sccache" => self.sccache(),
+            "source.version" => self.source_version(),
+            "source.commit" => Ok(self.source_revision(name)?.chars().take(8).collect()),
+            "source.revision" => self.source_revision(name),
+            "label" => self.label(),
+            _ if name.starts_with("rocm.") => self.rocm(name),
+            _ if name.starts_with("targets") => {
+                let targets = self.ask_python(name, &["-m", "rocm_sdk", "targets"])?;
+                let targets: Vec<String> =
+                    targets.split([' ', ',', ';']).filter(|target| !target.is_empty()).map(str::to_owned).collect();
+                if targets.is_empty() {
+                    return Err(no_fact(name, "ROCm names no GPU targets", Some("name them with `--gpu-targets`")));
+                }
+                Ok(join_targets(name, &targets))
+            }
+            _ => Err(no_fact(name, "the job was made by another version of the program", None)),
+        }
+    }
+
+    /// A Python list of those of the short names, separated by commas, for which ROCm's packages
+    /// have a library.
+    fn libraries_of_rocm(&self, name: &str, names: &str) -> Result<String, Error> {
+        let code = format!(
+            "import rocm_sdk\n\
+             def has(name):\n    \
+                 try: return bool(rocm_sdk.find_libraries(name))\n    \
+                 except (FileNotFoundError, ModuleNotFoundError): return False\n\
+             print([name for name in {names:?}.split(',') if has(name)])"
+        );
+        self.ask_python(name, &["-c", &code])
+    }
+
+    fn rocm(&self, name: &str) -> Result<String, Error> {
+        if name == "rocm.label" {
+            return Ok(self.job.recipe.cell.label_style.rocm(&self.fact("rocm.version")?));
+        }
+        let of_sdk = |what: &str| self.ask_python(name, &["-m", "rocm_sdk", "path", what]);
+        if let Rocm::Prefix { path, version } = &self.job.rocm {
+            let plain = |path: &Path| path.to_string_lossy().replace('\\', "/");
+            return Ok(match name {
+                "rocm.root" => plain(path),
+                "rocm.bin" => plain(&path.join("bin")),
+                "rocm.cmake" => plain(&path.join("lib/cmake")),
+                "rocm.lib" => plain(&path.join("lib")),
+                _ => of_version(name, version),
+            });
+        }
+        match name {
+            "rocm.root" => of_sdk("--root"),
+            "rocm.bin" => of_sdk("--bin"),
+            "rocm.cmake" => of_sdk("--cmake"),
+            "rocm.lib" => Ok(format!("{}/lib", self.fact("rocm.root")?)),
+            "rocm.sdk-version" => self.ask_python(name, &["-m", "rocm_sdk", "version"]),
+            "rocm.lock" => {
+                let version = self.fact("rocm.sdk-version")?;
+                Ok(match self.job.recipe.cell.rocm_lock {
+                    VersionLock::Exact => version,
+                    VersionLock::Minor => format!("{}.*", minor(&version)),
+                })
+            }
+            _ => Ok(of_version(name, &self.fact("rocm.sdk-version")?)),
+        }
+    }
+
+    /// The local part of versions in TheRock's form: `rocm7.10.0`, `devrocm7.10.0.dev0-abc`.
+    fn label(&self) -> Result<String, Error> {
+        let version = match &self.job.rocm {
+            Rocm::Prefix { version, .. } => version.clone(),
+            _ => self.fact("installed.rocm")?,
+        };
+        let begin = if version.contains("dev") { "devrocm" } else { "rocm" };
+        // Normalized as pip does it, without a second `+`.
+        let version = version.parse::<pep440_rs::Version>().map_or(version, |version| version.to_string());
+        Ok(format!("{begin}{}", version.replace('+', "-")))
+    }
+
+    fn source_version(&self) -> Result<String, Error> {
+        let name = "source.version";
+        let Some(file) = &self.job.recipe.source.version_file else {
+            return Err(no_fact(name, "the recipe has no `version-file`", None));
+        };
+        let path = self.source().join(&file.path);
+        let wrong = |reason: String| {
+            let hint = "are these the sources of that project? `rocwheel source checkout` makes a checkout";
+            no_fact(name, &reason, Some(hint))
+        };
+        let text = fs_err::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let Some(pattern) = &file.pattern else {
+            let version = text.trim();
+            return if version.is_empty() {
+                Err(wrong(format!("`{}` is empty", path.display())))
+            } else {
+                Ok(version.to_owned())
+            };
+        };
+        let pattern = RegexBuilder::new(pattern).multi_line(true).build();
+        let pattern = pattern.map_err(|error| wrong(error.to_string()))?;
+        let found = pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned());
+        found.ok_or_else(|| wrong(format!("`{}` does not say it", path.display())))
+    }
+
+    fn source_revision(&self, name: &str) -> Result<String, Error> {
+        match &self.job.source {
+            JobSource::Checkout { revision: Some(revision), .. } => Ok(revision.clone()),
+            JobSource::Checkout { path, .. } => {
+                let answer = source_digest::git(path, &["rev-parse", "HEAD"], &self.place.surroundings, self.reporter)?;
+                answer
+                    .map(|answer| answer.trim().to_owned())
+                    .ok_or_else(|| no_fact(name, "there is no git", Some("install git")))
+            }
+            JobSource::Archive { sha256, .. } => Ok(sha256.clone()),
+            JobSource::Folder { digest, .. } => Ok(digest.clone()),
+        }
+    }
+
+    fn sccache(&self) -> Result<String, Error> {
+        let surroundings = &self.place.surroundings;
+        let mut places = vec![surroundings.get("PATH").cloned().unwrap_or_default()];
+        places.extend(["/usr/local/bin".to_owned(), "/opt/cache/bin".to_owned()]);
+        places.extend(surroundings.get("HOME").map(|home| format!("{home}/.cargo/bin")));
+        let found = places.iter().find_map(|folders| rocwheel_system::find_program("sccache", folders));
+        let found = found.map(|path| path.to_string_lossy().into_owned());
+        found.ok_or_else(|| {
+            no_fact("tool.sccache", "there is no sccache", Some("install sccache, or remove `--compiler-cache`"))
+        })
+    }
+
+    /// The answer of the build's Python, one line.
+    pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
+        let environment = self.base_environment();
+        let words = std::iter::once(self.python().to_string_lossy().into_owned());
+        let program = Program {
+            words: words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect(),
+            directory: &self.folder,
+            environment: &environment,
+            timeout: PATIENCE,
+            deadline: self.place.deadline,
+        };
+        let finished = rocwheel_process::run(&program, None, self.reporter)?;
+        let answer = finished.lines().next_back().unwrap_or("").to_owned();
+        if finished.ended == ProcessEnd::Code(0) && !answer.is_empty() {
+            return Ok(answer);
+        }
+        let asked = program.words[1..].join(" ");
+        let hint =
+            "is ROCm's Python package installed? `--rocm-sdk` says from where, `--only install-rocm` does only that";
+        let hint =
+            (name.starts_with("rocm") || name.starts_with("targets") || name == "installed.rocm").then_some(hint);
+        Err(no_fact(name, &format!("`python {asked}` says: {answer}"), hint))
+    }
+}
+
+fn of_version(name: &str, version: &str) -> String {
+    match name {
+        "rocm.minor" => minor(version),
+        "rocm.compact" => minor(version).replace('.', ""),
+        // `rocm.version`, `rocm.sdk-version`
+        _ => version.to_owned(),
+    }
+}
+
+fn no_fact(name: &str, reason: &str, hint: Option<&str>) -> Error {
+    Error::NoFact { name: name.to_owned(), reason: reason.to_owned(), hint: hint.map(str::to_owned) }
+}
+
+fn no_variable(name: &str, variable: &str) -> Error {
+    no_fact(name, &format!("the variable {variable} is not set"), Some("set it before the build"))
+}

@@ -1,0 +1,220 @@
+//! Input: the last lines of a failed step, and the known failures (`data/build-failures.toml`).
+//! Output: the likely cause and a remedy.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde::Deserialize;
+
+use crate::error::Error;
+use rocwheel_recipe::toml_text::from_toml;
+
+const TABLE: &str = include_str!("../../../../data/build-failures.toml");
+
+static CAUSES: LazyLock<Vec<Cause>> =
+    LazyLock::new(|| parse(TABLE, "data/build-failures.toml").expect("a test reads it"));
+
+const OF_ENGINES: &str = include_str!("../../../../data/engine-failures.toml");
+
+static ENGINE_CAUSES: LazyLock<Vec<Cause>> =
+    LazyLock::new(|| parse(OF_ENGINES, "data/engine-failures.toml").expect("a test reads it"));
+
+/// Number of lines before the last known error that are searched. Parallel compilers mix their
+/// output.
+const REACH: usize = 400;
+
+struct Cause {
+    name: String,
+    is_harmless: bool,
+    patterns: Vec<Regex>,
+    says: String,
+    fix: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: u32,
+    cause: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    #[serde(default)]
+    harmless: bool,
+    patterns: Vec<String>,
+    says: String,
+    fix: String,
+}
+
+fn parse(text: &str, path: &str) -> Result<Vec<Cause>, Error> {
+    let file: File = from_toml(text, path)?;
+    if file.schema != 1 {
+        return Err(Error::malformed(path, format!("its schema is {}, and this program knows 1", file.schema)));
+    }
+    let compile = |pattern: &String| {
+        Regex::new(pattern)
+            .map_err(|error| Error::malformed(path, format!("`{pattern}` is no regular expression: {error}")))
+    };
+    let causes = file.cause.into_iter().map(|row| {
+        let patterns = row.patterns.iter().map(compile).collect::<Result<_, _>>()?;
+        Ok(Cause { name: row.name, is_harmless: row.harmless, patterns, says: row.says, fix: row.fix })
+    });
+    causes.collect()
+}
+
+impl Cause {
+    fn captures<'a>(&self, line: &'a str) -> Option<Captures<'a>> {
+        self.patterns.iter().find_map(|pattern| pattern.captures(line))
+    }
+}
+
+/// The likely cause of a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Likely {
+    /// The name of the row in the table.
+    pub(crate) name: &'static str,
+    /// What is wrong and what helps, in a sentence.
+    pub(crate) text: String,
+}
+
+/// The first cause of the table that fits a line; of several such lines, the last counts. Lines
+/// more than `REACH` lines before the last known error are ignored, because they did not end the
+/// build. Harmless messages, which successful builds print too, count only if no known error is
+/// found.
+pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
+    let certain = |cause: &&Cause| !cause.is_harmless;
+    let is_certain = |line: &str| CAUSES.iter().filter(certain).any(|cause| cause.captures(line).is_some());
+    let near = lines.clone().rev().skip_while(|line| !is_certain(line)).take(REACH);
+    let near: Vec<&str> = near.collect();
+    let found = fitting(CAUSES.iter().filter(certain), near.into_iter().rev());
+    found.or_else(|| fitting(CAUSES.iter().filter(|cause| cause.is_harmless), lines))
+}
+
+/// The same for the output of a container engine.
+pub(crate) fn of_engine<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
+    fitting(ENGINE_CAUSES.iter(), lines)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "an iterator is cheap to clone and clearer to give")]
+fn fitting<'a>(
+    causes: impl Iterator<Item = &'static Cause>,
+    lines: impl DoubleEndedIterator<Item = &'a str> + Clone,
+) -> Option<Likely> {
+    for cause in causes {
+        for line in lines.clone().rev() {
+            let Some(found) = cause.captures(line) else { continue };
+            let mut says = String::new();
+            match found.get(1) {
+                Some(_) => found.expand(&cause.says, &mut says),
+                // A pattern without a group captures nothing that could be inserted.
+                None => says = cause.says.replace(" (`$1`)", "").replace(" ($1)", "").replace("`$1`", "of that name"),
+            }
+            return Some(Likely { name: &cause.name, text: format!("{says}: {}", cause.fix) });
+        }
+    }
+    None
+}
+
+/// The likely cause if another process killed the program: too little memory.
+pub(crate) fn killed() -> Likely {
+    let cause = CAUSES.iter().find(|cause| cause.name == "out-of-memory");
+    cause.map_or(Likely { name: "killed", text: "it was killed".into() }, |cause| Likely {
+        name: &cause.name,
+        text: format!("probably {}: {}", cause.says, cause.fix),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_wins_over_what_builds_also_say_when_they_go_on() {
+        let name = |lines: &[&str]| likely(lines.iter().copied()).map(|likely| likely.name);
+        let error = "src/a.cpp:61:14: error: use of undeclared identifier 'X'";
+        let harmless = ["sh: 1: ps: not found", "ModuleNotFoundError: No module named 'x'", "dns error"];
+        for line in harmless {
+            assert_eq!(name(&[line, error, "make: *** [all] Error 2"]), Some("undeclared"), "{line}");
+            assert_eq!(name(&[error, line]), Some("undeclared"), "{line}");
+            assert!(name(&[line, "exit"]).is_some_and(|name| name != "undeclared"), "{line}");
+        }
+        // A failed configure check, long before the build stopped.
+        let mut lines = vec!["conftest.c:1:10: fatal error: foo.h: No such file or directory"];
+        assert_eq!(name(&[lines[0], error]), Some("missing-header"), "they may belong together");
+        lines.extend(["[1/1440] compiling"; REACH]);
+        lines.push(error);
+        assert_eq!(name(&lines), Some("undeclared"));
+        lines.push("c++: fatal error: Killed signal terminated program cc1plus");
+        assert_eq!(name(&lines), Some("out-of-memory"));
+    }
+
+    #[test]
+    fn what_engines_say_is_known() {
+        for (line, name) in [
+            ("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?", "no-daemon"),
+            (
+                "permission denied while trying to connect to the docker API at unix:///var/run/docker.sock",
+                "not-allowed",
+            ),
+            ("Error: runc: error setting rlimit type 7: operation not permitted: OCI permission denied", "limits"),
+            ("Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied", "limits"),
+            ("docker: failed to create: exec: \"sh\": executable file not found in $PATH", "no-shell"),
+            ("Error: default OCI runtime \"crun\" not found: invalid argument", "no-runtime"),
+            ("dial tcp: lookup registry-1.docker.io on 1.1.1.1:53: no such host", "network"),
+        ] {
+            assert_eq!(of_engine([line].into_iter()).unwrap_or_else(|| panic!("{line}")).name, name, "{line}");
+        }
+    }
+
+    #[test]
+    fn causes_are_found_in_what_real_tools_say() {
+        for (line, name, word) in [
+            ("c++: fatal error: Killed signal terminated program cc1plus", "out-of-memory", "--jobs"),
+            ("/bin/sh: 1: g++: Argument list too long", "argument-list-too-long", "ulimit -s"),
+            ("OSError: [Errno 7] Argument list too long: '/usr/bin/c++'", "argument-list-too-long", "ulimit -s"),
+            (
+                "x.cpp:1:10: fatal error: hip/hip_runtime.h: No such file or directory",
+                "missing-header",
+                "`hip/hip_runtime.h`",
+            ),
+            ("x.hip:1:10: fatal error: 'rocrand/rocrand.h' file not found", "missing-header", "`rocrand/rocrand.h`"),
+            ("src/x.c:2:10: fatal error: Python.h: No such file or directory", "python-header", "python3-dev"),
+            ("ModuleNotFoundError: No module named 'psutil'", "missing-module", "`psutil`"),
+            ("/usr/bin/ld: cannot find -lMIOpen: No such file or directory", "missing-library", "`MIOpen`"),
+            ("AttributeError: 'NoneType' object has no attribute 'split'", "torch-rocm-mismatch", "--torch"),
+            (
+                "AssertionError: One of GPU archs of ['gfx1030'] is invalid or not supported by Flash-Attention",
+                "gpu-targets",
+                "(['gfx1030'])",
+            ),
+            ("error: unknown target CPU 'gfx9999'", "gpu-targets", "(gfx9999)"),
+            ("ERROR: No matching distribution found for torch==99", "no-such-package", "`torch==99`"),
+            ("cc1plus: out of memory allocating 65536 bytes", "out-of-memory", "--jobs"),
+            ("tar: write error: No space left on device", "disk-full", "free some space"),
+            ("ccache: error: execve of clang-cl failed: Invalid argument", "ccache-aotriton", "--compiler-cache"),
+            ("sh: 1: hipcc: not found", "missing-program", "`hipcc`"),
+            ("FileNotFoundError: [Errno 2] No such file or directory: 'hipcc'", "missing-program", "`hipcc`"),
+            ("fatal: Could not resolve host: github.com", "network", "run it again"),
+            (
+                "src/shpotrf_gpu.cpp:61:14: error: use of undeclared identifier 'HIPBLAS_COMPUTE_32F'",
+                "undeclared",
+                "`HIPBLAS_COMPUTE_32F`",
+            ),
+            ("a.cpp:3:5: error: ‘x’ was not declared in this scope; did you mean ‘y’?", "undeclared", "`x`"),
+            ("a.o: in function `main': undefined reference to `hipMalloc'", "undefined-symbol", "`hipMalloc`"),
+            ("ld.lld: error: undefined symbol: hipFree", "undefined-symbol", "`hipFree`"),
+            ("a.cpp:7:1: error: expected ';' after class", "compiler-error", "`a.cpp:7:1`"),
+        ] {
+            let likely =
+                likely(["noise", line, "ninja: build stopped"].into_iter()).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(likely.name, name, "{line}");
+            assert!(likely.text.contains(word), "{line}: {}", likely.text);
+            assert!(!likely.text.contains("$1"), "{}", likely.text);
+        }
+        assert_eq!(likely(["error: expected ';'"].into_iter()), None);
+        assert!(killed().text.contains("memory ran out"));
+    }
+}

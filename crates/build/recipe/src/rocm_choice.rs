@@ -1,0 +1,283 @@
+//! The inputs of builds besides sources: ROCm, and existing wheels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo};
+use rocwheel_progress::Reporter;
+use rocwheel_tables::TargetTable;
+use rocwheel_wheel::WheelName;
+
+use crate::cell::{Cell, SdkKind};
+use crate::error::Error;
+use crate::job::{InputWheel, Rocm, RocmPackages};
+
+/// The location of ROCm, and the wheels to install before a build, as options name them.
+#[derive(Clone)]
+pub struct RocmChoice {
+    /// `KIND[=PLACE]`, such as `prefix=/opt/rocm` or `index=URL`; `None`: the installed ROCm.
+    pub place: Option<String>,
+    /// Versions of ROCm's packages that may be installed, such as `>1.0` (PEP 440).
+    pub specifier: String,
+    /// Additional extras of the package `rocm`.
+    pub extras: Vec<String>,
+    /// `true` if pre-releases of ROCm's packages are not accepted.
+    pub no_pre: bool,
+    /// Wheels to install first, such as a torch that was built elsewhere.
+    pub with: Vec<PathBuf>,
+}
+
+/// The address of an index may contain a secret, which is not shown.
+impl fmt::Debug for RocmChoice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RocmChoice { place, specifier, extras, no_pre, with } = self;
+        let shown = place.as_deref().map(|text| match text.split_once('=') {
+            Some((kind, place)) => format!("{kind}={}", rocwheel_source::without_secret(place)),
+            None => text.to_owned(),
+        });
+        let mut fields = formatter.debug_struct("RocmChoice");
+        fields.field("place", &shown).field("specifier", specifier).field("extras", extras);
+        fields.field("no_pre", no_pre).field("with", with).finish()
+    }
+}
+
+impl RocmChoice {
+    /// How builds get ROCm: from an installed one, unless packages are named.
+    pub fn kind(&self) -> SdkKind {
+        let is_prefix = self.place.as_deref().is_none_or(|text| text.split('=').next() == Some("prefix"));
+        if is_prefix { SdkKind::Prefix } else { SdkKind::Packages }
+    }
+
+    /// The same choice with the versions of a cell inserted.
+    pub fn filled(&self, cell: &Cell) -> Result<RocmChoice, Error> {
+        let place = self.place.as_deref().map(|place| cell.fill_versions(place)).transpose()?;
+        Ok(RocmChoice { place, specifier: cell.fill_versions(&self.specifier)?, ..self.clone() })
+    }
+
+    /// The ROCm that recipes are built against.
+    pub fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> Result<Rocm, Error> {
+        let Some(text) = &self.place else {
+            let Some(path) = found(surroundings) else {
+                return Err(Error::request_with(
+                    "the ROCm to build against is not given, and there is none at /opt/rocm",
+                    "name it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`",
+                ));
+            };
+            return prefix(&path, version);
+        };
+        let (kind, place) = text.split_once('=').map_or((text.as_str(), None), |(kind, place)| (kind, Some(place)));
+        let packages =
+            RocmPackages { specifier: self.specifier.clone(), extras: self.extras.clone(), pre: !self.no_pre };
+        let needed = || {
+            Error::request_with(
+                format!("`--rocm-sdk {kind}` needs a place"),
+                format!("write `--rocm-sdk {kind}=PLACE`"),
+            )
+        };
+        match (kind, place.filter(|place| !place.is_empty())) {
+            ("index", url) => Ok(Rocm::Index { url: url.map(str::to_owned), packages }),
+            ("find-links", Some(links)) => {
+                let is_local = Path::new(links).exists();
+                let links = if is_local {
+                    std::path::absolute(links)?.to_string_lossy().into_owned()
+                } else {
+                    links.to_owned()
+                };
+                Ok(Rocm::FindLinks { links, packages })
+            }
+            ("directory", Some(folder)) => {
+                let path = std::path::absolute(folder)?;
+                if !path.is_dir() {
+                    return Err(Error::request(format!("there is no folder `{folder}` with packages of ROCm")));
+                }
+                Ok(Rocm::FindLinks { links: path.to_string_lossy().into_owned(), packages })
+            }
+            ("prefix", Some(path)) => prefix(Path::new(path), version),
+            ("find-links" | "directory" | "prefix", None) => Err(needed()),
+            _ => Err(Error::request_with(
+                format!("`--rocm-sdk {text}` is nothing that is known"),
+                "it is `index`, `index=URL`, `find-links=PLACE`, `directory=DIR` or `prefix=DIR`",
+            )),
+        }
+    }
+
+    /// The GPU targets of the ROCm, as far as its location names them: the family in the address of
+    /// an index, the names of packages in a folder, or `share/therock/dist_info.json` of an
+    /// installed ROCm. `is_here` is `false` if an installed ROCm is in an image and cannot be read.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or a file of TheRock's is damaged.
+    pub fn targets(&self, surroundings: &BTreeMap<String, String>, is_here: bool) -> Result<Vec<String>, Error> {
+        let (kind, place) = match self.place.as_deref() {
+            None => ("prefix", found(surroundings).map(|path| path.to_string_lossy().into_owned())),
+            Some(text) => {
+                let (kind, place) = text.split_once('=').unwrap_or((text, ""));
+                (kind, Some(place.to_owned()))
+            }
+        };
+        let Some(place) = place.filter(|place| !place.is_empty()) else { return Ok(Vec::new()) };
+        let names = match kind {
+            "prefix" if is_here => {
+                let file = Path::new(&place).join("share/therock").join(DIST_INFO_FILE);
+                let info = if file.is_file() { DistInfo::read(&file)? } else { DistInfo::default() };
+                info.targets().into_iter().map(str::to_owned).collect()
+            }
+            "directory" | "find-links" if Path::new(&place).is_dir() => families_of_packages(Path::new(&place))?,
+            "index" | "find-links" => place.split('/').map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        let table = TargetTable::embedded();
+        let known = table.family_names();
+        let family = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
+        let mut targets: Vec<String> =
+            names.iter().filter_map(family).flat_map(|family| table.members(family)).map(str::to_owned).collect();
+        rocwheel_tables::target::sort(&mut targets);
+        targets.dedup();
+        Ok(targets)
+    }
+
+    /// Path of an installed ROCm in a container; `None`: it comes as packages. Variables of this
+    /// machine do not count.
+    pub fn prefix_inside(&self) -> Option<PathBuf> {
+        match self.place.as_deref() {
+            None => Some(PathBuf::from("/opt/rocm")),
+            Some(text) => text.strip_prefix("prefix=").filter(|path| !path.is_empty()).map(PathBuf::from),
+        }
+    }
+
+    /// Distributions of the given wheels.
+    pub fn given(&self) -> BTreeSet<String> {
+        let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.parse::<WheelName>().ok()?.distribution);
+        self.with.iter().filter_map(name).collect()
+    }
+
+    /// The given wheels with their digests.
+    pub fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
+        let look = |path: &PathBuf| {
+            if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
+                return Err(Error::request(format!("`{}` is not the name of a wheel", path.display())));
+            }
+            InputWheel::at(path, reporter)
+        };
+        self.with.iter().map(look).collect()
+    }
+}
+
+/// The default installed ROCm.
+fn found(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let named = ["ROCM_PATH", "ROCM_HOME"].iter().find_map(|name| surroundings.get(*name)).map(PathBuf::from);
+    if named.is_some() {
+        return named.filter(|path| path.is_dir());
+    }
+    installed_in(Path::new("/opt"))
+}
+
+/// The ROCm in a folder such as `/opt`: `rocm`, otherwise the newest `rocm-7.2.1`.
+fn installed_in(folder: &Path) -> Option<PathBuf> {
+    let usual = folder.join("rocm");
+    if usual.is_dir() {
+        return Some(usual);
+    }
+    let entries = fs_err::read_dir(folder).ok()?.filter_map(Result::ok);
+    let versions = entries.filter_map(|entry| {
+        let version: pep440_rs::Version = entry.file_name().to_str()?.strip_prefix("rocm-")?.parse().ok()?;
+        Some((version, entry.path())).filter(|(_, path)| path.is_dir())
+    });
+    versions.max().map(|(_, path)| path)
+}
+
+/// The families and targets in the names of ROCm's packages: `rocm_sdk_libraries_gfx110x_all-…`,
+/// `rocm_sdk_device_gfx942-…`.
+fn families_of_packages(folder: &Path) -> Result<Vec<String>, Error> {
+    let mut families = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let Ok(wheel) = name.parse::<WheelName>() else { continue };
+        let distribution = rocwheel_wheel::canonical_name(&wheel.distribution);
+        let of = |prefix: &str| distribution.strip_prefix(prefix).map(str::to_owned);
+        families.extend(of("rocm-sdk-libraries-").or_else(|| of("rocm-sdk-device-")));
+    }
+    Ok(families)
+}
+
+/// An installed ROCm and the version that it reports.
+fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
+    let path = std::path::absolute(path)?;
+    if !path.join("bin").is_dir() {
+        return Err(Error::request_with(
+            format!("`{}` is not an installed ROCm: it has no folder `bin`", path.display()),
+            "`--rocm-sdk prefix=DIR` names one",
+        ));
+    }
+    if let Some(version) = rocwheel_tables::installed_version(&path).or_else(|| version.map(str::to_owned)) {
+        return Ok(Rocm::Prefix { path, version });
+    }
+    Err(Error::request_with(
+        format!("`{}` does not say its version in .info/version", path.display()),
+        "give it with `--rocm`",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sdk(text: Option<&str>) -> RocmChoice {
+        RocmChoice {
+            place: text.map(str::to_owned),
+            specifier: ">1.0".into(),
+            extras: Vec::new(),
+            no_pre: false,
+            with: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_rocm_says_its_targets() {
+        let folder = tempfile::tempdir().unwrap();
+        let prefix = folder.path().join("rocm");
+        fs_err::create_dir_all(prefix.join("share/therock")).unwrap();
+        let targets = |text: Option<String>, is_here| {
+            let surroundings = BTreeMap::from([("ROCM_PATH".to_owned(), prefix.to_string_lossy().into_owned())]);
+            sdk(text.as_deref()).targets(&surroundings, is_here).unwrap()
+        };
+        let none: Vec<String> = Vec::new();
+        assert_eq!(targets(None, true), none, "an installed ROCm that says nothing");
+        let file = prefix.join("share/therock/dist_info.json");
+        fs_err::write(&file, r#"{"dist_amdgpu_targets": "gfx1100;gfx942"}"#).unwrap();
+        assert_eq!(targets(None, true), ["gfx942", "gfx1100"]);
+        assert_eq!(targets(None, false), none, "it is in an image");
+        assert_eq!(targets(Some(format!("prefix={}", prefix.display())), true), ["gfx942", "gfx1100"]);
+        // The address in the documentation; its last folder is a family.
+        let url = "index=https://rocm.example/v2/gfx110X-all/";
+        assert_eq!(targets(Some(url.into()), true), ["gfx1100", "gfx1101", "gfx1102", "gfx1103"]);
+        assert_eq!(targets(Some("index=https://rocm.example/v2".into()), true), none);
+        let dist = folder.path().join("dist");
+        fs_err::create_dir(&dist).unwrap();
+        for name in [
+            "rocm_sdk_core-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
+            "rocm_sdk_device_gfx942-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
+            "rocm_sdk_libraries_gfx103x_dgpu-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
+        ] {
+            fs_err::write(dist.join(name), "").unwrap();
+        }
+        let found = targets(Some(format!("directory={}", dist.display())), true);
+        assert!(found.contains(&"gfx942".to_owned()) && found.contains(&"gfx1030".to_owned()), "{found:?}");
+        fs_err::write(&file, "{").unwrap();
+        let surroundings = BTreeMap::from([("ROCM_PATH".to_owned(), prefix.to_string_lossy().into_owned())]);
+        assert!(sdk(None).targets(&surroundings, true).unwrap_err().to_string().contains("dist_info.json"));
+    }
+
+    #[test]
+    fn the_newest_installed_rocm_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(installed_in(folder.path()), None);
+        for name in ["rocm-6.4.3", "rocm-7.10.0", "rocm-7.9.0", "rocm-extras"] {
+            fs_err::create_dir(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(installed_in(folder.path()), Some(folder.path().join("rocm-7.10.0")));
+        fs_err::create_dir(folder.path().join("rocm")).unwrap();
+        assert_eq!(installed_in(folder.path()), Some(folder.path().join("rocm")));
+    }
+}
