@@ -16,7 +16,9 @@
 //!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
 //! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`].
 //! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
-//!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
+//!   artifacts of a CI.
+//! * On their machines: [`rocwheel_doctor`] examines a machine, [`rocwheel_suite`] runs tests,
+//!   [`rocwheel_report`] reads what tests leave.
 
 mod any_index;
 mod arguments;

@@ -6,10 +6,10 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use rocwheel_progress::{Context, Exit};
-use rocwheel_verify::doctor::{
-    self, Error, Evidence, Gravity, ImportPath, MachineTree, PackageChoice, Patient, SessionUser, SessionVariables,
+use rocwheel_doctor::{
+    Error, Evidence, Gravity, ImportPath, MachineTree, PackageChoice, Patient, SessionUser, SessionVariables, diagnose,
 };
+use rocwheel_progress::{Context, Exit};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -127,7 +127,7 @@ fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
 
 /// Prints what is wrong.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let diagnosis = doctor::diagnose(&settings.patient, printer.reporter())?;
+    let diagnosis = diagnose(&settings.patient, printer.reporter())?;
     match printer.format() {
         Format::Json => {
             let count = |gravity: Gravity| diagnosis.count(gravity);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::builder::styling::{AnsiColor, Style};
-use rocwheel_verify::doctor::{Diagnosis, GpuFacts, Gravity, Need, Symptom};
+use rocwheel_doctor::{Diagnosis, GpuFacts, Gravity, Need, Symptom};
 
 use crate::failure::Result;
 use crate::printer::{self, Printer};

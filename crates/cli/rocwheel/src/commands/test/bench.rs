@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_doctor::{MachineTree, PackageChoice, Patient, SessionVariables, diagnose};
 use rocwheel_output::StagingFolder;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_verify::bench::{
+use rocwheel_suite::bench::{
     Baseline, BenchCommand, BenchComparison, BenchConditions, BenchKey, BenchMovement, BenchRecord, Better, History,
     Measurement, Summary, compare, github_benchmarks, measure, measure_pair, parse_measurements,
 };
-use rocwheel_verify::doctor::{self, MachineTree, PackageChoice, Patient, SessionVariables};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -263,7 +263,7 @@ impl Settings {
             needs_gpu: false,
             scratch: environment::scratch(),
         };
-        let diagnosis = doctor::diagnose(&patient, printer.reporter())?;
+        let diagnosis = diagnose(&patient, printer.reporter())?;
         match (BenchKey::of_gpu(&patient.tree, &diagnosis, self.gpu.unwrap_or(0)), self.gpu) {
             (Some(key), _) => Ok(key),
             (None, None) => Ok(BenchKey::of_processor(&patient.tree)),

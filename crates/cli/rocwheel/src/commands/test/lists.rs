@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::Left;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_verify::lists::{
-    ExportLoss, ExportedLists, ListKind, ListRow, export_disabled, export_therock, read_list,
-};
+use rocwheel_suite::lists::{ExportLoss, ExportedLists, ListKind, ListRow, export_disabled, export_therock, read_list};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};

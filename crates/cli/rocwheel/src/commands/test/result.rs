@@ -2,8 +2,8 @@
 
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_progress::Exit;
-use rocwheel_verify::outcome::TestOutcome;
-use rocwheel_verify::suite::{EVENTS, RunSummary, SuitePreview};
+use rocwheel_report::outcome::TestOutcome;
+use rocwheel_suite::{EVENTS, RunSummary, SuitePreview};
 
 use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer, count, one_line};
@@ -34,7 +34,7 @@ pub(super) fn print(summary: &RunSummary, may_not_run: bool, printer: &Printer) 
     }
     if !summary.failures.is_empty() {
         printer.line("")?;
-        let row = |attempt: &rocwheel_verify::outcome::TestAttempt| {
+        let row = |attempt: &rocwheel_report::outcome::TestAttempt| {
             let message = attempt.message.as_deref().unwrap_or_default();
             let message: String = one_line(message).chars().take(160).collect();
             vec![attempt.outcome.word().replace('_', " "), attempt.id.clone(), message]

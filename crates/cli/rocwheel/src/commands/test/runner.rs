@@ -5,8 +5,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rocwheel_progress::{Context as _, Hint, Interrupted};
+use rocwheel_report::RunnerEnd;
 use rocwheel_system::{RunningGroup, ending_signal};
-use rocwheel_verify::report::RunnerEnd;
 
 use crate::environment;
 use crate::failure::Result;

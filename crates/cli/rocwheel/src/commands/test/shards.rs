@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::Right;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_verify::shard::{TestDurations, assign, check_union, merge_durations, read_durations};
+use rocwheel_suite::shard::{TestDurations, assign, check_union, merge_durations, read_durations};
 
 use crate::failure::{Failure, Result};
 use crate::output_file::{FileKind, OutputFile, OutputOption};

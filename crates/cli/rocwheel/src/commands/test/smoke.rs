@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 use rocwheel_progress::Exit;
+use rocwheel_report::outcome::TestRunFacts;
+use rocwheel_suite::lists::ListSetting;
+use rocwheel_suite::smoke::{SmokeDriver, SmokeSetup};
+use rocwheel_suite::{SuiteLimits, SuiteRequest, TestWorker, probe_python, run_suite};
 use rocwheel_tables::TargetTable;
-use rocwheel_verify::lists::ListSetting;
-use rocwheel_verify::outcome::TestRunFacts;
-use rocwheel_verify::smoke::{SmokeDriver, SmokeSetup};
-use rocwheel_verify::suite::{SuiteLimits, SuiteRequest, TestWorker, probe_python, run_suite};
 
 use super::suite::plan::{base_program, default_python, now, run_name};
 use super::suite::wheels::wheels;

@@ -8,15 +8,15 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rocwheel_output::StagingFolder;
-use rocwheel_tables::TargetTable;
-use rocwheel_verify::lists::{ListRow, ListSetting, read_list};
-use rocwheel_verify::outcome::TestRunFacts;
-use rocwheel_verify::suite::{
+use rocwheel_report::outcome::TestRunFacts;
+use rocwheel_suite::lists::{ListRow, ListSetting, read_list};
+use rocwheel_suite::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
+use rocwheel_suite::{
     CtestDriver, GpuTable, GtestDriver, PytestDriver, PytestSetup, PythonFacts, RunSummary, RunTest, ScriptDriver,
     SuiteError, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker, check_source, find_gpus,
     preview_suite, probe_python, run_suite, run_with_run_test, source_of, workers_for,
 };
-use rocwheel_verify::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
+use rocwheel_tables::TargetTable;
 
 use super::selection::selection;
 use super::wheels::wheels;
@@ -89,7 +89,7 @@ impl<'a> SuitePlan<'a> {
                 torch.as_ref().is_some_and(|torch| torch.hip.is_some()),
             )?;
         }
-        let version = torch.as_ref().and_then(rocwheel_verify::suite::InstalledTorch::minor);
+        let version = torch.as_ref().and_then(rocwheel_suite::InstalledTorch::minor);
         let version = arguments.list_version.clone().or(version);
         let (rows, lists) = read_lists(settings, version.as_deref())?;
         let setting = ListSetting {

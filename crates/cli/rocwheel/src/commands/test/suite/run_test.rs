@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use rocwheel_verify::supervisor::ProgramLine;
+use rocwheel_suite::supervisor::ProgramLine;
 
 /// Targets and the jobs of PyTorch's own CI whose recorded times divide the tests into shards.
 const TIMES: [(&str, &str); 3] = [
