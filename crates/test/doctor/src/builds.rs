@@ -8,11 +8,12 @@ use pep440_rs::Version;
 use rocwheel_elf::Elf;
 use rocwheel_loader::site::Distribution;
 use rocwheel_progress::shell_word;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::finding::{GpuPackage, Gravity, Symptom, gpu_package, needed_libraries};
 use crate::gpus::GpuFacts;
-use crate::packages::{Installed, pinned};
+use crate::installed::{Installed, pinned};
 
 /// What compiled code is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,18 @@ impl Build {
     }
 }
 
+/// An installed package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PackageFacts {
+    /// Canonical name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What its compiled code is for: `ROCm`, `CUDA`, `the processor only`; `None` if nothing tells
+    /// it, and for a package without any.
+    pub built_for: Option<&'static str>,
+}
+
 /// What is known about the compiled packages.
 #[derive(Debug, Default)]
 pub(crate) struct Builds {
@@ -73,6 +86,18 @@ impl Builds {
             }
         }
         builds
+    }
+
+    /// The packages that have to do with GPUs. `torch` is what torch is built for.
+    pub(crate) fn facts(&self, installed: &Installed, torch: Option<Kind>) -> Vec<PackageFacts> {
+        let facts = |one: &Distribution| {
+            let known = self.known.get(&one.name).map(|build| build.kind);
+            let kind = if one.name == "torch" { torch } else { known };
+            PackageFacts { name: one.name.clone(), version: one.version(), built_for: kind.map(Kind::name) }
+        };
+        let mut facts: Vec<PackageFacts> = installed.of_gpus().map(facts).collect();
+        facts.sort_by(|one, other| one.name.cmp(&other.name));
+        facts
     }
 }
 

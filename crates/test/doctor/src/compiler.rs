@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::finding::Symptom;
-use crate::packages::Installed;
+use crate::installed::Installed;
 use crate::tree::MachineTree;
 use crate::variables::SessionVariables;
 

@@ -11,22 +11,23 @@ use rocwheel_progress::{Reporter, shell_word};
 use serde::Serialize;
 
 use crate::access::{self, Session};
-use crate::builds::Builds;
+use crate::builds::{Builds, PackageFacts};
 use crate::container::ContainerKind;
 use crate::coverage::Unexamined;
 use crate::finding::{Evidence, Gravity, Symptom};
 use crate::gpus::{self, GpuFacts};
 use crate::import_path::ImportPath;
+use crate::installed::{self, Installed};
 use crate::kfd::Topology;
-use crate::packages::{self, Installed, PackageFacts};
 use crate::pip_command::Installer;
 use crate::settle::Reader;
 use crate::system::SystemFacts;
+use crate::target_names::is_covered;
 use crate::tree::{MachineTree, ReadFault};
 use crate::user::SessionUser;
 use crate::variables::SessionVariables;
 use crate::{
-    Error, builds, compiler, driver, installer, limits, masks, overrides, own_python, pci, rocm_libraries,
+    Error, builds, compiler, driver, installer, limits, masks, overrides, own_python, packages, pci, rocm_libraries,
     shared_files, torch, wsl,
 };
 
@@ -142,7 +143,7 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         let mut targets = targets_of_interest(&gpus, variables, &kernels);
         // The mask is what is wrong, and not the packages.
         if symptoms.iter().any(|symptom| symptom.name == "mask-leaves-integrated") {
-            targets.retain(|(gpu, target)| !gpu.integrated || packages::is_covered(target, &kernels));
+            targets.retain(|(gpu, target)| !gpu.integrated || is_covered(target, &kernels));
         }
         let builds = Builds::read(installed);
         examine_packages(patient, installed, (&targets, &builds), reporter, (&mut symptoms, &mut unexamined))?;
@@ -187,7 +188,7 @@ fn python_folder(patient: &Patient, installed: &Installed, builds: &Builds) -> P
         beside: installed.beside.iter().map(|folder| folder.path().to_owned()).collect(),
         chosen_by,
         version: installed.python.map(|python| python.to_string()),
-        packages: installed.facts(builds, torch::kind(installed).map(|(kind, _)| kind)),
+        packages: builds.facts(installed, torch::kind(installed).map(|(kind, _)| kind)),
         count: installed.site.distributions.iter().filter(|one| !one.is_rest()).count(),
     }
 }
@@ -246,7 +247,7 @@ fn examine_gpus(
         let session = Session { tree, user: user.as_ref(), container };
         let usable = access::check(&session, &gpus, symptoms);
         masks::apply(&mut gpus, &usable, variables, symptoms);
-        gpus::check_order(&gpus, &usable, variables, symptoms);
+        masks::check_order(&gpus, &usable, variables, symptoms);
         masks::check_integrated(&gpus, &usable, (variables, kernels), symptoms);
         if !limits::check(tree, symptoms) {
             let decides = "`ulimit -l` in the session";
@@ -400,7 +401,7 @@ fn targets_of_interest<'a>(
     let wanted = visible.into_iter().filter(|gpu| !gpu.integrated || !has_discrete);
     let target = |gpu: &GpuFacts| {
         let other = overrides::effective(gpu, variables);
-        other.filter(|other| packages::is_covered(other, kernels)).or_else(|| gpu.target.clone())
+        other.filter(|other| is_covered(other, kernels)).or_else(|| gpu.target.clone())
     };
     wanted.filter_map(|gpu| Some((gpu, target(gpu)?))).filter(|(_, target)| seen.insert(target.clone())).collect()
 }
@@ -436,7 +437,7 @@ fn audit(
         let wheel = finding.wheel.clone().unwrap_or_default();
         let owner = installed.site.distributions.iter().find(|one| one.file_name() == wheel);
         let file = finding.file.clone().unwrap_or_else(|| wheel.clone());
-        let requirement = owner.map_or_else(|| wheel.clone(), packages::pinned);
+        let requirement = owner.map_or_else(|| wheel.clone(), installed::pinned);
         let package = owner.map_or(wheel.as_str(), |owner| owner.name.as_str());
         let is_of_loading = is_about_loading(finding.code) || is_about_requirements(finding.code);
         if is_of_loading && foreign.contains(package) {

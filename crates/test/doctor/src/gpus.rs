@@ -10,8 +10,7 @@ use crate::finding::{Gravity, Symptom};
 use crate::kfd::{KfdNode, Topology, target_of};
 use crate::pci::{self, PciGpu};
 use crate::tree::MachineTree;
-use crate::variables::SessionVariables;
-use crate::{masks, module, reserved};
+use crate::{module, reserved};
 
 /// A GPU that the driver offers for computing. A partition of a GPU is one, too.
 #[derive(Debug, Clone, Serialize)]
@@ -230,35 +229,6 @@ fn partitions(gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
 pub(crate) fn visible(gpus: &[GpuFacts]) -> Vec<&GpuFacts> {
     let visible: Vec<&GpuFacts> = gpus.iter().filter(|gpu| !gpu.masked).collect();
     if visible.is_empty() { gpus.iter().collect() } else { visible }
-}
-
-/// A processor's GPU that HIP numbers before a discrete one. `usable` are the GPUs that open, among
-/// which masks count.
-pub(crate) fn check_order(
-    gpus: &[GpuFacts],
-    usable: &[bool],
-    variables: &SessionVariables,
-    symptoms: &mut Vec<Symptom>,
-) {
-    let mut visible: Vec<&GpuFacts> = gpus.iter().filter(|gpu| gpu.hip_index.is_some()).collect();
-    visible.sort_by_key(|gpu| gpu.hip_index);
-    let Some(first) = visible.first().filter(|first| first.integrated) else { return };
-    let opening = gpus.iter().zip(usable).filter(|(_, opens)| **opens).map(|(gpu, _)| gpu);
-    let discrete: Vec<String> = opening
-        .enumerate()
-        .filter(|(_, gpu)| !gpu.integrated && gpu.hip_index.is_some())
-        .map(|(index, _)| index.to_string())
-        .collect();
-    if discrete.is_empty() {
-        return;
-    }
-    symptoms.push(
-        Symptom::new("integrated-first")
-            .fill("first", &format!("{} ({})", first.product, first.target_or_words()))
-            .fill("mask", &discrete.join(","))
-            .fill("unset", &masks::unset_others(variables))
-            .seen(format!("/sys/class/kfd/kfd/topology/nodes/{}/properties", first.node), "a GPU of a processor"),
-    );
 }
 
 /// GPUs that the driver must not describe.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::finding::Evidence;
-use crate::packages::has_gpu_packages;
+use crate::installed::has_gpu_packages;
 use crate::tree::MachineTree;
 use crate::variables::SessionVariables;
 use crate::version_managers::{Behind, Session};

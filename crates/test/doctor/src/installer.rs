@@ -7,7 +7,8 @@ use std::path::Path;
 use rocwheel_tables::TargetTable;
 
 use crate::finding::Symptom;
-use crate::packages::{Installed, is_covered};
+use crate::installed::Installed;
+use crate::target_names::is_covered;
 use crate::tree::{MachineTree, ReadFault};
 use crate::uv_settings;
 use crate::variables::SessionVariables;

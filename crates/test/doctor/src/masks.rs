@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::finding::{Gravity, Symptom};
 use crate::gpus::GpuFacts;
-use crate::packages::is_covered;
+use crate::target_names::is_covered;
 use crate::variables::SessionVariables;
 
 const ROCR: &str = "ROCR_VISIBLE_DEVICES";
@@ -96,6 +96,35 @@ pub(crate) fn check_integrated(
         .fill("mask", &numbers.join(","))
         .weighing(if kernels.is_empty() || runs { Gravity::Warning } else { Gravity::Error });
     symptoms.push(with_values(symptom, &names, variables));
+}
+
+/// A processor's GPU that HIP numbers before a discrete one. `usable` are the GPUs that open, among
+/// which masks count.
+pub(crate) fn check_order(
+    gpus: &[GpuFacts],
+    usable: &[bool],
+    variables: &SessionVariables,
+    symptoms: &mut Vec<Symptom>,
+) {
+    let mut visible: Vec<&GpuFacts> = gpus.iter().filter(|gpu| gpu.hip_index.is_some()).collect();
+    visible.sort_by_key(|gpu| gpu.hip_index);
+    let Some(first) = visible.first().filter(|first| first.integrated) else { return };
+    let opening = gpus.iter().zip(usable).filter(|(_, opens)| **opens).map(|(gpu, _)| gpu);
+    let discrete: Vec<String> = opening
+        .enumerate()
+        .filter(|(_, gpu)| !gpu.integrated && gpu.hip_index.is_some())
+        .map(|(index, _)| index.to_string())
+        .collect();
+    if discrete.is_empty() {
+        return;
+    }
+    symptoms.push(
+        Symptom::new("integrated-first")
+            .fill("first", &format!("{} ({})", first.product, first.target_or_words()))
+            .fill("mask", &discrete.join(","))
+            .fill("unset", &unset_others(variables))
+            .seen(format!("/sys/class/kfd/kfd/topology/nodes/{}/properties", first.node), "a GPU of a processor"),
+    );
 }
 
 /// The beginning of a command that sets ROCR_VISIBLE_DEVICES: the other masks count after it.

@@ -8,7 +8,7 @@ use rocwheel_tables::target::TargetId;
 use crate::finding::{Gravity, Symptom};
 use crate::gpus::GpuFacts;
 use crate::kfd::target_of;
-use crate::packages::is_covered;
+use crate::target_names::is_covered;
 use crate::variables::SessionVariables;
 
 const NAME: &str = "HSA_OVERRIDE_GFX_VERSION";

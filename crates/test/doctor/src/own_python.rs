@@ -9,7 +9,7 @@ use rocwheel_wheel::PythonVersion;
 
 use crate::finding::Symptom;
 use crate::import_path::setting;
-use crate::packages::Installed;
+use crate::installed::Installed;
 
 /// Links that are followed before they count as a circle.
 const MOST_LINKS: usize = 16;

@@ -6,7 +6,7 @@ use std::path::Path;
 use rocwheel_progress::shell_word;
 
 use crate::import_path::setting;
-use crate::packages::Installed;
+use crate::installed::Installed;
 use crate::variables::SessionVariables;
 
 /// The program that installs packages into an environment.

@@ -10,7 +10,7 @@ use rocwheel_loader::site::Distribution;
 use rocwheel_progress::shell_word;
 
 use crate::finding::Symptom;
-use crate::packages::{Installed, MOST_EVIDENCE};
+use crate::installed::{Installed, MOST_EVIDENCE};
 use crate::torch::{checked_version, pin};
 use crate::tree::MachineTree;
 use crate::variables::SessionVariables;

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_loader::site::Distribution;
 
 use crate::finding::{Gravity, Symptom};
-use crate::packages::{Installed, MOST_EVIDENCE, is_required, pinned};
+use crate::installed::{Installed, MOST_EVIDENCE, pinned};
+use crate::packages::is_required;
 
 /// Folders that packages bring along by mistake.
 const STRAY: [&str; 6] = ["tests", "test", "benchmarks", "examples", "docs", "scripts"];

@@ -12,7 +12,8 @@ use crate::builds::{self, Builds, Kind};
 use crate::coverage::Unexamined;
 use crate::finding::Symptom;
 use crate::gpus::GpuFacts;
-use crate::packages::{Installed, is_covered, listed};
+use crate::installed::Installed;
+use crate::target_names::{is_covered, listed};
 
 /// What the installed torch is built for, and what tells it; `None` without torch.
 pub(crate) fn kind(installed: &Installed) -> Option<(Kind, String)> {

@@ -10,18 +10,31 @@ mod import;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
 use jiff::civil::Date;
 use pep440_rs::{Version, VersionSpecifiers};
+use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::{Hint, counted};
 use rocwheel_tables::TargetTable;
 use serde::{Deserialize, Serialize};
 
 pub use export::{ExportLoss, ExportRemark, ExportedLists, export_disabled, export_therock};
 pub use import::therock_expression;
-pub use table::{ListFile, read_list};
+pub use table::read_list;
+
+/// What PyTorch's loader takes as a platform. It drops other words, and a row without platforms
+/// counts everywhere.
+const PLATFORMS: [&str; 12] =
+    ["mac", "macos", "win", "windows", "linux", "rocm", "xpu", "asan", "dynamo", "dynamo_wrapped", "inductor", "slow"];
+
+/// The systems that a section may name.
+const SYSTEMS: [&str; 2] = ["linux", "windows"];
+
+/// The reason of rows whose list has none.
+const OF_THEROCK: &str = "in TheRock's list";
+const OF_PYTORCH: &str = "disabled in PyTorch's CI";
 
 /// What a row asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -119,6 +132,29 @@ pub struct ListedTest {
     pub reason: String,
 }
 
+/// The rows of one list.
+#[derive(Debug, Default)]
+pub struct ListFile {
+    /// In the order of the file.
+    pub rows: Vec<ListRow>,
+    /// Name of each file → its SHA-256 in hexadecimal. A file that is missing with permission has
+    /// the text `missing`.
+    pub digests: BTreeMap<String, String>,
+}
+
+impl ListFile {
+    /// Reads a file and notes its digest.
+    fn read_file(&mut self, path: &Path, pin: Option<&str>) -> Result<Vec<u8>, ListError> {
+        let bytes = fs_err::read(path).map_err(|source| ListError::Read { path: path.to_owned(), source })?;
+        let found = hexadecimal(&sha256(&bytes));
+        if pin.is_some_and(|pin| !pin.eq_ignore_ascii_case(&found)) {
+            return Err(ListError::Pin { path: path.to_owned(), found });
+        }
+        self.digests.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), found);
+        Ok(bytes)
+    }
+}
+
 /// What the lists say.
 #[derive(Debug, Default)]
 pub struct ListVerdict {
@@ -171,6 +207,13 @@ impl ListRow {
             || self.targets.iter().any(|name| members(name).iter().any(|one| setting.targets.contains(one)));
         platform_fits && version_fits && target_fits
     }
+}
+
+/// `2.12` means all of 2.12; other texts are version specifiers (PEP 440).
+fn specifiers(text: &str) -> Result<VersionSpecifiers, String> {
+    let is_plain = text.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let text = if is_plain { format!("=={text}.*") } else { text.to_owned() };
+    text.parse().map_err(|_| format!("`{text}` is neither a version nor a specifier such as `>=2.12`"))
 }
 
 /// The targets of a name: itself, the members of a family, or those of JAX's short form `gfx94`.

@@ -11,13 +11,7 @@ use rocwheel_progress::one_line;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::import::{OF_PYTORCH, OF_THEROCK, SYSTEMS};
-use super::{ListKind, ListRow, TestPattern, members, parts};
-
-/// What PyTorch's loader takes as a platform. It drops other words, and a row without platforms
-/// counts everywhere.
-pub(super) const PLATFORMS: [&str; 12] =
-    ["mac", "macos", "win", "windows", "linux", "rocm", "xpu", "asan", "dynamo", "dynamo_wrapped", "inductor", "slow"];
+use super::{ListKind, ListRow, OF_PYTORCH, OF_THEROCK, PLATFORMS, SYSTEMS, TestPattern, members, parts};
 
 /// How a row differs in another form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

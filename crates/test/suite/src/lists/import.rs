@@ -10,15 +10,7 @@ use std::path::Path;
 use rocwheel_python_literals::{Module, Value};
 use serde_json::Value as Json;
 
-use super::table::{read_pinned, specifiers};
-use super::{ListError, ListFile, ListKind, ListRow, TestPattern};
-
-/// The systems that a section may name.
-pub(super) const SYSTEMS: [&str; 2] = ["linux", "windows"];
-
-/// The reason of rows whose list has none.
-pub(super) const OF_THEROCK: &str = "in TheRock's list";
-pub(super) const OF_PYTORCH: &str = "disabled in PyTorch's CI";
+use super::{ListError, ListFile, ListKind, ListRow, OF_PYTORCH, OF_THEROCK, SYSTEMS, TestPattern, specifiers};
 
 fn row(pattern: TestPattern, reason: String, place: String) -> ListRow {
     ListRow {
@@ -41,7 +33,7 @@ pub(super) fn therock_folder(folder: &Path, version: Option<&str>, may_miss: boo
     let mut list = ListFile::default();
     for name in files(folder, version, may_miss, &mut list)? {
         let path = folder.join(&name);
-        let bytes = read_pinned(&path, None, &mut list)?;
+        let bytes = list.read_file(&path, None)?;
         let text = String::from_utf8_lossy(&bytes);
         let rows = rows_of_python(&text, &name).map_err(|reason| ListError::Wrong { path, reason })?;
         list.rows.extend(rows);
@@ -149,7 +141,7 @@ pub fn therock_expression(
     let mut names = std::collections::BTreeSet::new();
     for file in files(folder, version, true, &mut list)? {
         let path = folder.join(&file);
-        let bytes = read_pinned(&path, None, &mut list)?;
+        let bytes = list.read_file(&path, None)?;
         let wrong = |reason: String| ListError::Wrong { path: path.clone(), reason };
         for (section, labels) in sections(&String::from_utf8_lossy(&bytes)).map_err(wrong)? {
             if !filters.iter().any(|filter| filter.contains(&section)) {

@@ -1,29 +1,15 @@
 //! Input: a file or a folder of lists. Output: its rows and the SHA-256 of each file.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::civil::Date;
-use pep440_rs::VersionSpecifiers;
-use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_tables::TargetTable;
 use serde::Deserialize;
 
-use super::export::PLATFORMS;
-use super::{ListError, ListKind, ListRow, TestPattern, import};
+use super::{ListError, ListFile, ListKind, ListRow, PLATFORMS, TestPattern, import, specifiers};
 
 /// What a run can be of; PyTorch's lists have more words ([`PLATFORMS`]).
 const OWN_PLATFORMS: [&str; 4] = ["linux", "windows", "rocm", "cuda"];
-
-/// The rows of one list.
-#[derive(Debug, Default)]
-pub struct ListFile {
-    /// In the order of the file.
-    pub rows: Vec<ListRow>,
-    /// Name of each file → its SHA-256 in hexadecimal. A file that is missing with permission has
-    /// the text `missing`.
-    pub digests: BTreeMap<String, String>,
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,7 +53,7 @@ pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Resu
         return import::therock_folder(&path, version, allow_missing);
     }
     let mut list = ListFile::default();
-    let bytes = read_pinned(&path, pin, &mut list)?;
+    let bytes = list.read_file(&path, pin)?;
     let wrong = |reason: String| ListError::Wrong { path: path.clone(), reason };
     let text = std::str::from_utf8(&bytes).map_err(|_| wrong("it is not UTF-8".into()))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -78,17 +64,6 @@ pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Resu
         _ => return Err(wrong("its name ends neither in .toml nor in .json nor in .py".into())),
     };
     Ok(list)
-}
-
-/// Reads a file and notes its digest.
-pub(super) fn read_pinned(path: &Path, pin: Option<&str>, list: &mut ListFile) -> Result<Vec<u8>, ListError> {
-    let bytes = fs_err::read(path).map_err(|source| ListError::Read { path: path.to_owned(), source })?;
-    let found = hexadecimal(&sha256(&bytes));
-    if pin.is_some_and(|pin| !pin.eq_ignore_ascii_case(&found)) {
-        return Err(ListError::Pin { path: path.to_owned(), found });
-    }
-    list.digests.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), found);
-    Ok(bytes)
 }
 
 fn rows_of_toml(text: &str, name: &str) -> Result<Vec<ListRow>, String> {
@@ -144,11 +119,4 @@ fn finish(row: RowText, place: String) -> Result<ListRow, String> {
         platforms: row.platforms,
         place,
     })
-}
-
-/// `2.12` means all of 2.12; other texts are version specifiers (PEP 440).
-pub(super) fn specifiers(text: &str) -> Result<VersionSpecifiers, String> {
-    let is_plain = text.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
-    let text = if is_plain { format!("=={text}.*") } else { text.to_owned() };
-    text.parse().map_err(|_| format!("`{text}` is neither a version nor a specifier such as `>=2.12`"))
 }
