@@ -17,6 +17,6 @@ mod units;
 pub use conditions::BenchConditions;
 pub use error::BenchError;
 pub use formats::{Better, Measurement, parse_measurements};
-pub use history::{Baseline, BenchKey, BenchRecord, History, github_benchmarks};
+pub use history::{Baseline, BenchKey, BenchRecord, History, median_rows};
 pub use runner::{BenchCommand, measure, measure_pair};
 pub use statistics::{BenchComparison, BenchMovement, Summary, compare};

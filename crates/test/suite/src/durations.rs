@@ -90,14 +90,6 @@ fn of_events(bytes: &[u8]) -> TestDurations {
 
 fn of_json(value: &Value, job: &str, configuration: &str) -> Result<TestDurations, String> {
     match value {
-        // pytest-split's older form.
-        Value::Array(pairs) => pairs
-            .iter()
-            .map(|pair| match pair.as_array().map(Vec::as_slice) {
-                Some([Value::String(id), seconds]) => number(id, seconds),
-                _ => Err(format!("`{pair}` is no test with its duration")),
-            })
-            .collect(),
         Value::Object(tests) if tests.values().all(Value::is_number) => {
             tests.iter().map(|(id, seconds)| number(id, seconds)).collect()
         }
@@ -113,7 +105,7 @@ fn of_json(value: &Value, job: &str, configuration: &str) -> Result<TestDuration
             };
             files.iter().map(|(id, seconds)| number(id, seconds)).collect()
         }
-        _ => Err("it is neither a table nor a list".to_owned()),
+        _ => Err("it is no table".to_owned()),
     }
 }
 
@@ -145,10 +137,18 @@ mod tests {
         };
         let wanted = TestDurations::from([("t.py::a".into(), 1.5)]);
         assert_eq!(read(r#"{"t.py::a": 1.5}"#).unwrap(), wanted);
-        assert_eq!(read(r#"[["t.py::a", 1.5]]"#).unwrap(), wanted);
         assert_eq!(read(r#"{"linux": {"default": {"t.py::a": 1.5}}, "default": {}}"#).unwrap(), wanted);
         assert_eq!(read(r#"{"other": {}, "default": {"default": {"t.py::a": 1.5}}}"#).unwrap(), wanted);
-        for wrong in ["", "{}", "[]", "3", r#"{"a": "x"}"#, r#"{"other": {"default": {"a": 1}}}"#, r#"[["a", -1]]"#] {
+        for wrong in [
+            "",
+            "{}",
+            "[]",
+            "3",
+            r#"{"a": "x"}"#,
+            r#"{"other": {"default": {"a": 1}}}"#,
+            r#"[["t.py::a", 1.5]]"#,
+            r#"{"a": -1}"#,
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         let merged = merge_durations(&[

@@ -1,13 +1,12 @@
 //! Input: the output of a benchmark. Output: its measurements.
 //!
-//! Known forms: the list of github-action-benchmark's `customSmallerIsBetter`, its own data file,
-//! results of asv, a table of names and numbers, the CSV of PyTorch's operator benchmarks, and any
-//! CSV with columns for name and value.
+//! Known forms: JSON (a list of rows with `name`, `value` or `samples`, `unit` and `better`, or a
+//! table of names and numbers) and the CSV of PyTorch's operator benchmarks.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::BenchError;
 
@@ -47,7 +46,7 @@ pub fn parse_measurements(text: &str, name: &str) -> Result<BTreeMap<String, Mea
     }
     let found = match json_of(text) {
         Some(value) => of_json(&value).map_err(refuse)?,
-        None => of_csv(text).map_err(refuse)?,
+        None => of_operators(text).map_err(refuse)?,
     };
     if found.is_empty() {
         return Err(refuse("it has no benchmark".to_owned()));
@@ -68,10 +67,8 @@ pub fn parse_measurements(text: &str, name: &str) -> Result<BTreeMap<String, Mea
     }
 }
 
-/// JSON, also behind other lines that the program printed, and in github-action-benchmark's script.
+/// JSON, also behind other lines that the program printed.
 fn json_of(text: &str) -> Option<Value> {
-    let text = text.strip_prefix("window.BENCHMARK_DATA").map_or(text, |rest| rest.trim_start_matches([' ', '=']));
-    let text = text.trim_end_matches(';');
     if let Ok(value) = serde_json::from_str(text) {
         return Some(value);
     }
@@ -83,11 +80,7 @@ fn json_of(text: &str) -> Option<Value> {
 fn of_json(value: &Value) -> Result<BTreeMap<String, Measurement>, String> {
     let mut found = BTreeMap::new();
     match value {
-        Value::Array(rows) => rows.iter().try_for_each(|row| custom_row(row, Better::Smaller, &mut found))?,
-        Value::Object(table) if table.get("entries").is_some_and(Value::is_object) => {
-            github_data(table, &mut found)?;
-        }
-        Value::Object(table) if table.get("results").is_some_and(Value::is_object) => asv(table, &mut found)?,
+        Value::Array(rows) => rows.iter().try_for_each(|row| add_row(row, &mut found))?,
         Value::Object(table) => {
             for (name, value) in table {
                 let samples =
@@ -123,95 +116,47 @@ fn numbers(value: &Value) -> Option<Vec<f64>> {
     }
 }
 
-/// A row of `customSmallerIsBetter`; ours may have `samples` and `better` as well.
-fn custom_row(row: &Value, better: Better, found: &mut BTreeMap<String, Measurement>) -> Result<(), String> {
+fn add_row(row: &Value, found: &mut BTreeMap<String, Measurement>) -> Result<(), String> {
     let name = row.get("name").and_then(Value::as_str).ok_or_else(|| format!("`{row}` has no `name`"))?;
     let samples = row.get("samples").or_else(|| row.get("value")).and_then(numbers);
     let samples = samples.ok_or_else(|| format!("`{name}` has no `value`"))?;
     let better = match row.get("better").and_then(Value::as_str) {
         Some("bigger") => Better::Bigger,
-        _ => better,
+        _ => Better::Smaller,
     };
     let unit = row.get("unit").and_then(Value::as_str).unwrap_or_default();
     add(found, name, measurement(unit, better, samples))
 }
 
-/// The file that github-action-benchmark keeps; each point is a sample.
-fn github_data(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) -> Result<(), String> {
-    for points in table["entries"].as_object().into_iter().flat_map(Map::values).filter_map(Value::as_array) {
-        for point in points {
-            let tool = point.get("tool").and_then(Value::as_str).unwrap_or_default();
-            let better = if tool == "customBiggerIsBetter" { Better::Bigger } else { Better::Smaller };
-            let rows = point.get("benches").and_then(Value::as_array).ok_or("a point has no `benches`")?;
-            rows.iter().try_for_each(|row| custom_row(row, better, found))?;
-        }
-    }
-    Ok(())
-}
-
-/// A result file of asv: `result_columns` names what each list has; older files have tables.
-fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) -> Result<(), String> {
-    let columns: Vec<&str> = table
-        .get("result_columns")
-        .and_then(Value::as_array)
-        .map_or_else(Vec::new, |list| list.iter().filter_map(Value::as_str).collect());
-    let at = |name: &str| columns.iter().position(|column| *column == name);
-    for (name, entry) in table["results"].as_object().into_iter().flatten() {
-        let field = |field: &str| match entry {
-            Value::Array(list) => list.get(at(field)?),
-            Value::Object(table) => table.get(field),
-            _ => None,
-        };
-        // asv keeps a median for each combination of parameters, and the samples of it, if asked.
-        let values = match (field("result"), entry) {
-            (Some(Value::Array(values)), _) => values.clone(),
-            (None, Value::Array(values)) if columns.is_empty() => values.clone(),
-            (Some(value), _) | (None, value) => vec![value.clone()],
-        };
-        let samples = field("samples").and_then(Value::as_array);
-        for (number, value) in values.iter().enumerate() {
-            // A benchmark that failed has no number.
-            let Some(middle) = numbers(value).filter(|_| !value.is_null()) else { continue };
-            let list = samples.and_then(|samples| numbers(samples.get(number)?)).filter(|list| !list.is_empty());
-            let name = if values.len() == 1 { name.clone() } else { format!("{name}[{number}]") };
-            add(found, &name, measurement("seconds", Better::Smaller, list.unwrap_or(middle)))?;
-        }
-    }
-    Ok(())
-}
-
-fn of_csv(text: &str) -> Result<BTreeMap<String, Measurement>, String> {
+/// PyTorch's operator benchmarks print microseconds, and one row for each direction.
+fn of_operators(text: &str) -> Result<BTreeMap<String, Measurement>, String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| error.to_string())?.clone();
-    let column = |names: &[&str]| {
-        names.iter().find_map(|name| headers.iter().position(|header| header.to_ascii_lowercase() == *name))
-    };
-    let name = column(&["case name", "name", "benchmark", "function"]);
-    let value = column(&["execution time", "value", "median", "mean", "time", "us", "time(us)"]);
-    let (Some(name), Some(value)) = (name, value) else {
+    let (Some(name), Some(time)) = (column(&headers, "Case Name"), column(&headers, "Execution Time")) else {
         let known: Vec<&str> = headers.iter().take(8).collect();
         return Err(format!(
-            "it is no JSON, and its first line has no columns for name and value: {}",
+            "it is no JSON, and its first line is not that of PyTorch's operator benchmarks: {}",
             known.join(", ")
         ));
     };
-    // PyTorch's operator benchmarks print microseconds, and one row for each direction.
-    let is_operator = headers.iter().any(|header| header == "Case Name");
-    let (unit, backward) = (column(&["unit"]), column(&["run_backward"]));
+    let backward = column(&headers, "run_backward");
     let mut found = BTreeMap::new();
     for row in reader.records() {
         let row = row.map_err(|error| error.to_string())?;
-        let (Some(label), Some(text)) = (row.get(name).filter(|label| !label.is_empty()), row.get(value)) else {
+        let (Some(label), Some(text)) = (row.get(name).filter(|label| !label.is_empty()), row.get(time)) else {
             continue;
         };
         let number: f64 = text.parse().map_err(|_| format!("`{label}` has the value `{text}`"))?;
         let is_backward =
             backward.and_then(|column| row.get(column)).is_some_and(|text| text.eq_ignore_ascii_case("true"));
         let label = if is_backward && !label.contains("_bwd") { format!("{label}_backward") } else { label.to_owned() };
-        let unit = if is_operator { "us" } else { unit.and_then(|column| row.get(column)).unwrap_or_default() };
-        add(&mut found, &label, measurement(unit, Better::Smaller, vec![number]))?;
+        add(&mut found, &label, measurement("us", Better::Smaller, vec![number]))?;
     }
     Ok(found)
+}
+
+fn column(headers: &csv::StringRecord, name: &str) -> Option<usize> {
+    headers.iter().position(|header| header.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -227,23 +172,16 @@ mod tests {
     }
 
     #[test]
-    fn outputs_of_known_tools_are_read() {
-        let custom = r#"[{"name": "add", "unit": "us", "value": 1.5, "range": "3"}, {"name": "add", "unit": "us", "value": "2"}]"#;
-        assert_eq!(read(custom)["add"], one("us", Better::Smaller, &[1.5, 2.0]));
-        assert_eq!(read(&format!("warming up\n{}", custom.replace('\n', "")))["add"].samples, [1.5, 2.0]);
-        let github = r#"window.BENCHMARK_DATA = {"lastUpdate": 1, "entries": {"s": [{"tool": "customBiggerIsBetter",
-            "benches": [{"name": "rate", "value": 9, "unit": "GB/s"}]}]}};"#;
-        assert_eq!(read(github)["rate"], one("GB/s", Better::Bigger, &[9.0]));
-        let asv = r#"{"commit_hash": "a", "result_columns": ["result", "params", "samples"], "results": {
-            "time_a": [[0.5], [], [[0.4, 0.5, 0.6]]], "time_b": [[1.0, null, 3.0], [["x", "y", "z"]]]}, "version": 2}"#;
-        let asv = read(asv);
-        assert_eq!(asv["time_a"].samples, [0.4, 0.5, 0.6]);
-        assert_eq!((asv["time_b[0]"].samples[0], asv["time_b[2]"].samples[0], asv.len()), (1.0, 3.0, 3));
+    fn json_and_the_csv_of_pytorch_are_read() {
+        let list = r#"[{"name": "add", "unit": "us", "value": 1.5, "range": "3"}, {"name": "add", "unit": "us", "value": "2"}]"#;
+        assert_eq!(read(list)["add"], one("us", Better::Smaller, &[1.5, 2.0]));
+        assert_eq!(read(&format!("warming up\n{}", list.replace('\n', "")))["add"].samples, [1.5, 2.0]);
         let torch = "Benchmarking Framework,Benchmarking Module Name,Case Name,tag,run_backward,Execution Time,Peak Memory (KB)\n\
             PyTorch,add,add_M1_N1_K1_cpu,short,False,1.977,0\nPyTorch,add,add_M1_N1_K1_cpu,short,True,5.5,0\n";
         assert_eq!(read(torch)["add_M1_N1_K1_cpu"], one("us", Better::Smaller, &[1.977]));
         assert_eq!(read(torch)["add_M1_N1_K1_cpu_backward"].samples, [5.5]);
-        assert_eq!(read("name,value,unit\na,1,ms\na,2,ms\n")["a"], one("ms", Better::Smaller, &[1.0, 2.0]));
+        let rate = r#"[{"name": "a", "samples": [1, 2], "unit": "GB/s", "better": "bigger"}]"#;
+        assert_eq!(read(rate)["a"], one("GB/s", Better::Bigger, &[1.0, 2.0]));
         assert_eq!(read(r#"{"a": [1, 2], "b": 3}"#)["a"].samples, [1.0, 2.0]);
     }
 
@@ -257,12 +195,13 @@ mod tests {
             "3",
             "[1]",
             r#"[{"name": "a"}]"#,
-            "name,value\n",
-            "name,value\na,x\n",
-            "name,value,unit\na,1,ms\na,1000,us\n",
-            "{\"a\": []}",
-            "name,value,unit\na,0,us\n",
-            "name,value,unit\na,3,ns/iter\na,-1,ns/iter\n",
+            "name,value\na,1\n",
+            "Case Name,Execution Time\n",
+            "Case Name,Execution Time\na,x\n",
+            "Case Name,Execution Time\na,0\n",
+            r#"{"a": []}"#,
+            r#"[{"name": "a", "value": 1, "unit": "ms"}, {"name": "a", "value": 1000, "unit": "us"}]"#,
+            r#"[{"name": "a", "value": 3, "unit": "ns/iter"}, {"name": "a", "value": -1, "unit": "ns/iter"}]"#,
         ] {
             assert!(parse_measurements(wrong, "x").is_err(), "{wrong}");
         }

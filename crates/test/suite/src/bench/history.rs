@@ -229,9 +229,8 @@ impl History {
     }
 }
 
-/// Measurements in the form that github-action-benchmark takes (`customSmallerIsBetter` and
-/// `customBiggerIsBetter`): only those of one direction fit into one file.
-pub fn github_benchmarks(benchmarks: &BTreeMap<String, Measurement>, better: Better) -> Value {
+/// The medians as rows of JSON, which say no direction: only those of one fit into one file.
+pub fn median_rows(benchmarks: &BTreeMap<String, Measurement>, better: Better) -> Value {
     let row = |(name, one): (&String, &Measurement)| {
         let summary = Summary::of(&one.samples)?;
         Some(json!({
