@@ -55,6 +55,18 @@ pub enum SuiteError {
         /// What to write instead.
         instead: &'static str,
     },
+    /// A file of PyTorch's tests is absent.
+    #[error("`{}` does not exist", path.display())]
+    NoTestFile {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The name of a suite would be no name of a folder.
+    #[error("`{suite}` is no name of a suite")]
+    Name {
+        /// The name.
+        suite: String,
+    },
     /// The tests cannot be listed.
     #[error("the tests cannot be listed: {reason}")]
     Collect {
@@ -103,6 +115,8 @@ impl Hint for SuiteError {
             Self::NoPython { .. } => "name a Python with `--python`, such as `.venv/bin/python`".to_owned(),
             Self::Options { .. } => "correct the paths, or the options behind `--`".to_owned(),
             Self::Forbidden { instead, .. } => format!("use `{instead}`"),
+            Self::NoTestFile { .. } => "name files of PyTorch's `test` folder: test_nn, nn/test_pooling".to_owned(),
+            Self::Name { .. } => "letters, digits, `-`, `_` and `.` are allowed".to_owned(),
             Self::Collect { .. } => "run the tests without rocwheel once to see more".to_owned(),
             Self::UnknownPackage { known, .. } => format!("name some of `{}`", known.join("`, `")),
             Self::OtherCommit { installed, .. } => {
@@ -117,7 +131,11 @@ impl Hint for SuiteError {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Options { .. } | Self::Forbidden { .. } | Self::UnknownPackage { .. } => Exit::Usage,
+            Self::Options { .. }
+            | Self::Forbidden { .. }
+            | Self::NoTestFile { .. }
+            | Self::Name { .. }
+            | Self::UnknownPackage { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

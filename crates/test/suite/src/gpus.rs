@@ -58,6 +58,12 @@ pub fn find_gpus(
     Ok((table, workers))
 }
 
+/// The targets of these GPUs; `wanted` if there is none.
+pub fn targets_of(gpus: &GpuTable, wanted: &BTreeSet<String>) -> Vec<String> {
+    let found: BTreeSet<String> = gpus.values().filter_map(|facts| facts.get("target").cloned()).collect();
+    if found.is_empty() { wanted.iter().cloned().collect() } else { found.into_iter().collect() }
+}
+
 /// The variable that leaves one of the visible GPUs. A mask that is set already numbers them, with
 /// names such as `GPU-1f…` too.
 fn only_gpu(variables: &BTreeMap<String, String>, index: usize) -> BTreeMap<String, String> {

@@ -18,6 +18,7 @@ pub mod lists;
 mod median;
 mod pytest;
 mod python;
+mod pytorch;
 mod recorder;
 mod run;
 mod run_test;
@@ -32,11 +33,12 @@ pub use driver::{
     Collection, CollectionRequest, FailedCollection, StreamEvent, TestDriver, TestStream, WaitingProcess,
 };
 pub use error::SuiteError;
-pub use gpus::{GpuTable, find_gpus, workers_for};
+pub use gpus::{GpuTable, find_gpus, targets_of, workers_for};
 pub use gtest::GtestDriver;
 pub use pytest::{PytestDriver, PytestSetup};
-pub use python::{InstalledTorch, PythonFacts, check_source, probe_python, source_of};
-pub use recorder::{EVENTS, RunRecorder, RunSummary};
+pub use python::{InstalledTorch, PythonFacts, check_source, platforms, probe_python, source_of};
+pub use pytorch::{PYTORCH_FILES, PytorchTests, RunnerOptions};
+pub use recorder::{EVENTS, RunRecorder, RunSummary, run_name};
 pub use run::{SuitePreview, SuiteRequest, preview_suite, run_suite};
 pub use run_test::{RunTest, run_with_run_test};
 pub use script::ScriptDriver;

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use export::{ExportLoss, ExportRemark, ExportedLists, export_disabled, export_therock};
 pub use import::therock_expression;
-pub use table::read_list;
+pub use table::{read_list, read_lists};
 
 /// What PyTorch's loader takes as a platform. It drops other words, and a row without platforms
 /// counts everywhere.

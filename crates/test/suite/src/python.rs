@@ -94,6 +94,19 @@ impl PythonFacts {
     }
 }
 
+/// The platforms that rows of lists name, by what the installed torch is built for, or by the
+/// machine if there is none.
+pub fn platforms(torch: Option<&InstalledTorch>, has_gpu: bool) -> Vec<String> {
+    let mut platforms = vec![std::env::consts::OS.to_owned()];
+    if torch.map_or(has_gpu, |torch| torch.hip.is_some()) {
+        platforms.push("rocm".to_owned());
+    }
+    if torch.is_some_and(|torch| torch.cuda.is_some()) {
+        platforms.push("cuda".to_owned());
+    }
+    platforms
+}
+
 /// Compares the commit of a checkout with that of the installed torch. Returns the commit.
 ///
 /// # Errors

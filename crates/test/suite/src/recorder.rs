@@ -5,11 +5,13 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use rocwheel_report::cause::{cause_of, causes_in};
 use rocwheel_report::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts, WholeCollection};
 use rocwheel_system::Lock;
 use serde::Serialize;
 
+use crate::error::SuiteError;
 use crate::lists::ListRemark;
 
 /// Name of the file with the events.
@@ -20,6 +22,20 @@ const CHUNK: usize = 1000;
 
 /// Bytes of lines that wait for one write.
 const LONGEST_WRITE: usize = 1 << 16;
+
+/// The name of a run, which sorts by time: `20261123T120500Z-pytorch-2of5`. `shard` is a part, from
+/// 1, and the number of parts.
+///
+/// # Errors
+/// [`SuiteError::Name`].
+pub fn run_name(suite: &str, (shard, shards): (u32, u32), time: Timestamp) -> Result<String, SuiteError> {
+    let is_plain = suite.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
+    if suite.is_empty() || suite.starts_with('.') || !is_plain {
+        return Err(SuiteError::Name { suite: suite.to_owned() });
+    }
+    let part = if shards > 1 { format!("-{shard}of{shards}") } else { String::new() };
+    Ok(format!("{}-{suite}{part}", time.strftime("%Y%m%dT%H%M%SZ")))
+}
 
 /// Writes the events of a run. Lines are written whole, so a killed run is readable.
 #[derive(Debug)]

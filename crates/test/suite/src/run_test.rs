@@ -44,8 +44,8 @@ pub struct RunTest<'a> {
     pub has_options: bool,
     /// Time of one test.
     pub limits: SuiteLimits,
-    /// The GPUs that the runner sees.
-    pub worker: TestWorker,
+    /// The runner sees the GPUs of all of them.
+    pub workers: &'a [TestWorker],
     /// Folder for temporary files.
     pub scratch: &'a Path,
     /// The present time in RFC 3339.
@@ -94,7 +94,6 @@ struct Listener<'a> {
     children: BTreeMap<OsString, Child>,
     attempts: BTreeMap<String, u32>,
     collected: BTreeSet<String>,
-    gpu: Option<String>,
     timeout: Duration,
 }
 
@@ -116,8 +115,10 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
         verdict.tests.iter().filter(|(_, test)| is_skip(test.kind)).map(|(id, test)| (id, &test.reason)).collect();
     set_plugin(&mut program, &json!({ "skip": skip, "sticky": STICKY }), scratch)?;
     program.set("PYTEST_PLUGINS", MODULE);
-    for (name, value) in &run.worker.variables {
-        program.set(name, value);
+    let visible: Vec<&str> =
+        run.workers.iter().filter_map(|worker| Some(worker.variables.get("HIP_VISIBLE_DEVICES")?.as_str())).collect();
+    if !visible.is_empty() {
+        program.set("HIP_VISIBLE_DEVICES", visible.join(","));
     }
     let kinds = verdict.tests.iter().map(|(id, test)| (id.clone(), test.kind)).collect();
     let mut listener = Listener {
@@ -126,7 +127,6 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
         children: BTreeMap::new(),
         attempts: BTreeMap::new(),
         collected: BTreeSet::new(),
-        gpu: run.worker.gpu.clone(),
         timeout: limits.timeout,
     };
     let mut running = SupervisedProgram::start(&program, &scratch.display().to_string())?;
@@ -236,7 +236,7 @@ impl Listener<'_> {
         let number = self.attempts.entry(attempt.id.clone()).or_default();
         *number += 1;
         attempt.attempt = *number;
-        attempt.gpu.clone_from(&self.gpu);
+        attempt.gpu = None;
         match self.kinds.get(&attempt.id) {
             Some(ListKind::Xfail | ListKind::Quarantine) if attempt.outcome.is_bad() => {
                 attempt.outcome = TestOutcome::ExpectedFailure;

@@ -68,9 +68,22 @@ impl ProgramLine {
         words.join(" ")
     }
 
+    /// The environment of tests: `variables` without what hides GPUs in a third way.
+    pub fn of_tests(directory: &Path, variables: impl Iterator<Item = (OsString, OsString)>) -> ProgramLine {
+        let mut variables: BTreeMap<OsString, OsString> = variables.collect();
+        // ROCm's profiler refuses to start if this disagrees with HIP_VISIBLE_DEVICES.
+        variables.remove(&OsString::from("GPU_DEVICE_ORDINAL"));
+        ProgramLine { words: Vec::new(), directory: directory.to_owned(), variables }
+    }
+
     /// Sets a variable.
     pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.variables.insert(name.into(), value.into());
+    }
+
+    /// Sets a variable that the environment does not have.
+    pub fn set_default(&mut self, name: &str, value: &str) {
+        self.variables.entry(name.into()).or_insert_with(|| value.into());
     }
 }
 

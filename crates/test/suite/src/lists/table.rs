@@ -66,6 +66,20 @@ pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Resu
     Ok(list)
 }
 
+/// Reads several lists as one, by [`read_list`].
+///
+/// # Errors
+/// [`ListError`].
+pub fn read_lists(texts: &[String], version: Option<&str>, allow_missing: bool) -> Result<ListFile, ListError> {
+    let mut all = ListFile::default();
+    for text in texts {
+        let list = read_list(text, version, allow_missing)?;
+        all.rows.extend(list.rows);
+        all.digests.extend(list.digests);
+    }
+    Ok(all)
+}
+
 fn rows_of_toml(text: &str, name: &str) -> Result<Vec<ListRow>, String> {
     let document: Document = toml::from_str(text).map_err(|error| error.to_string())?;
     document
