@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::finding::{GpuPackage, Gravity, Symptom, gpu_package, needed_libraries};
 use crate::gpus::GpuFacts;
-use crate::installed::{Installed, pinned};
+use crate::installed::{Installed, assigned_value, pinned};
 
 /// What compiled code is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +90,16 @@ impl Builds {
 
     /// The packages that have to do with GPUs. `torch` is what torch is built for.
     pub(crate) fn facts(&self, installed: &Installed, torch: Option<Kind>) -> Vec<PackageFacts> {
-        let facts = |one: &Distribution| {
+        let mut facts = Vec::new();
+        for one in installed.of_gpus() {
             let known = self.known.get(&one.name).map(|build| build.kind);
             let kind = if one.name == "torch" { torch } else { known };
-            PackageFacts { name: one.name.clone(), version: one.version(), built_for: kind.map(Kind::name) }
-        };
-        let mut facts: Vec<PackageFacts> = installed.of_gpus().map(facts).collect();
+            facts.push(PackageFacts {
+                name: one.name.clone(),
+                version: one.version(),
+                built_for: kind.map(Kind::name),
+            });
+        }
         facts.sort_by(|one, other| one.name.cmp(&other.name));
         facts
     }
@@ -111,15 +115,19 @@ fn libraries<'a>(installed: &'a Installed, package: &'a Distribution) -> impl It
     })
 }
 
+/// A file of a package whose path has one of these marks.
+fn marked<'a>(installed: &'a Installed, package: &'a Distribution, marks: &[String]) -> Option<&'a str> {
+    let mut own = installed.files(|one| one.name == package.name).map(|(_, path)| path);
+    own.find(|path| marks.iter().any(|mark| path.contains(mark.as_str())))
+}
+
 fn of_package(installed: &Installed, package: &Distribution, row: &GpuPackage) -> Option<Build> {
     let version = package.version();
     let local = version.split_once('+').map_or("", |(_, local)| local);
     if local.contains("rocm") {
         return Some(Build::new(Kind::Rocm, version.clone()));
     }
-    let own = || installed.files(|one| one.name == package.name).map(|(_, path)| path);
-    let has = |marks: &[String]| own().find(|path| marks.iter().any(|mark| path.contains(mark.as_str())));
-    if let Some(path) = has(&row.rocm) {
+    if let Some(path) = marked(installed, package, &row.rocm) {
         return Some(Build::new(Kind::Rocm, path));
     }
     let facts = row.facts.as_deref().and_then(|path| Facts::read(installed, path));
@@ -128,7 +136,7 @@ fn of_package(installed: &Installed, package: &Distribution, row: &GpuPackage) -
     {
         return Some(Build::new(Kind::Rocm, format!("{}: hip", facts.path)));
     }
-    let mut cuda = has(&row.cuda).map(str::to_owned);
+    let mut cuda = marked(installed, package, &row.cuda).map(str::to_owned);
     if let Some(Facts { path, cuda: Some(version), .. }) = &facts {
         cuda = cuda.or_else(|| Some(format!("{path}: cuda {version}")));
     }
@@ -151,11 +159,13 @@ fn of_package(installed: &Installed, package: &Distribution, row: &GpuPackage) -
 fn needed(installed: &Installed, path: &str) -> (Option<String>, Option<String>) {
     let elf = installed.site.reader(path).ok().and_then(|reader| Elf::read(&reader).ok().flatten());
     let names = elf.map(|elf| elf.needed).unwrap_or_default();
-    let first = |starts: &[String]| {
-        names.iter().find(|name| starts.iter().any(|start| name.starts_with(start.as_str()))).cloned()
-    };
     let table = needed_libraries();
-    (first(&table.rocm), first(&table.cuda))
+    (first_of(&names, &table.rocm), first_of(&names, &table.cuda))
+}
+
+/// The first name that begins with one of these texts.
+fn first_of(names: &[String], starts: &[String]) -> Option<String> {
+    names.iter().find(|name| starts.iter().any(|start| name.starts_with(start.as_str()))).cloned()
 }
 
 /// What a package's own file says about its build.
@@ -175,31 +185,33 @@ impl Facts {
         if path.rsplit('.').next() == Some("json") {
             let document: Value = serde_json::from_str(&text).ok()?;
             let table = document.get("version").unwrap_or(&document).clone();
-            let value = |name: &str| match table.get(name)? {
-                Value::String(text) => Some(text.clone()),
-                Value::Number(number) => Some(number.to_string()),
-                _ => None,
-            };
-            let filled = |name: &str| value(name).filter(|text| !text.is_empty() && text != "0");
-            return Some(Facts { path, hip: filled("hip"), cuda: filled("cuda"), torch: value("torch") });
+            let [hip, cuda] =
+                ["hip", "cuda"].map(|name| json_text(&table, name).filter(|text| !text.is_empty() && text != "0"));
+            return Some(Facts { path, hip, cuda, torch: json_text(&table, "torch") });
         }
-        // Only a text is a version; others are code that asks when it is imported.
-        let value = |name: &str| {
-            let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.split_once('='));
-            let (_, value) = lines.find(|(kind, _)| kind.trim().is_empty() || kind.starts_with(':'))?;
-            let value = value.trim();
-            let text = value.strip_prefix(['\'', '"'])?.trim_end_matches(['\'', '"']);
-            (!text.is_empty()).then(|| text.to_owned())
-        };
-        Some(Facts { path, hip: value("hip"), cuda: value("cuda"), torch: None })
+        Some(Facts { path, hip: python_text(&text, "hip"), cuda: python_text(&text, "cuda"), torch: None })
     }
+}
+
+fn json_text(table: &Value, name: &str) -> Option<String> {
+    match table.get(name)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A text that a module assigns. Only a text is a version; others are code that asks when it is
+/// imported.
+fn python_text(module: &str, name: &str) -> Option<String> {
+    let text = assigned_value(module, name)?.strip_prefix(['\'', '"'])?.trim_end_matches(['\'', '"']);
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The packages beside torch that have to be replaced with it: those for CUDA.
 pub(crate) fn of_cuda(builds: &Builds) -> Vec<String> {
-    let with_torch = |name: &&String| gpu_package(name).is_some_and(|row| row.torch);
     let known = builds.known.iter().filter(|(_, build)| build.kind == Kind::Cuda).map(|(name, _)| name);
-    known.filter(with_torch).cloned().collect()
+    known.filter(|name| gpu_package(name).is_some_and(|row| row.torch)).cloned().collect()
 }
 
 /// Packages that are for other GPUs than torch, or than those of the machine if there is no torch.

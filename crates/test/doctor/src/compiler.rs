@@ -54,11 +54,12 @@ fn root_of(tree: &MachineTree, program: &str) -> Option<String> {
 
 /// `true` for `7.1` and `7.1.0`: parts that one lacks are equal.
 fn is_same(one: &str, other: &str) -> bool {
-    let numbers = |text: &str| -> Vec<String> {
-        let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-        text[..end].split('.').map(str::to_owned).collect()
-    };
-    numbers(one).iter().zip(&numbers(other)).all(|(one, other)| one == other)
+    numbers(one).zip(numbers(other)).all(|(one, other)| one == other)
+}
+
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    text[..end].split('.')
 }
 
 #[cfg(test)]

@@ -51,11 +51,12 @@ impl ContainerKind {
 
     /// The container that this process runs in; `None` outside of containers.
     pub(crate) fn find(tree: &MachineTree, variables: &SessionVariables) -> Option<ContainerKind> {
-        let has_variable = |prefix: &str| variables.beginning(prefix).next().is_some();
+        let prefixes = ["APPTAINER_", "SINGULARITY_"];
+        let has_variable = prefixes.iter().any(|prefix| variables.beginning(prefix).next().is_some());
         let kernel = tree.text_if_any("/proc/version").unwrap_or_default();
         let groups = tree.text_if_any("/proc/1/cgroup").unwrap_or_default();
         let is_docker = tree.exists("/.dockerenv") || groups.contains("/docker");
-        if ["APPTAINER_", "SINGULARITY_"].iter().any(|prefix| has_variable(prefix)) || tree.exists("/.singularity.d") {
+        if has_variable || tree.exists("/.singularity.d") {
             Some(ContainerKind::Apptainer)
         } else if is_docker && kernel.contains("linuxkit") {
             Some(ContainerKind::DockerDesktop)
@@ -86,12 +87,11 @@ impl ContainerKind {
 /// The kind that the container's manager told its first process: systemd keeps it in a file, and
 /// only root may read the variables.
 fn named(tree: &MachineTree, variables: &SessionVariables) -> Option<String> {
-    let of_first = || {
+    let own = variables.filled("container").map(str::to_owned);
+    own.or_else(|| tree.text_if_any("/run/systemd/container")).or_else(|| {
         let text = tree.text_if_any("/proc/1/environ")?;
         SessionVariables::parse(&text).filled("container").map(str::to_owned)
-    };
-    let own = variables.filled("container").map(str::to_owned);
-    own.or_else(|| tree.text_if_any("/run/systemd/container")).or_else(of_first)
+    })
 }
 
 /// `true` if the numbers of users are not those of the host.

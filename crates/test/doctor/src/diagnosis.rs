@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::{Options, SetLibraryPath};
 use rocwheel_loader::simulation::Root;
-use rocwheel_loader::site::{Distribution, PackageFolder};
+use rocwheel_loader::site::PackageFolder;
 use rocwheel_progress::{Reporter, shell_word};
 use serde::Serialize;
 
@@ -195,19 +195,18 @@ fn python_folder(patient: &Patient, installed: &Installed, builds: &Builds) -> P
 
 /// One line for the end of the report.
 fn verdict(diagnosis: &Diagnosis) -> String {
-    let count = |gravity: Gravity, one: &str, many: &str| match diagnosis.count(gravity) {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        number => Some(format!("{number} {many}")),
-    };
-    let parts: Vec<String> = [
-        count(Gravity::Error, "error", "errors"),
-        count(Gravity::Unknown, "check that could not be made", "checks that could not be made"),
-        count(Gravity::Warning, "warning", "warnings"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let mut parts = Vec::new();
+    for (gravity, one, many) in [
+        (Gravity::Error, "error", "errors"),
+        (Gravity::Unknown, "check that could not be made", "checks that could not be made"),
+        (Gravity::Warning, "warning", "warnings"),
+    ] {
+        match diagnosis.count(gravity) {
+            0 => {}
+            1 => parts.push(format!("1 {one}")),
+            number => parts.push(format!("{number} {many}")),
+        }
+    }
     let usable = diagnosis.gpus.iter().filter(|gpu| gpu.hip_index.is_some()).count();
     let gpus = match (usable, diagnosis.system.wsl) {
         (_, true) => "in WSL, files do not show the GPUs".to_owned(),
@@ -278,8 +277,9 @@ fn examine_gpus(
         symptoms.push(if patient.needs_gpu { symptom.weighing(Gravity::Error) } else { symptom });
     }
     if patient.needs_gpu && gpus.iter().all(|gpu| gpu.hip_index.is_none()) {
-        let is_why = |symptom: &&mut Symptom| UNUSABLE.contains(&symptom.name);
-        symptoms.iter_mut().filter(is_why).for_each(|symptom| symptom.severity = Gravity::Error);
+        for symptom in symptoms.iter_mut().filter(|symptom| UNUSABLE.contains(&symptom.name)) {
+            symptom.severity = Gravity::Error;
+        }
     }
     gpus
 }
@@ -294,10 +294,25 @@ const UNUSABLE: [&str; 4] = ["gpu-reserved", "display-driver", "no-compute-node"
 /// Folders of packages with the runtime.
 fn runtime_folders(tree: &MachineTree, installed: &Installed) -> Vec<String> {
     let files = installed.files(|_| true).filter(|(_, path)| path.contains("/libhsa-runtime64.so"));
-    let base = |owner: &Distribution| tree.path_inside(installed.folder_of(owner));
-    let folders: BTreeSet<String> =
-        files.filter_map(|(owner, path)| Some(format!("{}/{}", base(owner), path.rsplit_once('/')?.0))).collect();
+    let folders: BTreeSet<String> = files
+        .filter_map(|(owner, path)| {
+            let base = tree.path_inside(installed.folder_of(owner));
+            Some(format!("{base}/{}", path.rsplit_once('/')?.0))
+        })
+        .collect();
     folders.into_iter().collect()
+}
+
+fn open_folders(
+    main: &Path,
+    beside: &[PathBuf],
+    scratch: (&Path, &dyn Reporter),
+) -> Result<Option<Installed>, rocwheel_loader::Error> {
+    let Some(folder) = PackageFolder::find(main)? else { return Ok(None) };
+    let beside: Vec<Option<PackageFolder>> =
+        beside.iter().map(|folder| PackageFolder::find(folder)).collect::<Result<_, _>>()?;
+    let beside = beside.into_iter().flatten().filter(|other| *other != folder).collect();
+    Ok(Some(Installed::open(folder, beside, scratch)?))
 }
 
 fn open_packages(
@@ -314,15 +329,7 @@ fn open_packages(
         }
         PackageChoice::NotAsked => return Ok(None),
     };
-    let open = || {
-        let Some(folder) = PackageFolder::find(path)? else { return Ok(None) };
-        let beside: Result<Vec<Option<PackageFolder>>, _> =
-            beside.iter().map(|folder| PackageFolder::find(folder)).collect();
-        let beside = beside?.into_iter().flatten().filter(|other| *other != folder).collect();
-        let scratch = (patient.scratch.as_path(), reporter);
-        Ok(Some(Installed::open(folder, beside, scratch)?))
-    };
-    match open() {
+    match open_folders(path, beside, (&patient.scratch, reporter)) {
         Ok(Some(installed)) => Ok(Some(installed)),
         Ok(None) => Err(Error::NoPackages { path: path.clone() }),
         Err(rocwheel_loader::Error::Interrupted(interrupted)) => Err(interrupted.into()),
@@ -399,11 +406,11 @@ fn targets_of_interest<'a>(
     let has_discrete = visible.iter().any(|gpu| !gpu.integrated);
     let mut seen = BTreeSet::new();
     let wanted = visible.into_iter().filter(|gpu| !gpu.integrated || !has_discrete);
-    let target = |gpu: &GpuFacts| {
-        let other = overrides::effective(gpu, variables);
-        other.filter(|other| is_covered(other, kernels)).or_else(|| gpu.target.clone())
-    };
-    wanted.filter_map(|gpu| Some((gpu, target(gpu)?))).filter(|(_, target)| seen.insert(target.clone())).collect()
+    let targets = wanted.filter_map(|gpu| {
+        let other = overrides::effective(gpu, variables).filter(|other| is_covered(other, kernels));
+        Some((gpu, other.or_else(|| gpu.target.clone())?))
+    });
+    targets.filter(|(_, target)| seen.insert(target.clone())).collect()
 }
 
 /// Asks the audit whether every file will load. Those of `foreign` packages are known not to.
@@ -509,6 +516,11 @@ fn prefix_of(tree: &MachineTree, installed: &Installed) -> String {
     tree.path_inside(installed.folder.path().ancestors().nth(3).unwrap_or(Path::new("/")))
 }
 
+/// `true` for a folder in one of these; `/venv-old` is not in `/venv`.
+fn is_in_any(folder: &str, folders: &[String]) -> bool {
+    folders.iter().any(|own| own.len() > 1 && Path::new(folder).starts_with(own))
+}
+
 /// Variables and files that bring another ROCm or another Python package in.
 fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms: &mut Vec<Symptom>) {
     const RUNTIME: [&str; 3] = ["libamdhip64.so", "libhsa-runtime64.so", "librocblas.so"];
@@ -519,14 +531,10 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
         return;
     };
     let prefix = prefix_of(tree, installed);
-    // `/venv-old` is not in `/venv`.
-    let beside: Vec<String> = installed.beside.iter().map(|folder| tree.path_inside(folder.path())).collect();
-    let is_own = |folder: &str| {
-        let is_inside = |own: &String| own.len() > 1 && Path::new(folder).starts_with(own);
-        is_inside(&prefix) || beside.iter().any(is_inside)
-    };
+    let mut own: Vec<String> = installed.beside.iter().map(|folder| tree.path_inside(folder.path())).collect();
+    own.push(prefix.clone());
     let is_said = symptoms.iter().any(|symptom| symptom.name == "library-path");
-    for folder in variables.folders("LD_LIBRARY_PATH").iter().filter(|folder| !is_said && !is_own(folder)) {
+    for folder in variables.folders("LD_LIBRARY_PATH").iter().filter(|folder| !is_said && !is_in_any(folder, &own)) {
         let names = tree.names(folder).unwrap_or_default();
         if let Some(library) = names.iter().find(|name| RUNTIME.iter().any(|start| name.starts_with(start))) {
             let symptom = Symptom::new("library-path").fill("folder", folder);
@@ -538,8 +546,9 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
         symptoms.push(Symptom::new("preloaded").seen("LD_PRELOAD", preload));
     }
     for variable in ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"] {
-        let is_other = |folder: &&str| !is_own(folder) && installed.of_rocm().next().is_some();
-        if let Some(folder) = variables.filled(variable).filter(is_other) {
+        if let Some(folder) = variables.filled(variable).filter(|folder| !is_in_any(folder, &own))
+            && installed.of_rocm().next().is_some()
+        {
             let symptom = Symptom::new("rocm-path").fill("variable", variable).fill("folder", folder);
             symptoms.push(symptom.seen(variable, folder));
         }
@@ -549,7 +558,7 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
         let shadowing = ["torch", "rocm_sdk", "triton"]
             .into_iter()
             .find(|name| tree.exists(&format!("{folder}/{name}/__init__.py")));
-        if let Some(package) = shadowing.filter(|_| !is_own(&folder)) {
+        if let Some(package) = shadowing.filter(|_| !is_in_any(&folder, &own)) {
             let symptom = Symptom::new("shadowed").fill("folder", &folder).fill("package", package);
             symptoms.push(symptom.seen("PYTHONPATH", &folder));
         }

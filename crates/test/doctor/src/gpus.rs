@@ -158,8 +158,9 @@ fn is_integrated(tree: &MachineTree, folder: &str, node: &KfdNode, target: Optio
     if ["mem_info_vram_vendor", "board_info"].iter().any(|name| tree.exists(&format!("{folder}/{name}"))) {
         return false;
     }
-    let size = |name: &str| tree.text_if_any(&format!("{folder}/{name}"))?.parse::<u64>().ok();
-    if let (Some(own), Some(shared)) = (size("mem_info_vram_total"), size("mem_info_gtt_total")) {
+    let sizes = ["mem_info_vram_total", "mem_info_gtt_total"]
+        .map(|name| tree.text_if_any(&format!("{folder}/{name}"))?.parse::<u64>().ok());
+    if let [Some(own), Some(shared)] = sizes {
         return own <= 4 * GIBIBYTE && shared >= 8 * GIBIBYTE && shared / 4 >= own;
     }
     let table = TargetTable::embedded();

@@ -55,8 +55,8 @@ impl ImportPath {
     /// [`Error::NoProgram`], and [`Error::NoPackages`] for a program whose place does not tell
     /// where its packages are.
     pub fn of_program(program: &Path, tree: &MachineTree, variables: &SessionVariables) -> Result<ImportPath, Error> {
-        let fail = |link: Option<PathBuf>| Error::NoProgram { path: program.to_owned(), link };
-        let given = std::path::absolute(program).map_err(|_| fail(None))?;
+        let path = program.to_owned();
+        let Ok(given) = std::path::absolute(program) else { return Err(Error::NoProgram { path, link: None }) };
         // The program of a virtual environment is a link, so the path that was given comes first.
         let prefix = given.parent().and_then(Path::parent);
         if let Some(prefix) = prefix.filter(|prefix| prefix.join(SETTINGS).is_file())
@@ -65,9 +65,9 @@ impl ImportPath {
             return Ok(ImportPath::of_folder(prefix, tree, variables));
         }
         if !given.is_file() {
-            return Err(fail(fs_err::read_link(&given).ok()));
+            return Err(Error::NoProgram { path, link: fs_err::read_link(&given).ok() });
         }
-        let real = rocwheel_system::canonicalize(&given).map_err(|_| fail(None))?;
+        let Ok(real) = rocwheel_system::canonicalize(&given) else { return Err(Error::NoProgram { path, link: None }) };
         let version = real.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         if !version.starts_with("python") {
             return Err(Error::NoPackages { path: program.to_owned() });
@@ -103,8 +103,9 @@ impl ImportPath {
             return Ok(ImportPath::of_folder(Path::new(folder), tree, variables));
         }
         if !named.is_empty() {
-            let gone = |(name, folder): (&str, &str)| Evidence::new(name, format!("{folder}, which is not a folder"));
-            return Err(named.into_iter().map(gone).collect());
+            let gone = named.into_iter();
+            let gone = gone.map(|(name, folder)| Evidence::new(name, format!("{folder}, which is not a folder")));
+            return Err(gone.collect());
         }
         let near = directory.join(".venv");
         if near.join(SETTINGS).is_file() {
@@ -160,8 +161,7 @@ fn folders_of_base(prefix: &Path, tree: &MachineTree, variables: &SessionVariabl
         format!("{base}/lib/{version}/site-packages"),
         format!("{base}/lib64/{version}/site-packages"),
     ];
-    let is_debian = |path: &&String| base == "/usr" || !path.ends_with("/dist-packages");
-    for path in system.iter().filter(is_debian) {
+    for path in system.iter().filter(|path| base == "/usr" || !path.ends_with("/dist-packages")) {
         folders.extend(existing(tree, path).filter(|folder| !folders.contains(folder)));
     }
     folders.retain(|folder| has_gpu_packages(folder));
@@ -179,8 +179,10 @@ fn users(version: &str, tree: &MachineTree, variables: &SessionVariables) -> Opt
     if variables.filled("PYTHONNOUSERSITE").is_some() {
         return None;
     }
-    let home = || variables.filled("HOME").map(|home| format!("{home}/.local"));
-    let base = variables.filled("PYTHONUSERBASE").map(str::to_owned).or_else(home)?;
+    let base = match variables.filled("PYTHONUSERBASE") {
+        Some(base) => base.to_owned(),
+        None => format!("{}/.local", variables.filled("HOME")?),
+    };
     existing(tree, &format!("{base}/lib/{version}/site-packages"))
 }
 
@@ -200,11 +202,9 @@ fn version_of(folder: &Path) -> Option<String> {
 fn site_packages(prefix: &Path) -> Option<PathBuf> {
     let entries =
         ["lib", "lib64"].iter().filter_map(|name| fs_err::read_dir(prefix.join(name)).ok()).flatten().flatten();
-    let is_python = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
     let mut folders: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(is_python)
-        .flat_map(|path| ["site-packages", "dist-packages"].map(|name| path.join(name)))
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("python"))
+        .flat_map(|entry| ["site-packages", "dist-packages"].map(|name| entry.path().join(name)))
         .filter(|path| path.is_dir())
         .collect();
     folders.sort();

@@ -47,8 +47,7 @@ impl Installed {
         }
         // Of the others the loader needs libraries. Without their Python files an environment of
         // 400 packages takes half the time.
-        let is_kept = |one: &Distribution| one.role == Role::Audited || one.is_rest();
-        let kept: Vec<bool> = site.distributions.iter().map(is_kept).collect();
+        let kept: Vec<bool> = site.distributions.iter().map(|one| one.role == Role::Audited || one.is_rest()).collect();
         site.files.retain(|path, placed| kept[placed.wheel] || !is_text(path));
         Ok(Installed { folder, beside, python, site })
     }
@@ -97,10 +96,9 @@ impl Installed {
     /// The targets for which packages have kernels, by the names of their files and of the packages
     /// themselves; empty if names do not tell.
     pub(crate) fn kernels(&self, prefixes: &[&str]) -> BTreeSet<String> {
-        let is_one = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        let mut targets: BTreeSet<String> =
-            self.files(|one| is_one(&one.name)).filter_map(|(_, path)| kernel_target(path)).collect();
-        let named = self.of_gpus().filter(|one| is_one(&one.name));
+        let files = self.files(|one| begins_with(&one.name, prefixes));
+        let mut targets: BTreeSet<String> = files.filter_map(|(_, path)| kernel_target(path)).collect();
+        let named = self.of_gpus().filter(|one| begins_with(&one.name, prefixes));
         targets.extend(named.filter_map(|one| one.name.split_once("-device-").map(|(_, target)| target.to_owned())));
         targets
     }
@@ -110,12 +108,22 @@ impl Installed {
         let path = format!("{}/rocm_sdk/_dist_info.py", self.site.packages());
         let text = self.site.bytes(&path).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
-        let quoted = |line: &str| {
-            let value = line.strip_prefix("AVAILABLE_TARGET_FAMILIES.append(")?.strip_suffix(')')?;
-            Some(value.trim_matches(['\'', '"']).to_owned())
-        };
-        text.lines().filter_map(quoted).collect()
+        let rows = text.lines().filter_map(|line| line.strip_prefix("AVAILABLE_TARGET_FAMILIES.append("));
+        let values = rows.filter_map(|row| row.strip_suffix(')'));
+        values.map(|value| value.trim_matches(['\'', '"']).to_owned()).collect()
     }
+}
+
+fn begins_with(name: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// What a Python module assigns to a name, as it is written: `'7.1'` in `hip: Optional[str] =
+/// '7.1'`.
+pub(crate) fn assigned_value<'a>(module: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = module.lines().filter_map(|line| line.strip_prefix(name)?.split_once('='));
+    let (_, value) = lines.find(|(kind, _)| kind.trim().is_empty() || kind.starts_with(':'))?;
+    Some(value.trim())
 }
 
 /// `true` for a file that no loader reads, by its name.

@@ -68,10 +68,9 @@ pub(crate) fn check_indexes(
     let mut has_index = false;
     for (place, address, command) in places {
         let family = family_of(&address);
-        let fits = |target: &&String| {
-            family.as_ref().is_none_or(|family| is_covered(target, &BTreeSet::from([family.clone()])))
-        };
-        let (Some(family), Some(target)) = (&family, targets.iter().find(|target| !fits(target))) else {
+        let covering: BTreeSet<String> = family.iter().cloned().collect();
+        let (Some(family), Some(target)) = (&family, targets.iter().find(|target| !is_covered(target, &covering)))
+        else {
             // A folder of files is no index of everything.
             has_index |= !address.contains("pypi.org") && address.contains("://");
             continue;
@@ -153,19 +152,21 @@ pub(crate) fn check_conda(tree: &MachineTree, prefix: &str, symptoms: &mut Vec<S
     if !tree.exists(&format!("{prefix}/conda-meta")) {
         return;
     }
-    let newest = |folder: &str| {
-        let names = tree.names(folder).unwrap_or_default();
-        let number = |name: &String| name.strip_prefix(CXX)?.parse::<u32>().ok();
-        names.iter().filter_map(number).max().map(|number| (number, format!("{folder}/{CXX}{number}")))
-    };
-    let own = newest(&format!("{prefix}/lib"));
-    let system = SYSTEM.iter().find_map(|folder| newest(folder));
+    let own = newest_cxx(tree, &format!("{prefix}/lib"));
+    let system = SYSTEM.iter().find_map(|folder| newest_cxx(tree, folder));
     if let (Some((own, path)), Some((theirs, other))) = (own, system)
         && own < theirs
     {
         let symptom = Symptom::new("old-cxx-library").fill("file", &path).fill("other", &other);
         symptoms.push(symptom.seen(path, format!("6.0.{own}")).seen(other, format!("6.0.{theirs}")));
     }
+}
+
+/// Number and path of the newest C++ library in a folder.
+fn newest_cxx(tree: &MachineTree, folder: &str) -> Option<(u32, String)> {
+    let names = tree.names(folder).unwrap_or_default();
+    let number = names.iter().filter_map(|name| name.strip_prefix(CXX)?.parse::<u32>().ok()).max()?;
+    Some((number, format!("{folder}/{CXX}{number}")))
 }
 
 /// Free space for the packages of this machine. A copy of a machine says nothing of its disk.

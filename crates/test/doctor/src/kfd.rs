@@ -54,12 +54,12 @@ pub(crate) struct Topology {
 
 impl Topology {
     pub(crate) fn read(tree: &MachineTree) -> Topology {
-        let generation = || tree.text_if_any(&format!("{TOPOLOGY}/generation_id"));
-        let mut before = generation();
+        let generation = format!("{TOPOLOGY}/generation_id");
+        let mut before = tree.text_if_any(&generation);
         let mut found = Topology::read_once(tree);
         // A GPU that is added or reset meanwhile changes the number.
         for _ in 1..ATTEMPTS {
-            let after = generation();
+            let after = tree.text_if_any(&generation);
             if after == before {
                 break;
             }

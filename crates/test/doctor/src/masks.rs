@@ -80,17 +80,13 @@ pub(crate) fn check_integrated(
     } else {
         "The installed packages have no kernels for it: the first launch fails with `invalid device function`."
     };
-    let targets = |gpus: &[&&GpuFacts]| -> String {
-        gpus.iter().map(|gpu| gpu.target_or_words()).collect::<Vec<_>>().join(" and ")
-    };
-    let behind: Vec<&&GpuFacts> = hidden.iter().map(|(_, gpu)| *gpu).collect();
     let numbers: Vec<String> = hidden.iter().map(|(number, _)| number.to_string()).collect();
     let symptom = Symptom::new("mask-leaves-integrated")
         .fill("variables", &names.join(" and "))
         .fill("leave", verb(&names, "leave"))
         .fill("hide", verb(&names, "hide"))
-        .fill("left", &targets(&left))
-        .fill("hidden", &targets(&behind))
+        .fill("left", &targets_in_words(left.iter().map(|gpu| **gpu)))
+        .fill("hidden", &targets_in_words(hidden.iter().map(|(_, gpu)| **gpu)))
         .fill("reason", reason)
         .fill("unset", &unset_others(variables))
         .fill("mask", &numbers.join(","))
@@ -133,6 +129,10 @@ pub(crate) fn unset_others(variables: &SessionVariables) -> String {
     if names.is_empty() { String::new() } else { format!("unset {} && ", names.join(" ")) }
 }
 
+fn targets_in_words<'a>(gpus: impl Iterator<Item = &'a GpuFacts>) -> String {
+    gpus.map(GpuFacts::target_or_words).collect::<Vec<_>>().join(" and ")
+}
+
 /// A verb for one variable or several.
 fn verb(names: &[&str], verb: &'static str) -> &'static str {
     match (names.len(), verb) {
@@ -166,23 +166,19 @@ fn hides_all(names: &[&str], variables: &SessionVariables, wrong: Option<&Sympto
 }
 
 fn contradictions(variables: &SessionVariables, symptoms: &mut Vec<Symptom>) {
-    let filled = |name: &str| variables.filled(name);
-    let pair = |symptom: Symptom, one: &str, other: &str| {
-        let value = |name: &str| quoted(filled(name).unwrap_or_default());
-        symptom.seen(one, value(one)).seen(other, value(other))
-    };
-    let second = if filled(HIP).is_some() { HIP } else { CUDA };
-    if filled(ROCR).is_some() && filled(second).is_some() {
-        symptoms.push(pair(Symptom::new("two-masks"), ROCR, second));
+    let [rocr, hip, cuda, ordinal] = [ROCR, HIP, CUDA, ORDINAL].map(|name| variables.filled(name));
+    let second = if hip.is_some() { HIP } else { CUDA };
+    if rocr.is_some() && hip.or(cuda).is_some() {
+        symptoms.push(with_values(Symptom::new("two-masks"), &[ROCR, second], variables));
     }
-    if filled(HIP).is_some() && filled(CUDA).is_some() && filled(HIP) != filled(CUDA) {
-        symptoms.push(pair(Symptom::new("masks-differ"), HIP, CUDA));
+    if hip.is_some() && cuda.is_some() && hip != cuda {
+        symptoms.push(with_values(Symptom::new("masks-differ"), &[HIP, CUDA], variables));
     }
-    let other = [HIP, CUDA, ROCR].into_iter().find(|name| filled(name).is_some());
-    if let (Some(ordinal), Some(other)) = (filled(ORDINAL), other)
-        && filled(other) != Some(ordinal)
+    let other = [(HIP, hip), (CUDA, cuda), (ROCR, rocr)].into_iter().find(|(_, value)| value.is_some());
+    if let (Some(_), Some((other, value))) = (ordinal, other)
+        && value != ordinal
     {
-        symptoms.push(pair(Symptom::new("ordinal-disagrees"), ORDINAL, other));
+        symptoms.push(with_values(Symptom::new("ordinal-disagrees"), &[ORDINAL, other], variables));
     }
 }
 
@@ -211,11 +207,10 @@ fn find(gpus: &[GpuFacts], from: &[usize], token: &str) -> Option<usize> {
     }
     let wanted = token.to_ascii_lowercase();
     let wanted = wanted.strip_prefix("gpu-").filter(|wanted| !wanted.is_empty())?;
-    let fits = |index: &&usize| {
+    let mut found = from.iter().filter(|index| {
         let id = gpus[**index].unique_id;
         id != 0 && format!("{id:016x}").starts_with(wanted)
-    };
-    let mut found = from.iter().filter(fits);
+    });
     found.next().copied().filter(|_| found.next().is_none())
 }
 

@@ -58,15 +58,17 @@ pub(crate) fn not_loaded(tree: &MachineTree) -> Symptom {
     })
 }
 
+/// `true` for a word of the kernel's command line that forbids the module.
+fn is_forbidding(word: &str) -> bool {
+    let list = ["modprobe.blacklist=", "module_blacklist=", "rd.driver.blacklist="];
+    let listed = list.iter().find_map(|start| word.strip_prefix(start));
+    listed.is_some_and(|names| names.split(',').any(|name| name == NAME))
+        || ["nomodeset", "amdgpu.modeset=0"].contains(&word)
+}
+
 /// A setting that forbids the module.
 fn forbidden(tree: &MachineTree) -> Option<Symptom> {
     let symptom = Symptom::new("driver-not-loaded");
-    let is_forbidding = |word: &str| {
-        let list = ["modprobe.blacklist=", "module_blacklist=", "rd.driver.blacklist="];
-        let listed = list.iter().find_map(|start| word.strip_prefix(start));
-        listed.is_some_and(|names| names.split(',').any(|name| name == NAME))
-            || ["nomodeset", "amdgpu.modeset=0"].contains(&word)
-    };
     if let Some(word) = kernel_word(tree, is_forbidding) {
         let mut symptom = symptom
             .fill("reason", &format!("The kernel was started with `{word}`, which forbids it."))

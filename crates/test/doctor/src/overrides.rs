@@ -41,15 +41,14 @@ pub(crate) fn check(
     for gpu in gpus {
         let Some(target) = gpu.target.as_deref() else { continue };
         let own = format!("{NAME}_{}", gpu.node);
-        let of = |wanted: &str| set.iter().find(|(name, _)| *name == wanted);
-        let Some((name, value)) = of(&own).or_else(|| of(NAME)) else { continue };
+        // The variable of one GPU comes before that of all.
+        let found = [own.as_str(), NAME].into_iter().find_map(|wanted| set.iter().find(|(name, _)| *name == wanted));
+        let Some((name, value)) = found else { continue };
         let Some(version) = parse(value) else { continue };
         let other = target_of(version).unwrap_or_else(|| format!("gfx {value}"));
         if other == target || !told.insert((name, target)) {
             continue;
         }
-        let major = |target: &str| target[3..target.len().saturating_sub(2).max(3)].to_owned();
-        let generic = |target: &str| TargetId::plain(target).generic();
         let (gravity, reason) = if is_covered(target, kernels) && is_covered(&other, kernels) {
             let reason = format!("Kernels for {target} are installed, so the variable is not needed.");
             (Gravity::Warning, reason)
@@ -78,6 +77,15 @@ pub(crate) fn check(
         }
         symptoms.push(symptom);
     }
+}
+
+/// The generation of a target: `11` of `gfx1100`.
+fn major(target: &str) -> &str {
+    &target[3..target.len().saturating_sub(2).max(3)]
+}
+
+fn generic(target: &str) -> Option<TargetId> {
+    TargetId::plain(target).generic()
 }
 
 /// `10.3.0` as the driver's number 100300.

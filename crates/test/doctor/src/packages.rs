@@ -66,8 +66,7 @@ pub(crate) fn check_versions(installed: &Installed, symptoms: &mut Vec<Symptom>)
     if versions.len() < 2 {
         return;
     }
-    let newest = |version: &String| version.parse::<Version>().ok();
-    let main = versions.iter().max_by_key(|(version, packages)| (packages.len(), newest(version)));
+    let main = versions.iter().max_by_key(|(version, packages)| (packages.len(), version.parse::<Version>().ok()));
     let Some(main) = main.map(|(version, _)| version.clone()) else { return };
     let mut symptom = Symptom::new("mixed-versions").fill("version", &main);
     let others = versions.iter().filter(|(version, _)| **version != main).flat_map(|(_, packages)| packages);
@@ -162,9 +161,8 @@ fn half_expanded(folder: &Path) -> Option<Symptom> {
 /// Files in the folders of ROCm and torch that no RECORD lists.
 pub(crate) fn check_unknown_files(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     let folders = ["_rocm_sdk_core/", "_rocm_sdk_libraries", "rocm_sdk", "torch/lib/"];
-    let is_of_rocm = |path: &str| folders.iter().any(|folder| path.starts_with(folder));
-    let files: Vec<&str> =
-        installed.files(Distribution::is_rest).map(|(_, path)| path).filter(|path| is_of_rocm(path)).collect();
+    let files = installed.files(Distribution::is_rest).map(|(_, path)| path);
+    let files: Vec<&str> = files.filter(|path| folders.iter().any(|folder| path.starts_with(folder))).collect();
     let packages: BTreeSet<&str> = installed.of_gpus().map(|one| one.name.as_str()).collect();
     if files.is_empty() || packages.is_empty() {
         return;
@@ -188,23 +186,25 @@ fn twice_in(folder: &PackageFolder, installed: &Installed) -> Vec<Symptom> {
         names.entry(rocwheel_wheel::canonical_name(package)).or_default().push(name);
     }
     let twice = names.into_iter().filter(|(package, infos)| infos.len() > 1 && is_of_gpus(package));
-    let symptom = |(package, infos): (String, Vec<String>)| {
+    let symptoms = twice.map(|(package, infos)| {
         let requirement = installed.get(&package).map_or_else(|| package.clone(), pinned);
         let symptom = Symptom::new("installed-twice").fill("package", &package).fill("requirement", &requirement);
         infos.into_iter().fold(symptom, |symptom, info| symptom.seen(info, "exists"))
-    };
-    twice.map(symptom).collect()
+    });
+    symptoms.collect()
 }
 
 /// `true` if another package for GPUs than those of ROCm requires this one by name.
 pub(crate) fn is_required(installed: &Installed, name: &str) -> bool {
-    let names = |one: &Distribution| one.metadata.all("Requires-Dist");
-    let is_named = |text: String| {
-        let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter));
-        rocwheel_wheel::canonical_name(&text[..end.unwrap_or(text.len())]) == name
-    };
-    let mut frameworks = installed.of_gpus().filter(|one| !one.name.starts_with("rocm") && one.name != name);
-    !name.starts_with("rocm") && frameworks.any(|one| names(one).into_iter().any(is_named))
+    let frameworks = installed.of_gpus().filter(|one| !one.name.starts_with("rocm") && one.name != name);
+    let mut required = frameworks.flat_map(|one| one.metadata.all("Requires-Dist"));
+    !name.starts_with("rocm") && required.any(|text| name_in(&text) == name)
+}
+
+/// The canonical name at the beginning of a requirement.
+fn name_in(requirement: &str) -> String {
+    let end = requirement.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter));
+    rocwheel_wheel::canonical_name(&requirement[..end.unwrap_or(requirement.len())])
 }
 
 /// Libraries that count or run GPUs, and are in two packages.
@@ -224,8 +224,8 @@ pub(crate) fn check_copies(installed: &Installed, symptoms: &mut Vec<Symptom>) {
             continue;
         }
         // ROCm's own packages stay, and so does a framework.
-        let rank = |name: &&str| if name.starts_with("rocm") { 2 } else { i32::from(name.starts_with("torch")) };
-        let Some(copy) = found.keys().copied().min_by_key(rank) else { continue };
+        let copy = found.keys().copied().min_by_key(|name| (name.starts_with("rocm"), name.starts_with("torch")));
+        let Some(copy) = copy else { continue };
         let symptom = Symptom::new("two-copies").fill("library", library).fill("package", copy);
         let symptom = found.iter().fold(symptom, |symptom, (owner, path)| symptom.seen(*path, *owner));
         let is_kept = copy.starts_with("torch") || is_required(installed, copy);

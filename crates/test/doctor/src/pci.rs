@@ -31,8 +31,7 @@ pub(crate) fn read(tree: &MachineTree) -> (Vec<PciGpu>, Vec<Symptom>) {
     let (mut gpus, mut faults) = (Vec::new(), Vec::new());
     for address in names {
         let path = format!("{DEVICES}/{address}");
-        let number = |name: &str| tree.text(&format!("{path}/{name}")).map(|text| hexadecimal(&text));
-        match number("vendor") {
+        match number_in(tree, &path, "vendor") {
             Ok(Some(AMD)) => {}
             Ok(_) | Err(ReadFault::Absent) => continue,
             Err(fault) => {
@@ -41,15 +40,19 @@ pub(crate) fn read(tree: &MachineTree) -> (Vec<PciGpu>, Vec<Symptom>) {
             }
         }
         // Class 03 are display controllers; 12 are processing accelerators, as datacentre GPUs are.
-        let class = number("class").ok().flatten().unwrap_or(0);
+        let class = number_in(tree, &path, "class").ok().flatten().unwrap_or(0);
         if class >> 16 != 0x03 && class >> 16 != 0x12 {
             continue;
         }
         let driver = tree.link_name(&format!("{path}/driver"));
-        let device = number("device").ok().flatten().unwrap_or(0);
+        let device = number_in(tree, &path, "device").ok().flatten().unwrap_or(0);
         gpus.push(PciGpu { address, driver, device, path });
     }
     (gpus, faults)
+}
+
+fn number_in(tree: &MachineTree, folder: &str, name: &str) -> Result<Option<u64>, ReadFault> {
+    Ok(hexadecimal(&tree.text(&format!("{folder}/{name}"))?))
 }
 
 /// `0x1002` as a number.

@@ -33,12 +33,12 @@ impl Installer {
         let settings = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok();
         let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variables.filled(name));
         let is_active = active.filter_map(|path| rocwheel_system::canonicalize(path).ok()).any(|path| path == prefix);
-        let path = || shell_word(&prefix.to_string_lossy());
+        let path = shell_word(&prefix.to_string_lossy());
         if prefix.join("pipx_metadata.json").is_file() {
             return Installer::Pipx(shell_word(&prefix.file_name().unwrap_or_default().to_string_lossy()));
         }
         if settings.as_ref().is_some_and(|text| setting(text, "uv").is_some()) {
-            return Installer::Uv((!is_active).then(path));
+            return Installer::Uv((!is_active).then_some(path));
         }
         let is_environment = settings.is_some() || prefix.join("conda-meta").is_dir();
         if !is_environment {
@@ -59,7 +59,7 @@ impl Installer {
         match (installed.get("pip").is_some(), is_active) {
             (true, true) => Installer::Pip,
             (true, false) => Installer::PipOf(shell_word(&prefix.join("bin/python").to_string_lossy())),
-            (false, _) => Installer::PipFor(path()),
+            (false, _) => Installer::PipFor(path),
         }
     }
 

@@ -21,22 +21,29 @@ pub(crate) fn describe(tree: &MachineTree, gpu: &PciGpu, driver: &str) -> Sympto
 /// A driver that takes all GPUs of a product: `ids=1002:744c`.
 fn of_list(tree: &MachineTree, gpu: &PciGpu, symptom: Symptom) -> Option<Symptom> {
     let product = format!("1002:{:04x}", gpu.device);
-    let is_listed = |text: &str| text.contains("ids=") && text.to_ascii_lowercase().contains(&product);
-    let reason = |place: &str| format!("`{place}` gives all GPUs {product} to it.");
     let options = module::settings(tree, |words| {
-        words.starts_with(&["options"]) && words.iter().skip(2).any(|word| is_listed(word))
+        words.starts_with(&["options"]) && words.iter().skip(2).any(|word| is_listed(word, &product))
     });
     if let Some(line) = options.into_iter().next() {
         let command = format!("sudo sed -i '/ids=.*{product}/Is/^/# /' {} && {}", line.file, boot::new_initramfs(tree));
-        let mut symptom = symptom.fill("reason", &reason(&line.file)).fill("command", &command);
+        let mut symptom = symptom
+            .fill("reason", &format!("`{}` gives all GPUs {product} to it.", line.file))
+            .fill("command", &command);
         symptom.needs.push(Need::Reboot);
         return Some(symptom.seen(line.file, line.text));
     }
-    let word = module::kernel_word(tree, |word| word.contains(".ids=") && is_listed(word))?;
-    let mut symptom = symptom.fill("reason", &reason("/proc/cmdline")).seen("/proc/cmdline", &word);
+    let word = module::kernel_word(tree, |word| word.contains(".ids=") && is_listed(word, &product))?;
+    let mut symptom = symptom
+        .fill("reason", &format!("`/proc/cmdline` gives all GPUs {product} to it."))
+        .seen("/proc/cmdline", &word);
     symptom = boot::with_command(symptom, boot::remove(tree, &word));
     symptom.needs.push(Need::Reboot);
     Some(symptom)
+}
+
+/// `true` if a word gives a product to a driver.
+fn is_listed(word: &str, product: &str) -> bool {
+    word.contains("ids=") && word.to_ascii_lowercase().contains(product)
 }
 
 /// A driver that was given one device, by driverctl, by a manager of virtual machines or by hand.

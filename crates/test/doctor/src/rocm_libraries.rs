@@ -27,11 +27,12 @@ pub(crate) fn check(
     names: &[&str],
 ) -> Option<Symptom> {
     let folders = loader_folders(tree, variables);
-    let has = |name: &str| folders.iter().any(|folder| tree.exists(&format!("{folder}/{name}")));
-    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let brought: Vec<(&str, String)> = installed.files(|_| true).map(|(_, path)| (path, base(path))).collect();
-    let is_brought = |name: &str| brought.iter().any(|(_, known)| known == name);
-    let missing: Vec<&str> = names.iter().copied().filter(|name| !is_brought(name) && !has(name)).collect();
+    let files = installed.files(|_| true);
+    let brought: Vec<(&str, &str)> =
+        files.map(|(_, path)| (path, path.rsplit('/').next().unwrap_or_default())).collect();
+    let absent = names.iter().copied().filter(|name| !brought.iter().any(|(_, known)| known == name));
+    let missing: Vec<&str> =
+        absent.filter(|name| !folders.iter().any(|folder| tree.exists(&format!("{folder}/{name}")))).collect();
     let first = *missing.first()?;
     let version = version_of(installed, owner);
     let requirement =
@@ -44,8 +45,9 @@ pub(crate) fn check(
     // `libamdhip64.so.6` where version 7 is needed.
     for name in &missing {
         let Some(stem) = name.split(".so").next() else { continue };
-        let is_other = |known: &String| known.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".so"));
-        if let Some((path, _)) = brought.iter().find(|(_, known)| is_other(known)) {
+        let mut names = brought.iter();
+        let other = names.find(|(_, known)| known.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".so")));
+        if let Some((path, _)) = other {
             symptom = symptom.seen(*path, "is another version");
         }
     }
@@ -75,11 +77,11 @@ fn loader_folders(tree: &MachineTree, variables: &SessionVariables) -> BTreeSet<
 /// end of its version (`2.9.1+rocm7.1.0`).
 fn version_of(installed: &Installed, owner: &Distribution) -> Option<String> {
     let pinned = owner.metadata.all("Requires-Dist").into_iter().find_map(|text| pin(&text));
-    let named = || {
+    let known = pinned.map(|(_, version)| version).or_else(|| checked_version(installed, owner));
+    known.or_else(|| {
         let version = owner.version();
         let text = version.split_once("+rocm")?.1.to_owned();
         // A number of two parts is that of a line of releases.
         text.split('.').nth(2).is_some().then_some(text)
-    };
-    pinned.map(|(_, version)| version).or_else(|| checked_version(installed, owner)).or_else(named)
+    })
 }

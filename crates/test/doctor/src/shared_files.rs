@@ -21,10 +21,10 @@ fn shared(installed: &Installed) -> BTreeMap<Vec<String>, Vec<&str>> {
         let top = path.split('/').next().unwrap_or_default();
         let owners: BTreeSet<&str> =
             clash.wheels.iter().map(|index| installed.site.distributions[*index].name.as_str()).collect();
-        let is_of_gpus = |name: &&str| installed.of_gpus().any(|one| one.name == **name);
+        let are_of_gpus = owners.iter().all(|name| installed.of_gpus().any(|one| one.name == **name));
         // ROCm's packages share folders, and their builder takes care of them.
-        let is_own = |name: &&str| name.starts_with("rocm") || name.starts_with("amd-");
-        if owners.len() < 2 || STRAY.contains(&top) || !owners.iter().all(is_of_gpus) || owners.iter().all(is_own) {
+        let are_of_rocm = owners.iter().all(|name| name.starts_with("rocm") || name.starts_with("amd-"));
+        if owners.len() < 2 || STRAY.contains(&top) || !are_of_gpus || are_of_rocm {
             continue;
         }
         found.entry(owners.into_iter().map(str::to_owned).collect()).or_default().push(path);
@@ -37,8 +37,10 @@ fn shared(installed: &Installed) -> BTreeMap<Vec<String>, Vec<&str>> {
 pub(crate) fn check(installed: &Installed, foreign: &BTreeSet<String>, symptoms: &mut Vec<Symptom>) {
     for (owners, files) in shared(installed) {
         // One that another package requires stays, then one for ROCm.
-        let rank = |name: &&String| (is_required(installed, name), name.contains("rocm"), name.contains("migraphx"));
-        let Some(kept) = owners.iter().max_by_key(rank).and_then(|name| installed.get(name)) else { continue };
+        let kept = owners
+            .iter()
+            .max_by_key(|name| (is_required(installed, name), name.contains("rocm"), name.contains("migraphx")));
+        let Some(kept) = kept.and_then(|name| installed.get(name)) else { continue };
         let first = files.first().copied().unwrap_or_default();
         let more = match files.len() {
             1 => String::new(),

@@ -45,11 +45,9 @@ const PROCESSORS: u64 = 8 << 20;
 /// The name of the processor and its number of threads; empty if the kernel does not say it.
 pub fn processor(tree: &MachineTree) -> String {
     let Ok(text) = tree.text_up_to("/proc/cpuinfo", PROCESSORS) else { return String::new() };
-    let field = |line: &str, name: &str| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim().to_owned())
-    };
-    let threads = text.lines().filter(|line| field(line, "processor").is_some()).count();
-    let model = text.lines().find_map(|line| field(line, "model name").or_else(|| field(line, "CPU part")));
-    format!("{} ({threads})", model.unwrap_or_else(|| "unknown".to_owned()))
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let fields: Vec<(&str, &str)> = fields.map(|(key, value)| (key.trim(), value.trim())).collect();
+    let threads = fields.iter().filter(|(key, _)| *key == "processor").count();
+    let model = fields.iter().find(|(key, _)| ["model name", "CPU part"].contains(key));
+    format!("{} ({threads})", model.map_or("unknown", |(_, value)| *value))
 }

@@ -8,8 +8,8 @@ use rocwheel_tables::{DevicePackages, TargetTable};
 pub(crate) fn is_covered(target: &str, kernels: &BTreeSet<String>) -> bool {
     let packages = DevicePackages::embedded();
     let names: BTreeSet<String> = kernels.iter().map(|kernel| kernel.replace('_', "-")).collect();
-    let members = |kernel: &String| TargetTable::embedded().members(kernel).contains(&target);
-    packages.chain(target).iter().any(|name| names.contains(&name.replace('_', "-"))) || kernels.iter().any(members)
+    packages.chain(target).iter().any(|name| names.contains(&name.replace('_', "-")))
+        || kernels.iter().any(|kernel| TargetTable::embedded().members(kernel).contains(&target))
 }
 
 /// Names of targets for a sentence.

@@ -12,7 +12,7 @@ use crate::builds::{self, Builds, Kind};
 use crate::coverage::Unexamined;
 use crate::finding::Symptom;
 use crate::gpus::GpuFacts;
-use crate::installed::Installed;
+use crate::installed::{Installed, assigned_value};
 use crate::target_names::{is_covered, listed};
 
 /// What the installed torch is built for, and what tells it; `None` without torch.
@@ -26,45 +26,42 @@ fn kind_of(installed: &Installed, torch: &Distribution) -> (Kind, String) {
     }
     let version = torch.version();
     let local = version.split_once('+').map_or("", |(_, local)| local);
-    let has = |start: &str| {
-        let mut files = installed.files(|one| one.name == "torch");
-        files
-            .find(|(_, path)| path.rsplit('/').next().is_some_and(|name| name.starts_with(start)))
-            .map(|(_, path)| path)
-    };
-    let nvidia = || torch.metadata.all("Requires-Dist").into_iter().find(|text| text.starts_with("nvidia-"));
-    if let Some(path) = has("libtorch_hip.so").or_else(|| has("libc10_hip.so")) {
+    let nvidia = torch.metadata.all("Requires-Dist").into_iter().find(|text| text.starts_with("nvidia-"));
+    if let Some(path) = library_of_torch(installed, &["libtorch_hip.so", "libc10_hip.so"]) {
         (Kind::Rocm, path.to_owned())
     } else if local.contains("rocm") {
         (Kind::Rocm, version)
-    } else if let Some(path) = has("libtorch_cuda.so").or_else(|| has("libc10_cuda.so")) {
+    } else if let Some(path) = library_of_torch(installed, &["libtorch_cuda.so", "libc10_cuda.so"]) {
         (Kind::Cuda, path.to_owned())
     } else if local.starts_with("cu") {
         (Kind::Cuda, version)
-    } else if let Some(requirement) = nvidia() {
+    } else if let Some(requirement) = nvidia {
         (Kind::Cuda, format!("requires {}", requirement.split(';').next().unwrap_or_default().trim()))
     } else {
         (Kind::Processor, "no libtorch_hip.so".to_owned())
     }
 }
 
+/// The first of these libraries that torch has.
+fn library_of_torch<'a>(installed: &'a Installed, starts: &[&str]) -> Option<&'a str> {
+    starts.iter().find_map(|start| {
+        let mut paths = installed.files(|one| one.name == "torch").map(|(_, path)| path);
+        paths.find(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with(start)))
+    })
+}
+
 /// What `torch/version.py` says: its build writes the versions of HIP and CUDA there, or `None`.
 fn built_for(installed: &Installed) -> Option<(Kind, String)> {
     let bytes = installed.site.bytes(&format!("{}/torch/version.py", installed.site.packages())).ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    // `hip: Optional[str] = '7.1.25424'`
-    let value = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.split_once('='));
-        let (_, value) = lines.find(|(kind, _)| kind.trim().is_empty() || kind.starts_with(':'))?;
-        Some(value.trim().trim_matches(['\'', '"']).to_owned())
+    let hip = assigned_value(&text, "hip")?.trim_matches(['\'', '"']);
+    let cuda = assigned_value(&text, "cuda")?.trim_matches(['\'', '"']);
+    let (kind, name, value) = match (hip, cuda) {
+        ("None", "None") => (Kind::Processor, "hip", "None"),
+        ("None", cuda) => (Kind::Cuda, "cuda", cuda),
+        (hip, _) => (Kind::Rocm, "hip", hip),
     };
-    let (hip, cuda) = (value("hip")?, value("cuda")?);
-    let found = |name: &str, value: &str| format!("torch/version.py: {name} = {value}");
-    Some(match (hip.as_str(), cuda.as_str()) {
-        ("None", "None") => (Kind::Processor, found("hip", "None")),
-        ("None", cuda) => (Kind::Cuda, found("cuda", cuda)),
-        (hip, _) => (Kind::Rocm, found("hip", hip)),
-    })
+    Some((kind, format!("torch/version.py: {name} = {value}")))
 }
 
 /// Judges torch for the GPUs of the machine. The packages that go with it are told with it.

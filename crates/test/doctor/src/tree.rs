@@ -44,6 +44,12 @@ pub(crate) enum ReadFault {
     Other(String),
 }
 
+impl From<io::Error> for ReadFault {
+    fn from(error: io::Error) -> ReadFault {
+        ReadFault::of(&error)
+    }
+}
+
 impl ReadFault {
     fn of(error: &io::Error) -> ReadFault {
         match error.raw_os_error() {
@@ -139,9 +145,9 @@ impl MachineTree {
                 let file: NotesFile = toml::from_str(&text)
                     .map_err(|source| Error::TreeFile { path: path.clone(), source: source.into() })?;
                 for row in file.path {
-                    let fail = |reason: String| Error::TreeValue { path: path.clone(), reason };
                     let key = format!("/{}", row.path.trim_start_matches('/'));
-                    notes.insert(key, row.note().map_err(fail)?);
+                    let note = row.note().map_err(|reason| Error::TreeValue { path: path.clone(), reason })?;
+                    notes.insert(key, note);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -203,15 +209,14 @@ impl MachineTree {
             return Err(fault);
         }
         let place = self.locate(path)?;
-        let of = |error: io::Error| ReadFault::of(&error);
-        let (file, _) = rocwheel_system::open_numbered(&place).map_err(of)?.into_parts();
-        let metadata = file.metadata().map_err(of)?;
+        let (file, _) = rocwheel_system::open_numbered(&place)?.into_parts();
+        let metadata = file.metadata()?;
         if !metadata.is_file() {
             let kind = if metadata.is_dir() { "a folder" } else { rocwheel_system::special_kind(metadata.file_type()) };
             return Err(ReadFault::Other(format!("is {kind}, not a file")));
         }
         let mut bytes = Vec::new();
-        file.take(limit + 1).read_to_end(&mut bytes).map_err(of)?;
+        file.take(limit + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > limit {
             return Err(ReadFault::Other(format!("has more than {limit} bytes")));
         }
@@ -313,20 +318,25 @@ fn parts(path: &Path) -> Vec<OsString> {
 }
 
 impl NoteRow {
+    fn objection(&self, wanted: &str, value: &str) -> String {
+        format!("`{}`: `{value}` is not {wanted}", self.path)
+    }
+
     fn note(&self) -> Result<PathNote, String> {
-        let wrong = |what: &str, value: &str| format!("`{}`: `{value}` is not {what}", self.path);
         let error = self.error.as_deref().map(|name| {
             let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
-            known.ok_or_else(|| wrong("an error such as EPERM, ENOENT, EIO, EACCES, EBUSY or ENODEV", name))
+            known.ok_or_else(|| self.objection("an error such as EPERM, ENOENT, EIO, EACCES, EBUSY or ENODEV", name))
         });
         let mode = self.mode.as_deref().map(|text| {
             let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
-            mode.ok_or_else(|| wrong("a mode such as 0660", text))
+            mode.ok_or_else(|| self.objection("a mode such as 0660", text))
         });
         let owner = self.owner.as_deref().map(|text| {
             let numbers =
                 text.split_once(':').and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
-            numbers.map(|(user, group)| FileOwner { user, group }).ok_or_else(|| wrong("an owner such as 0:109", text))
+            numbers
+                .map(|(user, group)| FileOwner { user, group })
+                .ok_or_else(|| self.objection("an owner such as 0:109", text))
         });
         Ok(PathNote { error: error.transpose()?, mode: mode.transpose()?, owner: owner.transpose()? })
     }

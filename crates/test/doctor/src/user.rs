@@ -25,23 +25,29 @@ impl FromStr for SessionUser {
 
     /// Parses `1000:1000,44,992`.
     fn from_str(text: &str) -> Result<SessionUser, String> {
-        let fail = || format!("`{text}` is not a user and groups such as 1000:1000,44");
-        let (user, groups) = text.split_once(':').ok_or_else(fail)?;
-        let groups = groups.split(',').map(|group| group.trim().parse().map_err(|_| fail()));
-        Ok(SessionUser { user: user.trim().parse().map_err(|_| fail())?, groups: groups.collect::<Result<_, _>>()? })
+        numbers_of(text).ok_or_else(|| format!("`{text}` is not a user and groups such as 1000:1000,44"))
     }
+}
+
+fn numbers_of(text: &str) -> Option<SessionUser> {
+    let (user, groups) = text.split_once(':')?;
+    let groups = groups.split(',').map(|group| group.trim().parse().ok()).collect::<Option<_>>()?;
+    Some(SessionUser { user: user.trim().parse().ok()?, groups })
+}
+
+/// The numbers in a line of `/proc/self/status`.
+fn numbers_in(status: &str, name: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 impl SessionUser {
     /// The user of the session that `/proc/self/status` describes.
     pub(crate) fn of_status(text: &str) -> Option<SessionUser> {
-        let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let mut groups: BTreeSet<u32> = numbers_in(text, "Groups:").into_iter().collect();
         // Real, effective, saved and file system numbers.
-        let effective = |name: &str| line(name)?.split_whitespace().nth(1)?.parse().ok();
-        let mut groups: BTreeSet<u32> =
-            line("Groups:").unwrap_or_default().split_whitespace().filter_map(|group| group.parse().ok()).collect();
-        groups.extend(effective("Gid:"));
-        Some(SessionUser { user: effective("Uid:")?, groups })
+        groups.extend(numbers_in(text, "Gid:").get(1));
+        Some(SessionUser { user: *numbers_in(text, "Uid:").get(1)?, groups })
     }
 
     /// `true` if owner, group and mode allow reading and writing.

@@ -24,16 +24,15 @@ pub(crate) struct UvFile {
 
 /// The existing files with settings, the nearest first.
 pub(crate) fn read(tree: &MachineTree, variables: &SessionVariables, directory: Option<&Path>) -> Vec<UvFile> {
-    let is_set = |name: &str| variables.filled(name).is_some_and(|value| !["0", "false", "no"].contains(&value));
     if let Some(file) = variables.filled("UV_CONFIG_FILE") {
         return read_file(tree, file).into_iter().collect();
     }
-    if is_set("UV_NO_CONFIG") {
+    if variables.filled("UV_NO_CONFIG").is_some_and(|value| !["0", "false", "no"].contains(&value)) {
         return Vec::new();
     }
     let mut files: Vec<UvFile> = directory.and_then(|directory| of_project(tree, directory)).into_iter().collect();
-    let home = || variables.filled("HOME").map(|home| format!("{home}/.config"));
-    let user = variables.filled("XDG_CONFIG_HOME").map(str::to_owned).or_else(home);
+    let user = variables.filled("XDG_CONFIG_HOME").map(str::to_owned);
+    let user = user.or_else(|| Some(format!("{}/.config", variables.filled("HOME")?)));
     files.extend(user.and_then(|folder| read_file(tree, &format!("{folder}/uv/uv.toml"))));
     let system = variables.filled("XDG_CONFIG_DIRS").unwrap_or("/etc/xdg").split(':');
     let mut system = system.map(|folder| format!("{folder}/uv/uv.toml")).chain(["/etc/uv/uv.toml".to_owned()]);
@@ -82,8 +81,8 @@ fn indexes_of(settings: &Value) -> Vec<String> {
                 Some(value) => vec![value],
                 None => continue,
             };
-            let address = |value: &Value| value.get("url").unwrap_or(value).as_str().map(str::to_owned);
-            found.extend(values.into_iter().filter_map(address));
+            let addresses = values.into_iter().filter_map(|value| value.get("url").unwrap_or(value).as_str());
+            found.extend(addresses.map(str::to_owned));
         }
     }
     found

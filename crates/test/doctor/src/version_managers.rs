@@ -280,8 +280,8 @@ fn tools_of_mise(file: &Path) -> Result<Option<Wanted>, String> {
         return Ok(None);
     };
     let values: Vec<&Value> = value.as_array().map_or_else(|| vec![value], |values| values.iter().collect());
-    let version = |value: &Value| value.get("version").unwrap_or(value).as_str().map(str::to_owned);
-    let versions: Option<Vec<String>> = values.into_iter().map(version).collect();
+    let versions = values.into_iter().map(|value| value.get("version").unwrap_or(value).as_str().map(str::to_owned));
+    let versions: Option<Vec<String>> = versions.collect();
     let versions = versions.ok_or_else(|| "has a version of python that is no text".to_owned())?;
     Ok(Some(Wanted { versions, source: shown(file) }))
 }

@@ -40,12 +40,9 @@ pub(crate) fn check(
         let symptom = Symptom::new("wsl-libraries").fill("reason", reason).fill("command", "wsl.exe --update");
         return symptoms.push(symptom.seen(DOOR, "does not exist"));
     }
-    let has = |folder: &str, library: &str| {
-        tree.names(folder).unwrap_or_default().iter().any(|name| name.starts_with(library))
-    };
     let folders: Vec<&str> = own.iter().map(String::as_str).chain(FOLDERS).collect();
-    let bridge = folders.iter().find(|folder| has(folder, "librocdxg.so"));
-    let distribution = FOLDERS[1..3].iter().find(|folder| has(folder, "libhsa-runtime64.so"));
+    let bridge = folders.iter().find(|folder| has_library(tree, folder, "librocdxg.so"));
+    let distribution = FOLDERS[1..3].iter().find(|folder| has_library(tree, folder, "libhsa-runtime64.so"));
     if bridge.is_none() {
         let symptom = Symptom::new("wsl-libraries").fill("reason", UNPACKAGED).without_command();
         symptoms.push(folders.iter().fold(symptom, |symptom, folder| symptom.seen(*folder, "no librocdxg.so")));
@@ -62,4 +59,8 @@ pub(crate) fn check(
         let value = variables.get("HSA_ENABLE_DXG_DETECTION").unwrap_or("not set");
         symptoms.push(symptom.seen("HSA_ENABLE_DXG_DETECTION", value));
     }
+}
+
+fn has_library(tree: &MachineTree, folder: &str, start: &str) -> bool {
+    tree.names(folder).unwrap_or_default().iter().any(|name| name.starts_with(start))
 }

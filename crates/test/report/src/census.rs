@@ -143,8 +143,8 @@ impl TestReport {
     }
 
     fn expect_ids(&mut self, path: &Path, suite: Option<&str>, ids: &BTreeSet<String>, options: &ReportOptions) {
-        let is_here = |test: &&ReportedTest| suite.is_none_or(|suite| *test.suite == *suite);
-        let present: BTreeSet<&str> = self.tests.iter().filter(is_here).map(|test| test.id.as_str()).collect();
+        let here = self.tests.iter().filter(|test| suite.is_none_or(|suite| *test.suite == *suite));
+        let present: BTreeSet<&str> = here.map(|test| test.id.as_str()).collect();
         let absent: Vec<&String> = ids.iter().filter(|id| !present.contains(id.as_str())).collect();
         if absent.is_empty() {
             return;

@@ -10,7 +10,7 @@ use rocwheel_progress::{Reporter, counted};
 
 use crate::census::named;
 use crate::discover::{FoundReports, ReportSource};
-use crate::model::{ReportForm, ReportProblem, ReportedRun, TestReport};
+use crate::model::{ReportForm, ReportProblem, TestReport};
 use crate::read::read_found;
 use crate::{ReportError, ReportOptions};
 
@@ -105,8 +105,7 @@ impl TestReport {
         let mut damaged: BTreeSet<&Path> =
             old.problems.iter().filter(|problem| problem.loses_results).filter_map(|one| one.path.as_deref()).collect();
         // A run of ours that was cut off says at its beginning which tests it has.
-        let is_run = |run: &&ReportedRun| run.form == ReportForm::Events && run.attempts > 0;
-        for run in old.runs.iter().filter(is_run) {
+        for run in old.runs.iter().filter(|run| run.form == ReportForm::Events && run.attempts > 0) {
             damaged.remove(run.path.as_path());
         }
         for path in damaged.iter().filter(|path| path.is_file()) {

@@ -27,11 +27,10 @@ const LISTED: usize = 500;
 /// # Errors
 /// Those of `output`.
 pub fn write_html(report: &TestReport, options: &ReportOptions, title: &str, mut output: impl Write) -> io::Result<()> {
-    let source = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text.as_bytes())));
+    let [script, style] = [SCRIPT, STYLE].map(|text| STANDARD.encode(sha256(text.as_bytes())));
     let policy = format!(
-        "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'",
-        source(SCRIPT),
-        source(STYLE)
+        "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; base-uri 'none'; form-action \
+         'none'"
     );
     // Names of tests may be `{data}`: what is filled in is not searched for places to fill.
     let mut rest = PAGE;
@@ -170,11 +169,11 @@ fn run(run: &ReportedRun) -> Value {
 
 /// Suite, identity, outcome, whether it is flaky, seconds, and the tries if they say more.
 fn row(test: &ReportedTest, suite: usize) -> Value {
-    let says_more = |attempt: &ReportedAttempt| {
-        attempt.message.is_some() || attempt.output.is_some() || attempt.gpu.is_some() || attempt.run > 0
-    };
     let mut attempts = Vec::new();
-    if test.attempts.len() > 1 || test.attempts.iter().any(says_more) {
+    let says_more = test.attempts.iter().any(|attempt| {
+        attempt.message.is_some() || attempt.output.is_some() || attempt.gpu.is_some() || attempt.run > 0
+    });
+    if test.attempts.len() > 1 || says_more {
         attempts = test
             .attempts
             .iter()

@@ -84,23 +84,30 @@ fn rank_of_job(outcome: TestOutcome) -> (bool, bool, bool, u8) {
     (outcome.is_bad(), is_unknown, is_not_run, rank(outcome))
 }
 
+fn did_run(attempt: &ReportedAttempt) -> bool {
+    rank(attempt.outcome) > 1
+}
+
+fn run_of<'r, 'a>(attempt: &ReportedAttempt, runs: &'r [JudgedRun<'a>]) -> &'r JudgedRun<'a> {
+    &runs[attempt.run as usize]
+}
+
 /// Decides the outcome of a test.
 pub(crate) fn judge(test: &mut ReportedTest, runs: &[JudgedRun<'_>]) -> JudgedTest {
     let mut judged = JudgedTest::default();
-    let run_of = |attempt: &ReportedAttempt| &runs[attempt.run as usize];
-    let did_run = |attempt: &ReportedAttempt| rank(attempt.outcome) > 1;
-    let mut reached: Vec<usize> =
-        test.attempts.iter().filter(|one| did_run(one)).map(|one| run_of(one).reach).collect();
+    let ran = test.attempts.iter().filter(|one| did_run(one));
+    let mut reached: Vec<usize> = ran.map(|one| run_of(one, runs).reach).collect();
     reached.sort_unstable();
     reached.dedup();
-    test.attempts.retain(|one| did_run(one) || reached.binary_search(&run_of(one).reach).is_err());
-    test.attempts.sort_by_key(|attempt| (run_of(attempt).time, attempt.run, attempt.attempt));
-    let mut jobs: Vec<(usize, Option<&str>)> = test.attempts.iter().map(|one| run_of(one).job_of(one)).collect();
+    test.attempts.retain(|one| did_run(one) || reached.binary_search(&run_of(one, runs).reach).is_err());
+    test.attempts.sort_by_key(|attempt| (run_of(attempt, runs).time, attempt.run, attempt.attempt));
+    let mut jobs: Vec<(usize, Option<&str>)> = test.attempts.iter().map(|one| run_of(one, runs).job_of(one)).collect();
     jobs.sort_unstable();
     jobs.dedup();
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let tries: Vec<&ReportedAttempt> = test.attempts.iter().filter(|one| run_of(one).job_of(one) == job).collect();
+        let tries: Vec<&ReportedAttempt> =
+            test.attempts.iter().filter(|one| run_of(one, runs).job_of(one) == job).collect();
         let (outcome, is_mixed) = outcome_of_job(&tries, runs);
         judged.is_mixed |= is_mixed;
         outcomes.push(outcome);
@@ -108,8 +115,8 @@ pub(crate) fn judge(test: &mut ReportedTest, runs: &[JudgedRun<'_>]) -> JudgedTe
     let Some(worst) = outcomes.iter().copied().max_by_key(|outcome| rank_of_job(*outcome)) else { return judged };
     judged.passed_elsewhere = worst.is_bad() && outcomes.iter().any(|outcome| outcome.is_pass());
     test.outcome = worst;
-    let own_fault = |attempt: &ReportedAttempt| attempt.outcome.is_bad() && attempt.cause.is_none();
-    test.flaky = test.outcome == TestOutcome::Passed && test.attempts.iter().any(own_fault);
+    test.flaky = test.outcome == TestOutcome::Passed
+        && test.attempts.iter().any(|attempt| attempt.outcome.is_bad() && attempt.cause.is_none());
     judged
 }
 

@@ -297,8 +297,8 @@ impl<'a> JunitState<'a> {
 
     /// Notes when an element ended, and that the file has results.
     fn note_results(&mut self, attributes: &XmlAttributes) {
-        let is_result = |key: &&str| attributes.find(key).is_some();
-        self.has_results |= ["time", "timestamp", "status", "result", "failures"].iter().any(is_result);
+        let results = ["time", "timestamp", "status", "result", "failures"];
+        self.has_results |= results.iter().any(|key| attributes.find(key).is_some());
         let duration = attributes.find("time").and_then(seconds);
         let ended = attributes.find("timestamp").and_then(|started| end_of(started, duration));
         self.end.finished = self.end.finished.max(ended);
@@ -401,8 +401,8 @@ impl<'a> JunitState<'a> {
             b"testcase" => {
                 if let Some(mut case) = self.cases.pop() {
                     // Boost counts what failed as expected as a pass, and writes its failures.
-                    let is_expected = || self.suites.first().is_some_and(OpenSuite::announces_no_failure);
-                    case.may_fail |= self.file.writer == Some(JunitDialect::Boost) && is_expected();
+                    case.may_fail |= self.file.writer == Some(JunitDialect::Boost)
+                        && self.suites.first().is_some_and(OpenSuite::announces_no_failure);
                     if self.cases.is_empty() && self.has_to_wait(&case) {
                         self.held.push(case);
                     } else {

@@ -249,18 +249,19 @@ impl OpenCase {
         words.into_iter().flatten().map(String::as_str).filter(|word| !word.is_empty())
     }
 
+    /// `true` if GoogleTest's way to switch a test off is in its name.
+    fn is_disabled(&self) -> bool {
+        let mut parts = self.names.name.split('/').chain(self.names.class.split('/'));
+        parts.any(|part| part.starts_with("DISABLED_"))
+    }
+
     /// The outcome of a case without children: what its attributes say.
     fn plain_outcome(&self) -> TestOutcome {
-        let is_disabled = || {
-            [&self.names.name, &self.names.class]
-                .into_iter()
-                .any(|name| name.split('/').any(|part| part.starts_with("DISABLED_")))
-        };
         let outcomes: Vec<TestOutcome> = self.words().map(case_word_outcome).collect();
         let said = outcomes.iter().find(|outcome| !can_be_skip(**outcome));
         match said.or_else(|| outcomes.iter().find(|outcome| **outcome != TestOutcome::Passed)) {
             // GoogleTest 1.8 says no more of a test that is switched off.
-            Some(TestOutcome::NotRun) if is_disabled() => TestOutcome::Skipped,
+            Some(TestOutcome::NotRun) if self.is_disabled() => TestOutcome::Skipped,
             Some(outcome) => *outcome,
             None if self.was_rerun_in_vain => TestOutcome::Failed,
             None => TestOutcome::Passed,
@@ -299,8 +300,8 @@ const SAYING_NOTHING: [&str; 3] = ["", "None", "test failure"];
 fn divided(text: &str) -> (String, Option<String>) {
     match text.split_once(BETWEEN) {
         Some((message, trace)) if SAYING_NOTHING.contains(&message) => {
-            let first = || trace.lines().find(|line| !line.trim().is_empty());
-            let found = exception_in(trace).or_else(first).unwrap_or(message);
+            let mut lines = trace.lines().filter(|line| !line.trim().is_empty());
+            let found = exception_in(trace).or_else(|| lines.next()).unwrap_or(message);
             (found.to_owned(), Some(trace.to_owned()))
         }
         Some((message, trace)) => (message.to_owned(), Some(trace.to_owned())),

@@ -116,15 +116,15 @@ impl JunitDialect {
     /// The suite of a test. Programs of gtest have no names in their files, so `program` is taken,
     /// the name of the file.
     pub(crate) fn suite(self, file: &FileNames, program: &str) -> String {
-        let or = |name: &str, other: &str| if name.is_empty() { other.to_owned() } else { name.to_owned() };
-        match self {
-            JunitDialect::Gtest | JunitDialect::Ctest => or(program, "gtest"),
-            JunitDialect::Own => or(&file.suite, "junit"),
-            JunitDialect::Pytest => "pytest".to_owned(),
-            JunitDialect::Nextest => or(&file.root, "nextest"),
-            JunitDialect::Meson => "meson".to_owned(),
-            _ => or(&file.root, "junit"),
-        }
+        let (name, other) = match self {
+            JunitDialect::Gtest | JunitDialect::Ctest => (program, "gtest"),
+            JunitDialect::Own => (file.suite.as_str(), "junit"),
+            JunitDialect::Pytest => ("", "pytest"),
+            JunitDialect::Nextest => (file.root.as_str(), "nextest"),
+            JunitDialect::Meson => ("", "meson"),
+            _ => (file.root.as_str(), "junit"),
+        };
+        if name.is_empty() { other.to_owned() } else { name.to_owned() }
     }
 
     /// The identity of a test, as its own runner writes it.
@@ -171,8 +171,7 @@ pub(crate) fn writer_of(path: &Path) -> Option<JunitDialect> {
 /// module ends with the last component that does not begin with a capital letter.
 fn node_id(case: &CaseNames, path: &Path) -> String {
     let parts: Vec<&str> = case.class.split('.').filter(|part| !part.is_empty()).collect();
-    let is_class = |part: &&str| part.starts_with(|letter: char| letter.is_uppercase());
-    let classes = parts.iter().rev().take_while(|part| is_class(part)).count();
+    let classes = parts.iter().rev().take_while(|part| part.starts_with(char::is_uppercase)).count();
     let (module, classes) = parts.split_at(parts.len() - classes);
     let file = match (&case.file, dotted_folder(path)) {
         (Some(file), _) => Some(file.replace('\\', "/")),

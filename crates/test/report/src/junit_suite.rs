@@ -128,19 +128,23 @@ impl OpenSuite {
         self.dialect.unwrap_or_default()
     }
 
+    /// `true` if the number of tests that is announced fits those that there are.
+    fn may_announce(&self, announced: u64) -> bool {
+        match self.dialect().counted_tests() {
+            CountedTests::OtherThings => true,
+            CountedTests::Children => [self.seen, self.children].contains(&announced),
+            CountedTests::WithMissingSkips if self.is_root => self.seen + self.missing_skips == announced,
+            CountedTests::WithMissingSkips => self.seen <= announced,
+            // Surefire announces every try as a test.
+            CountedTests::Cases => [self.seen, self.seen + self.retries].contains(&announced),
+        }
+    }
+
     /// Sentences about what is announced and what is there.
     pub(crate) fn disagreements(&self) -> Vec<String> {
         let mut found = Vec::new();
         found.extend(self.lost_failures(self.announced_bad.unwrap_or_default()));
-        let is_right = |announced: &u64| match self.dialect().counted_tests() {
-            CountedTests::OtherThings => true,
-            CountedTests::Children => [self.seen, self.children].contains(announced),
-            CountedTests::WithMissingSkips if self.is_root => self.seen + self.missing_skips == *announced,
-            CountedTests::WithMissingSkips => self.seen <= *announced,
-            // Surefire announces every try as a test.
-            CountedTests::Cases => [self.seen, self.seen + self.retries].contains(announced),
-        };
-        if let Some(announced) = self.announced.filter(|announced| !is_right(announced)) {
+        if let Some(announced) = self.announced.filter(|announced| !self.may_announce(*announced)) {
             found.push(format!("{} announces {} and has {}", self.words(), counted(announced, "test"), self.seen));
         }
         let most = self.skip_children + self.skipped_by_word + self.missing_skips;

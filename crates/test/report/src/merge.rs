@@ -350,8 +350,9 @@ impl Merger {
     }
 
     fn add(&mut self, index: usize, mut attempt: ReportedAttempt) {
-        let words = || cause_of(attempt.outcome, attempt.message.as_deref(), attempt.output.as_deref());
-        attempt.cause = attempt.cause.or_else(words);
+        if attempt.cause.is_none() {
+            attempt.cause = cause_of(attempt.outcome, attempt.message.as_deref(), attempt.output.as_deref());
+        }
         if attempt.outcome == TestOutcome::Passed
             && let Some(output) = &attempt.output
         {
@@ -477,10 +478,8 @@ impl Merger {
                 }
                 _ => (1, TestOutcome::NotRun, "it was collected and never began"),
             };
-            let message = Some(message.to_owned());
-            let (seconds, output, gpu, cause, quarantined) = (None, None, None, None, false);
-            let attempt = ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause, quarantined };
-            self.add(index, attempt);
+            let attempt = TestAttempt { attempt, outcome, ..TestAttempt::not_run(id, message) };
+            self.add(index, ReportedAttempt::of(run, attempt));
         }
         if state.extra > 0 {
             let message =
@@ -552,11 +551,12 @@ impl Merger {
     /// A report without a test shows nothing. PyTorch's runner writes one for each process of a
     /// file, and a process that continues behind the last test has none.
     fn check_empty(&mut self) {
-        let folder = |run: &ReportedRun| run.path.parent().map(Path::to_owned);
-        let filled: HashSet<Option<PathBuf>> = self.runs.iter().filter(|run| run.attempts > 0).map(folder).collect();
+        let filled = self.runs.iter().filter(|run| run.attempts > 0);
+        let filled: HashSet<Option<PathBuf>> = filled.map(|run| run.path.parent().map(Path::to_owned)).collect();
         for index in std::mem::take(&mut self.empty) {
             let path = self.runs[index].path.clone();
-            let is_one_of_several = dotted_folder(&path).is_some() && filled.contains(&folder(&self.runs[index]));
+            let is_one_of_several =
+                dotted_folder(&path).is_some() && filled.contains(&path.parent().map(Path::to_owned));
             self.problem(Some(&path), format!("`{}` has no test", path.display()), !is_one_of_several);
         }
     }

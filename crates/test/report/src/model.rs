@@ -227,6 +227,11 @@ pub struct TestReport {
     pub runner: RunnerEnd,
 }
 
+/// What identifies a part of a suite: name, targets, shard and number of shards.
+fn part_of(facts: &TestRunFacts) -> (&str, BTreeSet<String>, u32, u32) {
+    (&facts.suite, facts.targets(), facts.shard, facts.shards)
+}
+
 /// What the reports themselves say of their runner: only runs of ours say how they ended.
 pub(crate) fn runner_of(runs: &[ReportedRun]) -> RunnerEnd {
     let are_ours = !runs.is_empty() && runs.iter().all(|run| run.form == ReportForm::Events);
@@ -292,16 +297,11 @@ impl TestReport {
     /// Options and names that left tests of the suites out, of runs whose part no complete run
     /// without them has.
     pub fn selections(&self) -> BTreeSet<String> {
-        let part = |facts: &TestRunFacts| (facts.suite.clone(), facts.targets(), facts.shard, facts.shards);
-        let facts = || self.runs.iter().filter_map(|run| Some((run.facts.as_ref()?, run.complete)));
-        let whole: BTreeSet<_> = facts()
-            .filter(|(facts, complete)| *complete && facts.selection.is_empty())
-            .map(|(facts, _)| part(facts))
-            .collect();
-        facts()
-            .filter(|(facts, _)| !facts.selection.is_empty() && !whole.contains(&part(facts)))
-            .map(|(facts, _)| facts.selection.join(" "))
-            .collect()
+        let complete = self.runs.iter().filter(|run| run.complete).filter_map(|run| run.facts.as_ref());
+        let whole: BTreeSet<_> = complete.filter(|facts| facts.selection.is_empty()).map(part_of).collect();
+        let facts = self.runs.iter().filter_map(|run| run.facts.as_ref());
+        let selected = facts.filter(|facts| !facts.selection.is_empty() && !whole.contains(&part_of(facts)));
+        selected.map(|facts| facts.selection.join(" ")).collect()
     }
 
     /// A sentence about what was selected.

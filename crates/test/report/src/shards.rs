@@ -23,16 +23,11 @@ struct DividedSuite {
 impl ShardTable {
     /// The coverage of a suite; a new one expects `shards` parts.
     pub(crate) fn entry(&mut self, suite: &str, targets: &BTreeSet<String>, shards: u32) -> &mut ShardCoverage {
-        let new = || DividedSuite {
-            coverage: ShardCoverage {
-                suite: suite.to_owned(),
-                targets: targets.clone(),
-                expected: shards,
-                seen: BTreeSet::new(),
-            },
-            wholes: Vec::new(),
-        };
-        &mut self.suites.entry((suite.to_owned(), targets.clone())).or_insert_with(new).coverage
+        let found = self.suites.entry((suite.to_owned(), targets.clone())).or_insert_with_key(|(suite, targets)| {
+            let (suite, targets, seen) = (suite.clone(), targets.clone(), BTreeSet::new());
+            DividedSuite { coverage: ShardCoverage { suite, targets, expected: shards, seen }, wholes: Vec::new() }
+        });
+        &mut found.coverage
     }
 
     /// Notes what a shard collected before it took its part; old runs do not say it.
@@ -84,23 +79,19 @@ impl DividedSuite {
         let (first_run, first) = known.first()?;
         let words = self.coverage.words();
         if let Some((run, other)) = known.iter().find(|(_, whole)| whole != first) {
-            let path = |run: u32| runs[run as usize].path.display().to_string();
+            let [first_path, path] = [*first_run, *run].map(|run| runs[run as usize].path.display());
             return Some(format!(
-                "the shards of {words} collected different tests: `{}` has {}, and `{}` has {}",
-                path(*first_run),
-                first.tests,
-                path(*run),
-                other.tests
+                "the shards of {words} collected different tests: `{first_path}` has {}, and `{path}` has {}",
+                first.tests, other.tests
             ));
         }
         if known.len() < self.wholes.len() {
             return None;
         }
         let own: BTreeSet<u32> = known.iter().map(|(run, _)| *run).collect();
-        let is_own = |test: &&ReportedTest| {
-            *test.suite == *self.coverage.suite && test.attempts.iter().any(|attempt| own.contains(&attempt.run))
-        };
-        let found = tests.iter().filter(is_own).count() as u64;
+        let of_suite = tests.iter().filter(|test| *test.suite == *self.coverage.suite);
+        let found = of_suite.filter(|test| test.attempts.iter().any(|attempt| own.contains(&attempt.run)));
+        let found = found.count() as u64;
         (found < first.tests).then(|| {
             format!(
                 "the shards of {words} have {found} of the {} tests that were collected: they were divided in \

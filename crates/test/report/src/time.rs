@@ -14,8 +14,8 @@ pub(crate) fn moment(text: &str) -> Option<Timestamp> {
 }
 
 fn any_moment(text: &str) -> Option<Timestamp> {
-    let without_zone = || Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
-    text.parse::<Timestamp>().ok().or_else(without_zone)
+    let with_zone = text.parse::<Timestamp>().ok();
+    with_zone.or_else(|| Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp()))
 }
 
 /// `true` for a time at the beginning of 1970 in any zone, which a program writes of what never

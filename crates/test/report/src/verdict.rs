@@ -106,6 +106,11 @@ impl<'a> VerdictFacts<'a> {
     }
 }
 
+/// `true` for a test that in-toto's result warns of.
+fn is_warned(test: &ReportedTest) -> bool {
+    test.flaky || test.outcome == TestOutcome::UnexpectedPass
+}
+
 fn ids<'a>(tests: impl Iterator<Item = &'a ReportedTest>) -> Vec<&'a str> {
     tests.map(|test| test.id.as_str()).collect()
 }
@@ -117,8 +122,12 @@ fn period(report: &TestReport, now: &str) -> (String, String) {
     let finished = report.runs.iter().filter_map(|run| moment(run.finished.as_deref()?)).max();
     let (started, finished) = (started.or(finished), finished.and_then(|time| Some(time).max(started)));
     let present = now.parse::<Timestamp>().ok();
-    let until_now = |time: Timestamp| present.map_or(time, |present| time.min(present)).to_string();
-    (started.map_or_else(|| now.to_owned(), until_now), finished.map_or_else(|| now.to_owned(), until_now))
+    let [started, finished] = [started, finished].map(|time| match (time, present) {
+        (Some(time), Some(present)) => time.min(present).to_string(),
+        (Some(time), None) => time.to_string(),
+        (None, _) => now.to_owned(),
+    });
+    (started, finished)
 }
 
 /// The verdict about the wheels that were tested.
@@ -135,7 +144,8 @@ pub fn verdict(
     let counts = report.counts();
     let mut words: BTreeMap<&str, u64> = COUNTED.iter().map(|outcome| (outcome.word(), counts.of(*outcome))).collect();
     words.extend([("total", counts.total), ("flaky", counts.flaky)]);
-    let with = |outcome: TestOutcome| ids(report.tests.iter().filter(move |test| test.outcome == outcome));
+    let [known_failures, unexpected_passes] = [TestOutcome::ExpectedFailure, TestOutcome::UnexpectedPass]
+        .map(|outcome| ids(report.tests.iter().filter(|test| test.outcome == outcome)));
     let (started, finished) = period(report, &request.now);
     let shards: Vec<Value> = report.shards.iter().map(|shard| json!(shard)).collect();
     let reports: Vec<Value> = report
@@ -157,8 +167,8 @@ pub fn verdict(
         "lists": facts.lists,
         "counts": words,
         "failed": ids(report.failures(options)),
-        "known_failures": with(TestOutcome::ExpectedFailure),
-        "unexpected_passes": with(TestOutcome::UnexpectedPass),
+        "known_failures": known_failures,
+        "unexpected_passes": unexpected_passes,
         "flaky": ids(report.tests.iter().filter(|test| test.flaky)),
         "not_run_allowed": options.allow_not_run,
         "gaps": report.gaps(options),
@@ -184,7 +194,6 @@ pub fn test_result(
     request: &VerdictRequest,
 ) -> Result<InTotoStatement, ReportError> {
     let facts = VerdictFacts::of(report, request)?;
-    let is_warned = |test: &ReportedTest| test.flaky || test.outcome == TestOutcome::UnexpectedPass;
     let failed = ids(report.failures(options));
     let warned = ids(report.tests.iter().filter(|test| is_warned(test)));
     let passed = ids(report.tests.iter().filter(|test| test.outcome == TestOutcome::Passed && !is_warned(test)));

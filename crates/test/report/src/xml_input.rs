@@ -60,15 +60,10 @@ impl<R: Read> Utf8Input<R> {
                 if bytes.len() % 2 == 1 {
                     self.rest.extend(bytes.pop());
                 }
-                let unit = |pair: &[u8]| {
-                    let pair = [pair[0], pair[1]];
-                    if self.encoding == XmlEncoding::Utf16Little {
-                        u16::from_le_bytes(pair)
-                    } else {
-                        u16::from_be_bytes(pair)
-                    }
-                };
-                let mut units: Vec<u16> = self.high.take().into_iter().chain(bytes.chunks_exact(2).map(unit)).collect();
+                let is_little = self.encoding == XmlEncoding::Utf16Little;
+                let read = if is_little { u16::from_le_bytes } else { u16::from_be_bytes };
+                let pairs = bytes.chunks_exact(2).map(|pair| read([pair[0], pair[1]]));
+                let mut units: Vec<u16> = self.high.take().into_iter().chain(pairs).collect();
                 if count > 0 && units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
                     self.high = units.pop();
                 }

@@ -164,17 +164,17 @@ impl TestStream for CtestStream {
             has_end.then(|| words.trim_matches(['.', '*', ' ']))
         });
         let words = words.unwrap_or_default();
-        let said = |text: &str| Some(format!("ctest says `{text}`"));
+        let said = Some(format!("ctest says `{}`", if words.is_empty() { "no outcome" } else { words }));
         Some(match end {
             ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("ctest {}", end.words()))),
-            ProgramEnd::Code(0) if words.contains("(Disabled)") => (TestOutcome::Skipped, said(words)),
-            ProgramEnd::Code(0) if words.contains("Skipped") => (TestOutcome::Skipped, said(words)),
-            ProgramEnd::Code(_) if words.contains("Not Run") => (TestOutcome::NotRun, said(words)),
-            ProgramEnd::Code(_) if words.contains("Timeout") => (TestOutcome::TimedOut, said(words)),
-            ProgramEnd::Code(_) if words.contains("Exception") => (TestOutcome::Crashed, said(words)),
+            ProgramEnd::Code(0) if words.contains("(Disabled)") => (TestOutcome::Skipped, said),
+            ProgramEnd::Code(0) if words.contains("Skipped") => (TestOutcome::Skipped, said),
+            ProgramEnd::Code(_) if words.contains("Not Run") => (TestOutcome::NotRun, said),
+            ProgramEnd::Code(_) if words.contains("Timeout") => (TestOutcome::TimedOut, said),
+            ProgramEnd::Code(_) if words.contains("Exception") => (TestOutcome::Crashed, said),
             ProgramEnd::Code(0) if words.contains("Passed") => (TestOutcome::Passed, None),
             ProgramEnd::Code(0) => (TestOutcome::NotRun, Some("ctest named no outcome of it".to_owned())),
-            ProgramEnd::Code(_) => (TestOutcome::Failed, said(if words.is_empty() { "no outcome" } else { words })),
+            ProgramEnd::Code(_) => (TestOutcome::Failed, said),
         })
     }
 }

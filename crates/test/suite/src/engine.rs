@@ -129,8 +129,8 @@ impl<'a> Engine<'a> {
         if self.driver.is_single() {
             // Those that run alone come last, when they keep no other waiting.
             let (alone, beside): (Vec<&String>, Vec<&String>) = ids.iter().partition(|id| self.driver.runs_alone(id));
-            let single = |id: &String| Batch { ids: vec![id.clone()], attempt: 1 };
-            return beside.into_iter().chain(alone).map(single).collect();
+            let ids = beside.into_iter().chain(alone);
+            return ids.map(|id| Batch { ids: vec![id.clone()], attempt: 1 }).collect();
         }
         let most = if workers == 1 { usize::MAX } else { ids.len().div_ceil(workers * PARTS).max(1) };
         let mut batches: VecDeque<Batch> = VecDeque::new();

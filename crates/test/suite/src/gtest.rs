@@ -47,8 +47,8 @@ pub struct GtestDriver {
 impl GtestDriver {
     /// The name of its file, or its path if another program has that name.
     fn name(&self, program: &Path) -> String {
-        let is_other = |other: &PathBuf| other != program && other.file_name() == program.file_name();
-        let name = program.file_name().filter(|_| !self.programs.iter().any(is_other));
+        let mut others = self.programs.iter().filter(|other| *other != program);
+        let name = program.file_name().filter(|name| !others.any(|other| other.file_name() == Some(*name)));
         name.unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
     }
 
@@ -81,23 +81,21 @@ impl GtestDriver {
         let is_interrupted = || reporter.interrupted();
         let limits = AnswerLimits { time: self.collect_timeout, bytes: LONGEST_LIST, is_interrupted: &is_interrupted };
         let (end, bytes) = run_for_answer(&line, &mark, &limits).map_err(|error| (error.to_string(), String::new()))?;
-        let said = || {
-            let mut kept = BoundedText::default();
-            kept.push(&bytes);
-            kept.take()
-        };
+        let mut kept = BoundedText::default();
+        kept.push(&bytes);
+        let said = kept.take();
         match end {
             AnswerEnd::Ended(ProgramEnd::Code(0)) => {
                 let listed = match fs_err::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
                     Some(written) => Ok(written_tests(written)),
                     None => listed_tests(&String::from_utf8_lossy(&bytes)),
                 };
-                listed.map_err(|reason| (reason, said()))
+                listed.map_err(|reason| (reason, said))
             }
-            AnswerEnd::Ended(end) => Err((format!("listing its tests, the program {}", end.words()), said())),
-            AnswerEnd::Long => Err((format!("its list of tests has more than {} MiB", LONGEST_LIST >> 20), said())),
+            AnswerEnd::Ended(end) => Err((format!("listing its tests, the program {}", end.words()), said)),
+            AnswerEnd::Long => Err((format!("its list of tests has more than {} MiB", LONGEST_LIST >> 20), said)),
             AnswerEnd::Late | AnswerEnd::Interrupted => {
-                Err((format!("listing took more than {} s", self.collect_timeout.as_secs()), said()))
+                Err((format!("listing took more than {} s", self.collect_timeout.as_secs()), said))
             }
         }
     }
@@ -168,11 +166,14 @@ impl TestDriver for GtestDriver {
                     output: None,
                 }),
                 Ok(tests) => {
-                    let leaves = |test: &String| !self.runs_disabled() && is_disabled(test);
-                    let (disabled, tests): (Vec<_>, Vec<_>) = tests.into_iter().partition(leaves);
-                    let id = |test| format!("{name}::{test}");
-                    collection.ids.extend(tests.into_iter().map(id));
-                    collection.skipped.extend(disabled.into_iter().map(|test| (id(test), DISABLED.to_owned())));
+                    for test in tests {
+                        let id = format!("{name}::{test}");
+                        if !self.runs_disabled() && is_disabled(&test) {
+                            collection.skipped.push((id, DISABLED.to_owned()));
+                        } else {
+                            collection.ids.push(id);
+                        }
+                    }
                 }
                 Err((message, output)) => {
                     let output = Some(output).filter(|output| !output.is_empty());
@@ -306,19 +307,24 @@ impl GtestStream {
     }
 }
 
-/// What a program's report says in another way than its output.
-fn differences(told: &BTreeMap<String, TestOutcome>, report: &[(String, TestOutcome)]) -> Vec<String> {
-    let word = |outcome: TestOutcome| match outcome {
+fn plain_word(outcome: TestOutcome) -> &'static str {
+    match outcome {
         TestOutcome::Passed | TestOutcome::Skipped | TestOutcome::NotRun => outcome.word(),
         _ => "failed",
-    };
-    let reported: BTreeMap<&str, &str> = report.iter().map(|(id, outcome)| (id.as_str(), word(*outcome))).collect();
+    }
+}
+
+/// What a program's report says in another way than its output.
+fn differences(told: &BTreeMap<String, TestOutcome>, report: &[(String, TestOutcome)]) -> Vec<String> {
+    let reported: BTreeMap<&str, &str> =
+        report.iter().map(|(id, outcome)| (id.as_str(), plain_word(*outcome))).collect();
     let mut problems = Vec::new();
     for (id, outcome) in told {
         match reported.get(id.as_str()) {
-            Some(other) if *other == word(*outcome) => {}
+            Some(other) if *other == plain_word(*outcome) => {}
             Some(other) => {
-                problems.push(format!("`{id}` printed that it {}, and the report says `{other}`", word(*outcome)));
+                problems
+                    .push(format!("`{id}` printed that it {}, and the report says `{other}`", plain_word(*outcome)));
             }
             None => problems.push(format!("`{id}` printed an outcome, and the report does not have it")),
         }

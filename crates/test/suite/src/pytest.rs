@@ -98,8 +98,9 @@ impl PytestDriver {
     pub fn new(setup: PytestSetup) -> Result<Self, SuiteError> {
         for option in &setup.options {
             let name = option.split('=').next().unwrap_or(option);
-            let is_short = |short: &str| short == "-n" && option.starts_with("-n") && !option.starts_with("--");
-            let found = FORBIDDEN.iter().find(|(forbidden, ..)| *forbidden == name || is_short(forbidden));
+            // `-n4`, the short form with its value.
+            let name = if option.starts_with("-n") { "-n" } else { name };
+            let found = FORBIDDEN.iter().find(|(forbidden, ..)| *forbidden == name);
             if let Some((_, reason, instead)) = found {
                 return Err(SuiteError::Forbidden { option: option.clone(), reason, instead });
             }

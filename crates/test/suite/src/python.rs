@@ -71,8 +71,11 @@ pub fn probe_python(python: &Path, base: &ProgramLine) -> Result<PythonFacts, Su
     let failed = |said: String| SuiteError::NoPython { python: python.to_owned(), said };
     let text = run_briefly(&program, &mark, PATIENCE).ok_or_else(|| failed("it cannot be started".into()))?;
     let answer = text.lines().rev().find_map(|line| line.strip_prefix(ANSWER));
-    let last = || text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
-    serde_json::from_str(answer.ok_or_else(|| failed(last()))?).map_err(|error| failed(error.to_string()))
+    let Some(answer) = answer else {
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        return Err(failed(last.unwrap_or("nothing").to_owned()));
+    };
+    serde_json::from_str(answer).map_err(|error| failed(error.to_string()))
 }
 
 impl PythonFacts {
@@ -82,16 +85,20 @@ impl PythonFacts {
     /// [`SuiteError::NoPytest`] and [`SuiteError::Old`].
     pub fn check_pytest(&self, python: &Path) -> Result<(), SuiteError> {
         let Some(pytest) = &self.pytest else { return Err(SuiteError::NoPytest { python: python.to_owned() }) };
-        let number = |text: &str, index: usize| text.split('.').nth(index).and_then(|part| part.parse::<u32>().ok());
-        let old = |found: String| Err(SuiteError::Old { python: python.to_owned(), found });
-        if number(pytest, 0).is_some_and(|major| major < 7) {
-            return old(format!("pytest {pytest}"));
-        }
-        if (number(&self.python, 0), number(&self.python, 1).unwrap_or_default()) < (Some(3), 10) {
-            return old(format!("Python {}", self.python));
-        }
-        Ok(())
+        let found = if part_of(pytest, 0).is_some_and(|major| major < 7) {
+            format!("pytest {pytest}")
+        } else if (part_of(&self.python, 0), part_of(&self.python, 1).unwrap_or_default()) < (Some(3), 10) {
+            format!("Python {}", self.python)
+        } else {
+            return Ok(());
+        };
+        Err(SuiteError::Old { python: python.to_owned(), found })
     }
+}
+
+/// A number of a version.
+fn part_of(version: &str, index: usize) -> Option<u32> {
+    version.split('.').nth(index)?.parse().ok()
 }
 
 /// The platforms that rows of lists name, by what the installed torch is built for, or by the

@@ -191,8 +191,9 @@ impl RunRecorder {
 
     /// Notes how an attempt ended. An attempt that tried nothing does not undo an earlier failure.
     pub fn attempt(&self, mut attempt: TestAttempt) {
-        let words = || cause_of(attempt.outcome, attempt.message.as_deref(), attempt.output.as_deref());
-        attempt.cause = attempt.cause.or_else(words);
+        if attempt.cause.is_none() {
+            attempt.cause = cause_of(attempt.outcome, attempt.message.as_deref(), attempt.output.as_deref());
+        }
         let mut state = self.lock();
         attempt.quarantined = state.quarantine.contains(&attempt.id);
         if attempt.outcome == TestOutcome::Passed {
@@ -229,8 +230,8 @@ impl RunRecorder {
 
     /// `true` if the last attempt of a test went wrong, as expected or not.
     pub fn is_bad(&self, id: &str) -> bool {
-        let is_bad = |outcome: TestOutcome| outcome.is_bad() || outcome == TestOutcome::ExpectedFailure;
-        self.lock().last.get(id).is_some_and(|attempt| is_bad(attempt.outcome))
+        let outcome = self.lock().last.get(id).map(|attempt| attempt.outcome);
+        outcome.is_some_and(|outcome| outcome.is_bad() || outcome == TestOutcome::ExpectedFailure)
     }
 
     /// `true` if a test has an outcome.
@@ -259,11 +260,11 @@ impl RunRecorder {
             *counts.entry(attempt.outcome).or_default() += 1;
         }
         let last = state.last.values();
-        let passed = |attempt: &&TestAttempt| attempt.outcome == TestOutcome::Passed;
-        let flaky = last.clone().filter(passed).filter(|attempt| state.was_bad.contains(&attempt.id));
+        let passed = last.clone().filter(|attempt| attempt.outcome == TestOutcome::Passed);
+        let flaky = passed.filter(|attempt| state.was_bad.contains(&attempt.id));
         let unexpected = last.clone().filter(|attempt| attempt.outcome == TestOutcome::UnexpectedPass);
-        let counts_as_pass = |attempt: &&TestAttempt| attempt.outcome.is_pass() && !attempt.quarantined;
-        let counted_passes = last.clone().filter(counts_as_pass).count();
+        let counted = last.clone().filter(|attempt| attempt.outcome.is_pass() && !attempt.quarantined);
+        let counted_passes = counted.count();
         let mut problems = state.problems.clone();
         problems.extend(state.failed.clone());
         RunSummary {

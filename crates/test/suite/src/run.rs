@@ -116,22 +116,21 @@ pub fn preview_suite(request: &SuiteRequest<'_>, reporter: &dyn Reporter) -> Res
     let unusable: BTreeMap<String, String> =
         failed.chain(collection.not_run).filter(|(id, _)| own.contains(id)).collect();
     let by_themselves: BTreeMap<String, String> = collection.skipped.into_iter().collect();
-    let skip_reason = |id: &String| {
+    let mut deselected = BTreeMap::new();
+    for id in &own {
         let listed = verdict.tests.get(id).filter(|listed| listed.kind == ListKind::Skip);
-        listed.map(|listed| listed.reason.clone()).or_else(|| by_themselves.get(id).cloned())
-    };
-    let deselected: BTreeMap<String, String> =
-        own.iter().filter_map(|id| Some((id.clone(), skip_reason(id)?))).collect();
+        if let Some(reason) = listed.map(|listed| &listed.reason).or_else(|| by_themselves.get(id)) {
+            deselected.insert(id.clone(), reason.clone());
+        }
+    }
     let run = own.iter().filter(|id| !deselected.contains_key(*id) && !unusable.contains_key(*id)).cloned().collect();
     Ok(SuitePreview { run, deselected, unusable, remarks: verdict.remarks })
 }
 
 /// The tests that the lists skip, without the lists' verdict.
 fn only_skipped(all: Vec<String>, verdict: &mut ListVerdict) -> Vec<String> {
-    let is_skipped = |id: &String| verdict.tests.get(id).is_some_and(|listed| listed.kind == ListKind::Skip);
-    let chosen: Vec<String> = all.into_iter().filter(is_skipped).collect();
-    verdict.tests.clear();
-    chosen
+    let listed = std::mem::take(&mut verdict.tests);
+    all.into_iter().filter(|id| listed.get(id).is_some_and(|listed| listed.kind == ListKind::Skip)).collect()
 }
 
 /// Records the tests that need no process, and returns the others.

@@ -110,9 +110,8 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
         recorder.collected(&[], Some(WholeCollection::of(&all, None)));
     }
     recorder.quarantine(verdict.quarantined());
-    let is_skip = |kind: ListKind| kind == ListKind::Skip;
-    let skip: BTreeMap<&String, &String> =
-        verdict.tests.iter().filter(|(_, test)| is_skip(test.kind)).map(|(id, test)| (id, &test.reason)).collect();
+    let skipped = verdict.tests.iter().filter(|(_, test)| test.kind == ListKind::Skip);
+    let skip: BTreeMap<&String, &String> = skipped.map(|(id, test)| (id, &test.reason)).collect();
     set_plugin(&mut program, &json!({ "skip": skip, "sticky": STICKY }), scratch)?;
     program.set("PYTEST_PLUGINS", MODULE);
     let visible: Vec<&str> =
@@ -263,8 +262,8 @@ impl Listener<'_> {
 
     /// The files of processes that have ended in a test.
     fn dead(&self) -> Vec<OsString> {
-        let is_dead = |child: &Child| child.current.is_some() && !child.is_alive();
-        self.children.iter().filter(|(_, child)| is_dead(child)).map(|(file, _)| file.clone()).collect()
+        let testing = self.children.iter().filter(|(_, child)| child.current.is_some());
+        testing.filter(|(_, child)| !child.is_alive()).map(|(file, _)| file.clone()).collect()
     }
 
     /// Blames the test that was running when a process ended.

@@ -16,25 +16,25 @@ use crate::median::median;
 /// Never: there is at least one part.
 pub fn assign(ids: &[String], durations: &BTreeMap<String, f64>, shards: u32) -> Vec<Vec<String>> {
     let count = shards.max(1) as usize;
-    let known = |id: &String| durations.get(id).copied().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-    let unknown = median(ids.iter().filter_map(known).collect()).unwrap_or(1.0);
+    let known: Vec<Option<f64>> = ids
+        .iter()
+        .map(|id| durations.get(id).copied().filter(|seconds| seconds.is_finite() && *seconds >= 0.0))
+        .collect();
+    let unknown = median(known.iter().flatten().copied().collect()).unwrap_or(1.0);
     // Nanoseconds are whole numbers, so that sums do not depend on their order.
-    let nanoseconds = |id: &String| (known(id).unwrap_or(unknown) * 1e9) as u64;
+    let nanoseconds: Vec<u64> = known.iter().map(|seconds| (seconds.unwrap_or(unknown) * 1e9) as u64).collect();
     let mut order: Vec<usize> = (0..ids.len()).collect();
-    order.sort_by_key(|index| (Reverse(nanoseconds(&ids[*index])), &ids[*index], *index));
+    order.sort_by_key(|index| (Reverse(nanoseconds[*index]), &ids[*index], *index));
     let mut loads: BinaryHeap<Reverse<(u64, usize, usize)>> = (0..count).map(|part| Reverse((0, 0, part))).collect();
     let mut parts: Vec<Vec<usize>> = vec![Vec::new(); count];
     for index in order {
         let Reverse((load, tests, part)) = loads.pop().expect("there is at least one part");
         parts[part].push(index);
         // Tests of no duration are divided by their number.
-        loads.push(Reverse((load + nanoseconds(&ids[index]), tests + 1, part)));
+        loads.push(Reverse((load + nanoseconds[index], tests + 1, part)));
     }
-    let words = |mut part: Vec<usize>| {
-        part.sort_unstable();
-        part.into_iter().map(|index| ids[index].clone()).collect()
-    };
-    parts.into_iter().map(words).collect()
+    parts.iter_mut().for_each(|part| part.sort_unstable());
+    parts.into_iter().map(|part| part.into_iter().map(|index| ids[index].clone()).collect()).collect()
 }
 
 /// The tests of shard `index` (from 1) of `count`, in the order in which they were collected. Every

@@ -143,9 +143,8 @@ impl SmokeDriver {
         for load in listing.loads {
             driver.add(load.id, vec!["rocm.load".into(), load.path], None, BTreeMap::new());
         }
-        let script_of = |id: &str| vec![id.to_owned()];
         for check in listing.checks.iter().filter(|check| !check.gpu) {
-            driver.add(check.id.clone(), script_of(&check.id), None, BTreeMap::new());
+            driver.add(check.id.clone(), vec![check.id.clone()], None, BTreeMap::new());
         }
         let with_gpu: Vec<&ListedCheck> = listing.checks.iter().filter(|check| check.gpu).collect();
         if !with_gpu.is_empty() {
@@ -312,16 +311,21 @@ impl TestStream for SmokeStream {
     fn judge(&self, end: ProgramEnd) -> Option<(TestOutcome, Option<String>)> {
         let last = self.last_line();
         let text = String::from_utf8_lossy(&self.text);
-        let told = |outcome, mark: &str| {
+        if let Some((outcome, mark)) = match end {
+            ProgramEnd::Code(SKIP) => Some((TestOutcome::Skipped, "SKIP ")),
+            ProgramEnd::Code(NOT_RUN) => Some((TestOutcome::NotRun, "NOT RUN ")),
+            _ => None,
+        } {
             let reason = text.lines().rev().find_map(|line| line.strip_prefix(mark)).map(str::to_owned);
-            (if reason.is_some() { outcome } else { TestOutcome::Failed }, reason.or_else(|| last.clone()))
-        };
+            return Some(match reason {
+                Some(reason) => (outcome, Some(reason)),
+                None => (TestOutcome::Failed, last),
+            });
+        }
         Some(match end {
             ProgramEnd::Code(0) if text.lines().any(|line| line == PASSED) => (TestOutcome::Passed, None),
             ProgramEnd::Code(0) => (TestOutcome::Crashed, Some("it exited with code 0 before its end".to_owned())),
-            ProgramEnd::Code(SKIP) => told(TestOutcome::Skipped, "SKIP "),
-            ProgramEnd::Code(NOT_RUN) => told(TestOutcome::NotRun, "NOT RUN "),
-            ProgramEnd::Code(_) => (TestOutcome::Failed, last.clone().or_else(|| Some(format!("it {}", end.words())))),
+            ProgramEnd::Code(_) => (TestOutcome::Failed, last.or_else(|| Some(format!("it {}", end.words())))),
             ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("it {}", end.words()))),
         })
     }

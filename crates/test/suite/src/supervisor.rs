@@ -250,10 +250,8 @@ impl SupervisedProgram {
     fn processes(&self) -> Vec<ProcessState> {
         let group = self.child.id();
         let mark = format!("{MARK}={}", self.mark);
-        let is_own = |process: &ProcessState| {
-            process.begun >= self.begun && (process.group == group || process.has_variable(&mark))
-        };
-        process_states().filter(is_own).collect()
+        let since = process_states().filter(|process| process.begun >= self.begun);
+        since.filter(|process| process.group == group || process.has_variable(&mark)).collect()
     }
 
     /// Where its processes hang, as py-spy or gdb show it; `None` without either.

@@ -16,26 +16,21 @@ pub struct BenchConditions(BTreeMap<String, String>);
 impl BenchConditions {
     /// Reads the conditions.
     pub fn of(tree: &MachineTree) -> BenchConditions {
-        let text = |path: &str| tree.text_if_any(path);
-        let folders = tree.names_if_any("/sys/devices/system/cpu").unwrap_or_default();
-        let is_processor = |name: &&String| {
-            name.strip_prefix("cpu")
-                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let processors: Vec<&String> = folders.iter().filter(is_processor).collect();
+        let mut processors = tree.names_if_any("/sys/devices/system/cpu").unwrap_or_default();
+        processors.retain(|name| name.strip_prefix("cpu").is_some_and(|rest| rest.parse::<u32>().is_ok()));
         let mut governors: Vec<String> = processors
             .iter()
-            .filter_map(|name| text(&format!("/sys/devices/system/cpu/{name}/cpufreq/scaling_governor")))
+            .filter_map(|name| tree.text_if_any(&format!("/sys/devices/system/cpu/{name}/cpufreq/scaling_governor")))
             .collect();
         governors.sort();
         governors.dedup();
-        let load = text("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+        let load = tree.text_if_any("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
         #[allow(clippy::cast_precision_loss, reason = "a machine has fewer than 2^52 processors")]
         let limit = BUSY * processors.len().max(1) as f64;
         let users = tree.names_if_any("/sys/class/kfd/kfd/proc");
         let facts = [
             ("governor", Some(governors.join(", "))),
-            ("boost", text("/sys/devices/system/cpu/cpufreq/boost")),
+            ("boost", tree.text_if_any("/sys/devices/system/cpu/cpufreq/boost")),
             ("machine", load.map(|load| if load >= limit { "busy" } else { "quiet" }.to_owned())),
             ("load", load.map(|load| load.to_string())),
             ("other programs on the GPUs", users.map(|users| if users.is_empty() { "no" } else { "yes" }.to_owned())),
@@ -56,12 +51,12 @@ impl BenchConditions {
     }
 
     fn compare(&self, before: &BenchConditions, left_out: &[&str]) -> Vec<String> {
-        let is_compared = |(name, _): &(&String, &String)| !left_out.contains(&name.as_str());
-        let differs = |(name, now): (&String, &String)| {
+        let compared = self.0.iter().filter(|(name, _)| !left_out.contains(&name.as_str()));
+        let differences = compared.filter_map(|(name, now)| {
             let was = before.0.get(name).filter(|was| *was != now)?;
             Some(format!("{name} was {was} and is {now}"))
-        };
-        self.0.iter().filter(is_compared).filter_map(differs).collect()
+        });
+        differences.collect()
     }
 }
 

@@ -52,11 +52,15 @@ impl BenchKey {
 
     /// What differs, as `power limit was 300 and is 200`.
     pub fn differences(&self, before: &BenchKey) -> Vec<String> {
-        let value = |key: &BenchKey, name: &String| key.0.get(name).map_or("unknown", String::as_str).to_owned();
         let names: BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
-        let differs = |name: &&String| self.0.get(*name) != before.0.get(*name);
-        let words = |name: &String| format!("{name} was {} and is {}", value(before, name), value(self, name));
-        names.into_iter().filter(differs).map(words).collect()
+        let mut differences = Vec::new();
+        for name in names {
+            let [was, is] = [before, self].map(|key| key.0.get(name).map_or("unknown", String::as_str));
+            if was != is {
+                differences.push(format!("{name} was {was} and is {is}"));
+            }
+        }
+        differences
     }
 
     /// The name of the file of this key.
@@ -120,15 +124,13 @@ impl History {
     /// [`BenchError::File`], [`BenchError::Record`].
     pub fn open(folder: &Path, key: &BenchKey) -> Result<History, BenchError> {
         let path = folder.join(key.file_name());
-        let wrong = |source| BenchError::File { path: path.clone(), source };
         let text = match fs_err::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(wrong(error)),
+            Err(source) => return Err(BenchError::File { path, source }),
         };
-        let is_history = |found: &Path| found.extension() == Some("jsonl".as_ref()) && found != path;
-        let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
-        let others = entries.filter(|entry| is_history(&entry.path())).count();
+        let files = fs_err::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let others = files.filter(|found| found.extension() == Some("jsonl".as_ref()) && *found != path).count();
         let mut records = Vec::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let record: BenchRecord = serde_json::from_str(line).map_err(|error| BenchError::Record {
@@ -153,12 +155,12 @@ impl History {
         conditions: &BenchConditions,
         label: Option<&str>,
     ) -> Baseline<'_> {
-        let is_right = |record: &&BenchRecord| match label {
+        let records = self.records.iter().rev().filter(|record| match label {
             Some(label) => record.label.as_deref() == Some(label),
             None => !record.slower.iter().any(|name| name == benchmark),
-        };
+        });
         let (mut differences, mut other_unit) = (None, None);
-        for record in self.records.iter().rev().filter(is_right) {
+        for record in records {
             let Some(one) = record.benchmarks.get(benchmark) else { continue };
             let Some(converted) = one.in_unit_of(new) else {
                 other_unit.get_or_insert(&one.unit);
@@ -231,7 +233,7 @@ impl History {
 
 /// The medians as rows of JSON, which say no direction: only those of one fit into one file.
 pub fn median_rows(benchmarks: &BTreeMap<String, Measurement>, better: Better) -> Value {
-    let row = |(name, one): (&String, &Measurement)| {
+    let rows = benchmarks.iter().filter(|(_, one)| one.better == better).filter_map(|(name, one)| {
         let summary = Summary::of(&one.samples)?;
         Some(json!({
             "name": name,
@@ -240,8 +242,8 @@ pub fn median_rows(benchmarks: &BTreeMap<String, Measurement>, better: Better) -
             "range": format!("± {:.4}", summary.deviation),
             "extra": format!("{} samples, smallest {}", summary.samples, summary.smallest),
         }))
-    };
-    benchmarks.iter().filter(|(_, one)| one.better == better).filter_map(row).collect()
+    });
+    rows.collect()
 }
 
 #[cfg(test)]

@@ -190,20 +190,22 @@ fn file_of(row: &ListRow, project: &str) -> Option<String> {
 fn sections_of(row: &ListRow) -> Vec<String> {
     let systems = row.platforms.iter().all(|platform| SYSTEMS.contains(&platform.as_str()));
     if !row.targets.is_empty() {
-        // Sections are compared with targets. A short form of JAX is one as it is.
-        let is_family = |name: &String| members(name).len() > 1 && !is_short(name);
-        let expand = |name: &String| {
-            if is_family(name) {
-                members(name).into_iter().filter(|one| one != name).collect()
-            } else {
-                vec![name.clone()]
-            }
-        };
-        row.targets.iter().flat_map(expand).collect()
+        row.targets.iter().flat_map(|name| sections_of_target(name)).collect()
     } else if systems && !row.platforms.is_empty() {
         row.platforms.clone()
     } else {
         vec!["common".to_owned()]
+    }
+}
+
+/// Sections are compared with targets, so a family has one for each. A short form of JAX is one as
+/// it is.
+fn sections_of_target(name: &str) -> Vec<String> {
+    let members = members(name);
+    if members.len() > 1 && !is_short(name) {
+        members.into_iter().filter(|one| one != name).collect()
+    } else {
+        vec![name.to_owned()]
     }
 }
 
@@ -220,13 +222,13 @@ fn text(plain: &str) -> String {
 /// The facts of a row, for people.
 fn comment(row: &ListRow) -> Option<String> {
     let names = facts_of(row, true);
-    let value = |name: &&str| match *name {
+    let words = names.iter().filter_map(|name| match *name {
         "link" => row.link.clone(),
         "owner" => row.owner.as_ref().map(|owner| format!("owner: {owner}")),
         "expires" => row.expires.map(|day| format!("expires: {day}")),
         _ => Some(row.reason.clone()),
-    };
-    let words: Vec<String> = names.iter().filter_map(value).collect();
+    });
+    let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| one_line(&words.join("; ")).into_owned())
 }
 

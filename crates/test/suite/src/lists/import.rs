@@ -55,8 +55,8 @@ fn files(folder: &Path, version: Option<&str>, may_miss: bool, list: &mut ListFi
         }
         return Ok(names);
     };
-    let has_version = |name: &String| name.ends_with(&format!("_{version}.py"));
-    if !names.iter().any(has_version) {
+    let end = format!("_{version}.py");
+    if !names.iter().any(|name| name.ends_with(&end)) {
         let project = names.iter().find_map(|name| name.split_once('_')).map_or("pytorch", |(project, _)| project);
         let file = format!("{project}_{version}.py");
         if !may_miss {
@@ -64,15 +64,15 @@ fn files(folder: &Path, version: Option<&str>, may_miss: bool, list: &mut ListFi
         }
         list.digests.insert(file, "missing".to_owned());
     }
-    names.retain(|name| name == "generic.py" || has_version(name));
+    names.retain(|name| name == "generic.py" || name.ends_with(&end));
     Ok(names)
 }
 
 /// `generic.py`, `pytorch_2.12.py`; not `create_skip_tests.py`.
 fn is_list(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(".py") else { return false };
-    let is_version = |text: &str| text.split('.').all(|part| part.parse::<u32>().is_ok());
-    stem == "generic" || stem.split_once('_').is_some_and(|(_, version)| is_version(version))
+    let version = stem.split_once('_').map(|(_, version)| version);
+    stem == "generic" || version.is_some_and(|text| text.split('.').all(|part| part.parse::<u32>().is_ok()))
 }
 
 /// The rows of one of TheRock's files. The version in its name is that of its rows.
@@ -103,9 +103,10 @@ fn pattern(label: &str, value: &Value) -> Result<TestPattern, String> {
         return Ok(TestPattern::Method { label: label.to_owned(), name: name.to_owned() });
     }
     let fields = pairs(value)?;
-    let field = |name: &str| fields.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-    let deny = field("deny").and_then(Value::text).ok_or("an entry is neither a name nor has it `deny`")?;
-    let unless = field("unless").and_then(Value::sequence).unwrap_or_default();
+    let [deny, unless] =
+        ["deny", "unless"].map(|name| fields.iter().find(|(key, _)| key == name).map(|(_, value)| value));
+    let deny = deny.and_then(Value::text).ok_or("an entry is neither a name nor has it `deny`")?;
+    let unless = unless.and_then(Value::sequence).unwrap_or_default();
     let unless = unless.iter().filter_map(Value::text).map(str::to_lowercase).collect();
     Ok(TestPattern::Keyword { deny: deny.to_lowercase(), unless })
 }
@@ -117,12 +118,11 @@ fn sections(text: &str) -> Result<Vec<(String, Value)>, String> {
 
 /// The entries of a dictionary whose keys are texts.
 fn pairs(value: &Value) -> Result<Vec<(String, Value)>, String> {
-    let entry = |pair: &Value| match pair.sequence() {
+    let pairs = value.sequence().ok_or("not a dictionary")?.iter().map(|pair| match pair.sequence() {
         Some([key, value]) => Some((key.text()?.to_owned(), value.clone())),
         _ => None,
-    };
-    let pairs = value.sequence().ok_or("not a dictionary")?.iter().map(entry).collect::<Option<Vec<_>>>();
-    pairs.ok_or_else(|| "not a dictionary with texts as keys".to_owned())
+    });
+    pairs.collect::<Option<_>>().ok_or_else(|| "not a dictionary with texts as keys".to_owned())
 }
 
 /// The expression that TheRock's `create_skip_tests.py` prints, with its rule: a section counts if

@@ -118,8 +118,7 @@ fn finish(row: RowText, place: String) -> Result<ListRow, String> {
         let known = OWN_PLATFORMS.join(", ");
         return Err(format!("{place}: `{platform}` is no platform ({known}), so the row would never count"));
     }
-    let day = |value: &toml::value::Datetime| value.to_string().parse::<Date>();
-    let expires = row.expires.as_ref().map(day).transpose();
+    let expires = row.expires.map(|day| day.to_string().parse::<Date>()).transpose();
     let versions = row.versions.as_deref().map(|text| specifiers(text).map_err(|error| format!("{place}: {error}")));
     Ok(ListRow {
         pattern,

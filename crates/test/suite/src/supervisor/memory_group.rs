@@ -26,8 +26,9 @@ impl MemoryGroup {
     pub(crate) fn create(name: &str, limit: u64) -> Option<MemoryGroup> {
         static PARENT: OnceLock<Option<PathBuf>> = OnceLock::new();
         let parent = PARENT.get_or_init(|| {
-            let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
-            let folder = own_folder(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))?;
+            let [mounts, groups] = ["/proc/self/mountinfo", "/proc/self/cgroup"]
+                .map(|path| fs_err::read_to_string(path).unwrap_or_default());
+            let folder = own_folder(&mounts, &groups)?;
             delegate(&folder, std::process::id()).ok()?.then_some(folder)
         });
         MemoryGroup::below(parent.as_deref()?, name, limit).ok()
@@ -98,17 +99,20 @@ fn own_folder(mounts: &str, groups: &str) -> Option<PathBuf> {
     Some(Path::new(mount).join(rest))
 }
 
+fn has_word(folder: &Path, file: &str, word: &str) -> io::Result<bool> {
+    Ok(fs_err::read_to_string(folder.join(file))?.split_whitespace().any(|found| found == word))
+}
+
 /// Gives the memory controller to the children of a group; `false` if the group does not have it.
 fn delegate(folder: &Path, process: u32) -> io::Result<bool> {
-    let words = |file: &str| fs_err::read_to_string(folder.join(file));
-    let has_memory = |text: &str| text.split_whitespace().any(|word| word == "memory");
-    if !has_memory(&words("cgroup.controllers")?) {
+    if !has_word(folder, "cgroup.controllers", "memory")? {
         return Ok(false);
     }
-    if has_memory(&words("cgroup.subtree_control")?) {
+    if has_word(folder, "cgroup.subtree_control", "memory")? {
         return Ok(true);
     }
-    let is_alone = words("cgroup.procs")?.split_whitespace().eq([process.to_string()]);
+    let processes = fs_err::read_to_string(folder.join("cgroup.procs"))?;
+    let is_alone = processes.split_whitespace().eq([process.to_string()]);
     if is_alone {
         let leaf = folder.join(OWN_LEAF);
         fs_err::create_dir_all(&leaf)?;

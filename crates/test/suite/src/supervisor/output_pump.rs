@@ -47,8 +47,8 @@ impl Shared {
 
     /// Adds bytes when there is room; `false` if nobody wants them.
     fn add(&self, bytes: &[u8]) -> bool {
-        let is_full = |state: &mut State| state.bytes.len() >= MOST && !state.is_abandoned;
-        let mut state = self.changed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_while(self.lock(), |state| state.bytes.len() >= MOST && !state.is_abandoned);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.bytes.extend_from_slice(bytes);
         if state.bytes.len() >= MOST {
             self.changed.notify_all();
@@ -74,8 +74,10 @@ impl OutputPump {
     /// Waits until the output is closed or much has come, at most for `longest`. Returns the bytes,
     /// and `true` if no more will come.
     pub(crate) fn take(&self, longest: Duration) -> (Vec<u8>, bool) {
-        let has_news = |state: &mut State| !state.is_closed && state.bytes.len() < MOST;
-        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), longest, has_news);
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), longest, |state| !state.is_closed && state.bytes.len() < MOST);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let bytes = std::mem::take(&mut state.bytes);
         if bytes.len() >= MOST {

@@ -46,8 +46,8 @@ pub(crate) fn process_states() -> impl Iterator<Item = ProcessState> {
 /// `true` if the machine has more processes than `most`. Only names are read.
 pub(crate) fn are_more_than(most: usize) -> bool {
     let entries = fs_err::read_dir("/proc").ok().into_iter().flatten().flatten();
-    let is_process = |name: &std::ffi::OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    entries.map(|entry| entry.file_name()).filter(is_process).nth(most).is_some()
+    let names = entries.map(|entry| entry.file_name());
+    names.filter(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit)).nth(most).is_some()
 }
 
 fn process_state(number: i32) -> Option<ProcessState> {
@@ -59,8 +59,7 @@ fn process_state(number: i32) -> Option<ProcessState> {
     if *fields.first()? == "Z" {
         return None;
     }
-    let at = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    Some(ProcessState { number, folder, group: u32::try_from(at(2)?).ok()?, begun: at(19)? })
+    Some(ProcessState { number, folder, group: fields.get(2)?.parse().ok()?, begun: fields.get(19)?.parse().ok()? })
 }
 
 /// When a process started, in ticks since the machine started; `None` if it has ended. Number and
