@@ -442,6 +442,10 @@ print(json.dumps(rows))
 """
 
 
+# A benchmark that says what it is told.
+ONE_NUMBER = "import json, sys\nprint(json.dumps([{'name': 'loop', 'value': sys.argv[1], 'unit': sys.argv[2]}]))\n"
+
+
 def test_a_benchmark_that_became_slower_is_found(rocwheel: Rocwheel, tmp_path: Path) -> None:
     script = tmp_path / "bench.py"
     script.write_text(BENCHMARK)
@@ -533,7 +537,7 @@ def test_a_benchmark_that_is_measured_no_more_is_an_error(rocwheel: Rocwheel, tm
 
 def test_measurements_of_other_conditions_have_no_verdict(rocwheel: Rocwheel, tmp_path: Path) -> None:
     script = tmp_path / "bench.py"
-    script.write_text("import sys\nprint('name,value,unit')\nprint('loop', *sys.argv[1:], sep=',')\n")
+    script.write_text(ONE_NUMBER)
     history = tmp_path / "history"
 
     def measure(value: float, unit: str = "us", expect: int = 0) -> tuple[dict, str]:
@@ -572,7 +576,7 @@ def test_measurements_of_other_conditions_have_no_verdict(rocwheel: Rocwheel, tm
 
 def test_two_states_in_other_units_are_converted_or_an_error(rocwheel: Rocwheel, tmp_path: Path) -> None:
     script = tmp_path / "bench.py"
-    script.write_text("import sys\nprint('name,value,unit')\nprint('loop', *sys.argv[1:], sep=',')\n")
+    script.write_text(ONE_NUMBER)
     for old, new, code, movement in (
         (("1000", "us"), ("20", "ms"), 1, "slower"),
         (("1000", "us"), ("1", "ms"), 0, "same"),
@@ -592,7 +596,7 @@ def test_two_states_in_other_units_are_converted_or_an_error(rocwheel: Rocwheel,
 
 def test_a_process_that_a_benchmark_leaves_behind_holds_nothing_up(rocwheel: Rocwheel, tmp_path: Path) -> None:
     left = tmp_path / "left.sh"
-    left.write_text("sleep 333 & setsid sleep 4 & echo name,value; echo a,1\n")
+    left.write_text("sleep 333 & setsid sleep 4 & echo '{\"a\": 1}'\n")
     started = time.monotonic()
     rocwheel.run("test", "bench", "--cpu", "--samples", 8, "--warm-up", 0, "--timeout", 20, "--", "sh", left)
     assert time.monotonic() - started < 60

@@ -9,10 +9,10 @@ use clap::{Args, ValueHint};
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::{Printer, ResultFormat};
-use rocwheel_progress::{Context, Exit};
-use rocwheel_verify::doctor::{
-    self, Error, Evidence, Gravity, ImportPath, MachineTree, PackageChoice, Patient, SessionUser, SessionVariables,
+use rocwheel_doctor::{
+    Error, Evidence, Gravity, ImportPath, MachineTree, PackageChoice, Patient, SessionUser, SessionVariables, diagnose,
 };
+use rocwheel_progress::{Context, Exit};
 
 /// Find out why a GPU or an installed ROCm does not work, and which command fixes it
 ///
@@ -126,7 +126,7 @@ fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
 
 /// Prints what is wrong.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let diagnosis = doctor::diagnose(&settings.patient, printer.reporter())?;
+    let diagnosis = diagnose(&settings.patient, printer.reporter())?;
     match printer.format() {
         ResultFormat::Json => {
             let count = |gravity: Gravity| diagnosis.count(gravity);

@@ -17,7 +17,9 @@
 //! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`] →
 //!   [`rocwheel_builder`].
 //! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
-//!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
+//!   artifacts of a CI.
+//! * On their machines: [`rocwheel_doctor`] examines a machine, [`rocwheel_suite`] runs tests,
+//!   [`rocwheel_report`] reads what tests leave.
 
 mod arguments;
 mod commands;

@@ -20,6 +20,7 @@ pub struct TargetRow {
     pub(crate) generic: Option<String>,
     pub(crate) package: Option<String>,
     pub(crate) shares_package_of: Option<String>,
+    pub(crate) pytorch_job: Option<String>,
 }
 
 /// A device package that serves more than one target.

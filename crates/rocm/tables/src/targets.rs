@@ -22,6 +22,9 @@ pub struct Target {
     /// The first release of LLVM whose clang compiles for it; `None` if every current release does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llvm: Option<u32>,
+    /// The job of PyTorch's CI that tests on it.
+    #[serde(skip)]
+    pub pytorch_job: Option<String>,
 }
 
 /// The known GPU targets, in the order of the table.
@@ -42,8 +45,13 @@ impl TargetTable {
     /// The targets of these tables that have a product.
     pub fn of(tables: &RocmTables) -> Self {
         let targets = tables.targets.iter().filter_map(|row| {
-            let (name, families) = (row.name.clone(), row.families.clone());
-            Some(Target { name, product: row.product.clone()?, families, llvm: row.llvm })
+            Some(Target {
+                name: row.name.clone(),
+                product: row.product.clone()?,
+                families: row.families.clone(),
+                llvm: row.llvm,
+                pytorch_job: row.pytorch_job.clone(),
+            })
         });
         Self { targets: targets.collect() }
     }

@@ -1,7 +1,7 @@
 # ruff: noqa: E501
 """The texts of `rocm_sdk doctor`.
 
-Generated from `data/doctor.toml`: `INSTA_UPDATE=always cargo test --package rocwheel-verify` writes
+Generated from `data/doctor.toml`: `INSTA_UPDATE=always cargo test --package rocwheel-doctor` writes
 it anew. `command` and `check` are empty if there is none; `commands` are those in containers.
 """
 

@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use rocwheel_console::failure::Result;
 use rocwheel_console::message;
 use rocwheel_console::printer::Printer;
-use rocwheel_verify::doctor::{Diagnosis, GpuFacts, Gravity, Need, Symptom};
+use rocwheel_doctor::{Diagnosis, GpuFacts, Gravity, Need, Symptom};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();

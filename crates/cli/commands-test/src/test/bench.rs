@@ -13,13 +13,13 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::github::AnnotationLevel;
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
+use rocwheel_doctor::{MachineTree, PackageChoice, Patient, SessionVariables, diagnose};
 use rocwheel_output::StagingFolder;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_verify::bench::{
+use rocwheel_suite::bench::{
     Baseline, BenchCommand, BenchComparison, BenchConditions, BenchKey, BenchMovement, BenchRecord, Better, History,
-    Measurement, Summary, compare, github_benchmarks, measure, measure_pair, parse_measurements,
+    Measurement, Summary, compare, measure, measure_pair, median_rows, parse_measurements,
 };
-use rocwheel_verify::doctor::{self, MachineTree, PackageChoice, Patient, SessionVariables};
 
 const COLUMNS: [Column; 6] = [
     ("Benchmark", Left),
@@ -32,8 +32,8 @@ const COLUMNS: [Column; 6] = [
 
 /// Measure benchmarks, and find those that became slower
 ///
-/// Runs PyTorch's operator benchmarks, or a command of yours behind `--` that prints JSON or CSV,
-/// each sample in a fresh process. A benchmark is slower if its median moved by more than 5 % and
+/// Runs PyTorch's operator benchmarks, or a command of yours behind `--` that prints JSON, each
+/// sample in a fresh process. A benchmark is slower if its median moved by more than 5 % and
 /// by more than the noise, if a rank test agrees, and if a second series says the same; then the
 /// exit code is 1. Measurements of another GPU, partition, driver or power limit are never
 /// compared; those of another governor or of a busy machine have no verdict (exit code 3).
@@ -90,7 +90,7 @@ pub struct Arguments {
     /// The processor is measured, and no GPU
     #[arg(long)]
     cpu: bool,
-    /// Write the medians for github-action-benchmark (`customSmallerIsBetter`)
+    /// Write the medians as JSON, which `--import` reads
     #[arg(long, value_name = "FILE")]
     export: Option<OutputOption>,
 }
@@ -262,7 +262,7 @@ impl Settings {
             needs_gpu: false,
             scratch: environment::scratch(),
         };
-        let diagnosis = doctor::diagnose(&patient, printer.reporter())?;
+        let diagnosis = diagnose(&patient, printer.reporter())?;
         match (BenchKey::of_gpu(&patient.tree, &diagnosis, self.gpu.unwrap_or(0)), self.gpu) {
             (Some(key), _) => Ok(key),
             (None, None) => Ok(BenchKey::of_processor(&patient.tree)),
@@ -497,7 +497,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 
 fn export(settings: &Settings, benchmarks: &BTreeMap<String, Measurement>, printer: &Printer) -> Result<()> {
     let Some(file) = &settings.export else { return Ok(()) };
-    let rows = github_benchmarks(benchmarks, Better::Smaller);
+    let rows = median_rows(benchmarks, Better::Smaller);
     file.write(&format!("{}\n", serde_json::to_string_pretty(&rows).map_err(Failure::other)?))?;
     let others = benchmarks.values().filter(|one| one.better == Better::Bigger).count();
     if others > 0 {

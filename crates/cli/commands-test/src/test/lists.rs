@@ -10,9 +10,7 @@ use rocwheel_console::message;
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_verify::lists::{
-    ExportLoss, ExportedLists, ListKind, ListRow, export_disabled, export_therock, read_list,
-};
+use rocwheel_suite::lists::{ExportLoss, ExportedLists, ListKind, ListRow, export_disabled, export_therock, read_list};
 
 const COLUMNS: [Column; 5] = [("List", Left), ("Test", Left), ("Kind", Left), ("Where", Left), ("Reason", Left)];
 

@@ -15,12 +15,13 @@ use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::Exit;
 use rocwheel_release::SigningKey;
-use rocwheel_tables::TargetTable;
-use rocwheel_verify::outcome::TestOutcome;
-use rocwheel_verify::report::{
-    self, EarlierReports, ExpectedTests, ReportOptions, ReportResult, RunnerEnd, TestReport,
+use rocwheel_report::outcome::TestOutcome;
+use rocwheel_report::verdict::{self, VerdictRequest};
+use rocwheel_report::{
+    EarlierReports, ExpectedTests, ReportOptions, ReportResult, ReportedTest, RunnerEnd, TestReport,
+    read_fresh_reports, read_reports, write_html, write_junit,
 };
-use rocwheel_verify::verdict::{self, VerdictRequest};
+use rocwheel_tables::TargetTable;
 
 use super::runner::{RunnerCommand, runner_exit};
 use super::suite::wheels::{digests_of, wheel_files};
@@ -243,10 +244,10 @@ impl Settings {
         let (mut report, end) = if let Some(runner) = &self.runner {
             let earlier = EarlierReports::find(&self.paths);
             let end = runner.run(printer)?;
-            (report::read_fresh_reports(&self.paths, &earlier, options, printer.reporter())?, end)
+            (read_fresh_reports(&self.paths, &earlier, options, printer.reporter())?, end)
         } else {
             let end = self.runner_exit.unwrap_or_default();
-            (report::read_reports(&self.paths, options, printer.reporter())?, end)
+            (read_reports(&self.paths, options, printer.reporter())?, end)
         };
         report.set_runner(end, options);
         for expected in &self.expected {
@@ -312,10 +313,10 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         if suites.is_empty() { "Tests".to_owned() } else { suites.join(", ") }
     });
     if let Some(file) = &settings.html {
-        file.write_with(|output| report::write_html(&report, options, &title, output))?;
+        file.write_with(|output| write_html(&report, options, &title, output))?;
     }
     if let Some(file) = &settings.junit {
-        file.write_with(|output| report::write_junit(&report, output))?;
+        file.write_with(|output| write_junit(&report, output))?;
     }
     match printer.format() {
         ResultFormat::Json => printer.json_stream(&serde_json::json!({
@@ -388,7 +389,7 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
     let shown: Vec<_> = report.tests.iter().filter(|test| is_shown(test)).collect();
     if !shown.is_empty() {
         printer.line("")?;
-        let row = |test: &&report::ReportedTest| {
+        let row = |test: &&ReportedTest| {
             let word = if test.flaky { "flaky".to_owned() } else { test.outcome.word().replace('_', " ") };
             vec![word, test.id.clone(), reason(test)]
         };
@@ -429,13 +430,13 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
 }
 
 /// `true` for a test that is listed: it did not do what it should, or nobody knows whether it did.
-fn is_shown(test: &report::ReportedTest) -> bool {
+fn is_shown(test: &ReportedTest) -> bool {
     use TestOutcome::{NotRun, UnexpectedPass, Unknown};
     test.flaky || test.outcome.is_bad() || matches!(test.outcome, UnexpectedPass | NotRun | Unknown)
 }
 
 /// The first line of a reason, cut.
-fn reason(test: &report::ReportedTest) -> String {
+fn reason(test: &ReportedTest) -> String {
     let bad = || test.attempts.iter().find(|attempt| attempt.outcome.is_bad())?.message.as_deref();
     let text = if test.flaky { bad() } else { test.last_message() }.unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();

@@ -5,8 +5,8 @@ use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::message::{count, one_line};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::Exit;
-use rocwheel_verify::outcome::TestOutcome;
-use rocwheel_verify::suite::{EVENTS, RunSummary, SuitePreview};
+use rocwheel_report::outcome::TestOutcome;
+use rocwheel_suite::{EVENTS, RunSummary, SuitePreview};
 
 /// Rows of failures that are printed; all of them are in the events.
 const MOST: usize = 30;
@@ -34,7 +34,7 @@ pub(super) fn print(summary: &RunSummary, may_not_run: bool, printer: &Printer) 
     }
     if !summary.failures.is_empty() {
         printer.line("")?;
-        let row = |attempt: &rocwheel_verify::outcome::TestAttempt| {
+        let row = |attempt: &rocwheel_report::outcome::TestAttempt| {
             let message = attempt.message.as_deref().unwrap_or_default();
             let message: String = one_line(message).chars().take(160).collect();
             vec![attempt.outcome.word().replace('_', " "), attempt.id.clone(), message]

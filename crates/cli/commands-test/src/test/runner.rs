@@ -8,8 +8,8 @@ use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::{Context as _, Hint, Interrupted};
+use rocwheel_report::RunnerEnd;
 use rocwheel_system::{RunningGroup, ending_signal};
-use rocwheel_verify::report::RunnerEnd;
 
 /// Time between two looks at the command.
 const TICK: Duration = Duration::from_millis(20);

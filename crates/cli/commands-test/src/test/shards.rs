@@ -8,7 +8,7 @@ use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_verify::shard::{TestDurations, assign, check_union, merge_durations, read_durations};
+use rocwheel_suite::shard::{TestDurations, assign, check_union, merge_durations, read_durations};
 
 const COLUMNS: [Column; 4] = [("Shard", Right), ("Tests", Right), ("Seconds", Right), ("Of the mean", Right)];
 

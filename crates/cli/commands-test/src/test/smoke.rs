@@ -9,15 +9,15 @@ use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::printer::Printer;
 use rocwheel_progress::Exit;
+use rocwheel_report::outcome::TestRunFacts;
+use rocwheel_suite::lists::ListSetting;
+use rocwheel_suite::smoke::{SmokeDriver, SmokeSetup};
+use rocwheel_suite::{SuiteLimits, SuiteRequest, TestWorker, probe_python, run_name, run_suite};
 use rocwheel_tables::TargetTable;
-use rocwheel_verify::lists::ListSetting;
-use rocwheel_verify::outcome::TestRunFacts;
-use rocwheel_verify::smoke::{SmokeDriver, SmokeSetup};
-use rocwheel_verify::suite::{SuiteLimits, SuiteRequest, TestWorker, probe_python, run_suite};
 
 use super::container::{self, ContainerProgram};
 use super::result;
-use super::suite::plan::{base_program, default_python, now, run_name};
+use super::suite::plan::{base_program, default_python, now};
 use super::suite::wheels::wheels;
 
 /// Try sample computations of the installed frameworks and ROCm packages, on each GPU
@@ -118,7 +118,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         scratch: scratch.path(),
     })?;
     let facts = TestRunFacts {
-        run: run_name("smoke", 1, 1)?,
+        run: run_name("smoke", (1, 1), environment::clock())?,
         suite: "smoke".to_owned(),
         source: Some(format!("rocwheel {}", env!("CARGO_PKG_VERSION"))),
         directory: None,

@@ -1,7 +1,6 @@
 //! `rocwheel test suite`: runs tests of any kind under a supervisor.
 
 pub(super) mod plan;
-mod run_test;
 pub mod selection;
 pub(super) mod wheels;
 

@@ -1,8 +1,7 @@
 //! Input: the settings of a suite. Output: the driver, the lists, the GPUs and the facts of the
 //! run.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,23 +10,20 @@ use rocwheel_console::environment;
 use rocwheel_console::failure::{Result, Usage};
 use rocwheel_console::printer::Printer;
 use rocwheel_output::StagingFolder;
-use rocwheel_tables::TargetTable;
-use rocwheel_verify::lists::{ListRow, ListSetting, read_list};
-use rocwheel_verify::outcome::TestRunFacts;
-use rocwheel_verify::suite::{
-    CtestDriver, GpuTable, GtestDriver, PytestDriver, PytestSetup, PythonFacts, RunSummary, RunTest, ScriptDriver,
-    SuiteError, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker, check_source, find_gpus,
-    preview_suite, probe_python, run_suite, run_with_run_test, source_of, workers_for,
+use rocwheel_report::outcome::TestRunFacts;
+use rocwheel_suite::lists::{ListRow, ListSetting, read_lists};
+use rocwheel_suite::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
+use rocwheel_suite::{
+    CtestDriver, GtestDriver, InstalledTorch, PytestDriver, PytestSetup, PythonFacts, PytorchTests, RunSummary,
+    RunTest, RunnerOptions, ScriptDriver, SuiteError, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker,
+    check_source, find_gpus, platforms, preview_suite, probe_python, run_name, run_suite, run_with_run_test, source_of,
+    targets_of, workers_for,
 };
-use rocwheel_verify::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
+use rocwheel_tables::TargetTable;
 
 use super::selection::selection;
 use super::wheels::wheels;
-use super::{Settings, TestKind, run_test};
-
-/// The files that TheRock's script runs.
-pub(super) const PYTORCH_FILES: [&str; 6] =
-    ["test_nn", "test_torch", "test_cuda", "test_unary_ufuncs", "test_binary_ufuncs", "test_autograd"];
+use super::{Settings, TestKind};
 
 /// Everything that is known before the first test.
 pub(super) struct SuitePlan<'a> {
@@ -35,6 +31,7 @@ pub(super) struct SuitePlan<'a> {
     python: PathBuf,
     base: ProgramLine,
     facts: TestRunFacts,
+    pytorch: Option<PytorchTests>,
     installed: Option<PythonFacts>,
     rows: Vec<ListRow>,
     setting: ListSetting,
@@ -67,52 +64,49 @@ impl<'a> SuitePlan<'a> {
                 .hint("`rocwheel doctor` lists the GPUs and says what hides them")
                 .into());
         }
-        let mut source = None;
-        if arguments.pytorch_dir.is_none() {
-            source = source_of(&settings.directory, &base);
-        }
-        if let Some(checkout) = &arguments.pytorch_dir {
-            match check_source(checkout, torch.as_ref(), &base) {
-                Ok(commit) => source = Some(commit),
+        let source = match &arguments.pytorch_dir {
+            None => source_of(&settings.directory, &base),
+            Some(checkout) => Some(match check_source(checkout, torch.as_ref(), &base) {
+                Ok(commit) => commit,
                 Err(error @ (SuiteError::OtherCommit { .. } | SuiteError::UnknownCommit { .. }))
                     if arguments.allow_version_mismatch =>
                 {
                     printer.warn(error.to_string());
-                    source = Some(format!("mismatch allowed: {error}"));
+                    format!("mismatch allowed: {error}")
                 }
                 Err(error) => return Err(error.into()),
-            }
-            set_pytorch_variables(
-                &mut base,
-                checkout,
-                scratch.path(),
-                torch.as_ref().is_some_and(|torch| torch.hip.is_some()),
-            )?;
+            }),
+        };
+        let checkout = arguments.pytorch_dir.as_deref().map(std::path::absolute).transpose()?;
+        let pytorch = checkout.map(|checkout| PytorchTests { checkout, names: arguments.tests.clone() });
+        if let Some(tests) = &pytorch {
+            let is_rocm = torch.as_ref().is_some_and(|torch| torch.hip.is_some());
+            tests.prepare(&mut base, scratch.path(), is_rocm)?;
         }
-        let version = torch.as_ref().and_then(rocwheel_verify::suite::InstalledTorch::minor);
+        let version = torch.as_ref().and_then(InstalledTorch::minor);
         let version = arguments.list_version.clone().or(version);
-        let (rows, lists) = read_lists(settings, version.as_deref())?;
+        let lists = read_lists(&arguments.list, version.as_deref(), arguments.allow_missing_list)?;
         let setting = ListSetting {
-            targets: gpu_targets(&gpus, &targets),
+            targets: targets_of(&gpus, &targets),
             version: match (&arguments.list_version, &torch) {
                 (Some(text), _) if text == "all" => None,
                 (Some(text), _) => text.parse().ok(),
                 (None, torch) => torch.as_ref().and_then(|torch| torch.version.as_deref()?.parse().ok()),
             },
-            platforms: platforms(installed.as_ref(), !gpus.is_empty()),
+            platforms: platforms(torch.as_ref(), !gpus.is_empty()),
             today: environment::today(),
         };
         let (shard, shards) = arguments.shard.unwrap_or((1, 1));
         let suite = arguments.name.clone().unwrap_or_else(|| name_of(settings).to_owned());
         let facts = TestRunFacts {
-            run: run_name(&suite, shard, shards)?,
+            run: run_name(&suite, (shard, shards), environment::clock())?,
             suite,
             source,
             directory: Some(settings.directory.display().to_string()),
             shard,
             shards,
             wheels: wheels(installed.as_ref(), &arguments.wheel)?,
-            lists,
+            lists: lists.digests,
             gpus,
             machine: environment::host().unwrap_or_default(),
             started: now(),
@@ -126,13 +120,14 @@ impl<'a> SuitePlan<'a> {
             process: ProcessLimits { processes: MOST_PROCESSES, memory: arguments.memory },
         };
         let workers = workers_for(&found, arguments.workers.map(usize::from));
-        Ok(Self { settings, python, base, facts, installed, rows, setting, workers, limits, scratch })
+        let rows = lists.rows;
+        Ok(Self { settings, python, base, facts, pytorch, installed, rows, setting, workers, limits, scratch })
     }
 
     pub(super) fn run(self, printer: &Printer) -> Result<RunSummary> {
         let reporter = printer.reporter();
-        if self.settings.kind == TestKind::RunTest {
-            return self.run_test(printer);
+        if let (TestKind::RunTest, Some(tests)) = (self.settings.kind, self.pytorch.clone()) {
+            return self.run_test(&tests, printer);
         }
         let driver = self.driver()?;
         Ok(run_suite(self.request(driver.as_ref()), reporter)?)
@@ -191,8 +186,8 @@ impl<'a> SuitePlan<'a> {
             options.extend(["-k".to_owned(), expression.clone()]);
         }
         options.extend_from_slice(more);
-        let paths = match &arguments.pytorch_dir {
-            Some(checkout) => pytorch_files(checkout, &arguments.tests)?,
+        let paths = match &self.pytorch {
+            Some(tests) => tests.paths()?,
             None => arguments.tests.clone(),
         };
         let setup = PytestSetup {
@@ -208,42 +203,20 @@ impl<'a> SuitePlan<'a> {
 
     /// Runs PyTorch's runner. The same files are collected first, since lists name tests and shards
     /// are compared with it.
-    fn run_test(self, printer: &Printer) -> Result<RunSummary> {
+    fn run_test(self, tests: &PytorchTests, printer: &Printer) -> Result<RunSummary> {
         let reporter = printer.reporter();
         let driver = self.pytest(&[])?;
         let arguments = &self.settings.arguments;
-        let checkout = arguments.pytorch_dir.as_deref().map(std::path::absolute).transpose()?.unwrap_or_default();
         let (is_divided, has_options) = (self.facts.shards > 1, !arguments.options.is_empty());
         let is_needed = !self.rows.is_empty() || (is_divided && !has_options);
         let collection = is_needed.then(|| driver.collect(self.scratch.path(), reporter)).transpose()?;
-        let mut program = self.base.clone();
-        program.directory.clone_from(&checkout);
-        program.words = vec![self.python.clone().into(), "test/run_test.py".into()];
-        program.words.extend(["--keep-going", "--verbose"].map(OsString::from));
-        if let Some((index, count)) = arguments.shard {
-            program.words.extend(["--shard".into(), index.to_string().into(), count.to_string().into()]);
-        }
-        let names: Vec<&str> = if arguments.tests.is_empty() {
-            PYTORCH_FILES.to_vec()
-        } else {
-            arguments.tests.iter().map(String::as_str).collect()
+        let options = RunnerOptions {
+            shard: arguments.shard,
+            expression: arguments.expression.as_deref(),
+            more: &arguments.options,
         };
-        program.words.push("--include".into());
-        program.words.extend(names.iter().map(|name| OsString::from(name.trim_end_matches(".py"))));
-        if let Some(expression) = &arguments.expression {
-            program.words.extend(["-k".into(), expression.into()]);
-        }
-        program.words.extend(arguments.options.iter().map(OsString::from));
-        run_test::set_variables(&mut program, &self.setting.targets);
-        // The runner would download the lists of the day, and fail without their file.
-        let visible: Vec<String> =
-            self.workers.iter().filter_map(|worker| worker.variables.get("HIP_VISIBLE_DEVICES").cloned()).collect();
-        let mut worker = TestWorker::default();
-        if !visible.is_empty() {
-            worker.variables.insert("HIP_VISIBLE_DEVICES".to_owned(), visible.join(","));
-        }
         let run = RunTest {
-            program,
+            program: tests.runner(&self.base, &self.python, &options, &self.setting.targets),
             facts: self.facts,
             output: &arguments.output,
             rows: &self.rows,
@@ -251,7 +224,7 @@ impl<'a> SuitePlan<'a> {
             collection,
             has_options,
             limits: self.limits,
-            worker,
+            workers: &self.workers,
             scratch: self.scratch.path(),
             now: &now,
         };
@@ -259,12 +232,9 @@ impl<'a> SuitePlan<'a> {
     }
 }
 
-/// The environment of tests: ours, without what hides GPUs in a third way.
+/// The environment of tests: ours.
 pub(crate) fn base_program(directory: &Path) -> ProgramLine {
-    let mut variables: BTreeMap<OsString, OsString> = environment::variables().collect();
-    // ROCm's profiler refuses to start if this disagrees with HIP_VISIBLE_DEVICES.
-    variables.remove(&OsString::from("GPU_DEVICE_ORDINAL"));
-    ProgramLine { words: Vec::new(), directory: directory.to_owned(), variables }
+    ProgramLine::of_tests(directory, environment::variables())
 }
 
 /// The Python of the active environment, or that of the PATH.
@@ -275,77 +245,6 @@ pub(crate) fn default_python() -> Result<PathBuf> {
     found.ok_or_else(|| Usage::new("there is no Python").hint("name one with `--python`").into())
 }
 
-/// What TheRock's runner sets for PyTorch's tests.
-fn set_pytorch_variables(base: &mut ProgramLine, checkout: &Path, scratch: &Path, is_rocm: bool) -> Result<()> {
-    let tests = std::path::absolute(checkout.join("test"))?;
-    let mut search = tests.clone().into_os_string();
-    if let Some(given) = base.variables.get(&OsString::from("PYTHONPATH")).filter(|given| !given.is_empty()) {
-        search.push(":");
-        search.push(given);
-    }
-    base.set("PYTHONPATH", search);
-    base.directory = tests;
-    base.set("PYTORCH_PRINT_REPRO_ON_FAILURE", "0");
-    if is_rocm {
-        base.set("PYTORCH_TEST_WITH_ROCM", "1");
-        base.set("PYTORCH_TESTING_DEVICE_ONLY_FOR", "cuda");
-        let cache = scratch.join("miopen");
-        fs_err::create_dir_all(&cache)?;
-        base.set("MIOPEN_CUSTOM_CACHE_DIR", cache);
-    }
-    // With CI set, PyTorch's tests download lists of the day, and a failed download is an empty
-    // list.
-    base.variables.remove(&OsString::from("CI"));
-    Ok(())
-}
-
-fn pytorch_files(checkout: &Path, names: &[String]) -> Result<Vec<String>> {
-    let names: Vec<String> = if names.is_empty() { PYTORCH_FILES.map(str::to_owned).to_vec() } else { names.to_vec() };
-    let tests = std::path::absolute(checkout.join("test"))?;
-    let mut paths = Vec::new();
-    for name in names {
-        let (file, rest) = match name.split_once("::") {
-            Some((file, rest)) => (file.to_owned(), format!("::{rest}")),
-            None => (name.clone(), String::new()),
-        };
-        let path = tests.join(format!("{}.py", file.trim_end_matches(".py")));
-        if !path.is_file() {
-            return Err(Usage::new(format!("`{}` does not exist", path.display()))
-                .hint("name files of PyTorch's `test` folder: test_nn, nn/test_pooling")
-                .into());
-        }
-        paths.push(format!("{}{rest}", path.display()));
-    }
-    Ok(paths)
-}
-
-fn read_lists(settings: &Settings, version: Option<&str>) -> Result<(Vec<ListRow>, BTreeMap<String, String>)> {
-    let (mut rows, mut digests) = (Vec::new(), BTreeMap::new());
-    for text in &settings.arguments.list {
-        let list = read_list(text, version, settings.arguments.allow_missing_list)?;
-        rows.extend(list.rows);
-        digests.extend(list.digests);
-    }
-    Ok((rows, digests))
-}
-
-fn gpu_targets(gpus: &GpuTable, wanted: &BTreeSet<String>) -> Vec<String> {
-    let found: BTreeSet<String> = gpus.values().filter_map(|facts| facts.get("target").cloned()).collect();
-    if found.is_empty() { wanted.iter().cloned().collect() } else { found.into_iter().collect() }
-}
-
-fn platforms(installed: Option<&PythonFacts>, has_gpu: bool) -> Vec<String> {
-    let torch = installed.and_then(|installed| installed.torch.as_ref());
-    let mut platforms = vec![std::env::consts::OS.to_owned()];
-    if torch.map_or(has_gpu, |torch| torch.hip.is_some()) {
-        platforms.push("rocm".to_owned());
-    }
-    if torch.is_some_and(|torch| torch.cuda.is_some()) {
-        platforms.push("cuda".to_owned());
-    }
-    platforms
-}
-
 fn name_of(settings: &Settings) -> &'static str {
     match (settings.kind, settings.arguments.pytorch_dir.is_some()) {
         (TestKind::RunTest, _) | (TestKind::Pytest, true) => "pytorch",
@@ -354,19 +253,6 @@ fn name_of(settings: &Settings) -> &'static str {
         (TestKind::Ctest, _) => "ctest",
         (TestKind::Script, _) => "script",
     }
-}
-
-/// A name that sorts by time: `20261123T120500Z-pytorch-2of5`.
-pub(crate) fn run_name(suite: &str, shard: u32, shards: u32) -> Result<String> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if suite.is_empty() || suite.starts_with('.') || !suite.chars().all(is_plain) {
-        return Err(Usage::new(format!("`{suite}` is no name of a suite"))
-            .hint("letters, digits, `-`, `_` and `.` are allowed")
-            .into());
-    }
-    let time = environment::clock().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let part = if shards > 1 { format!("-{shard}of{shards}") } else { String::new() };
-    Ok(format!("{time}-{suite}{part}"))
 }
 
 /// The present time in RFC 3339.

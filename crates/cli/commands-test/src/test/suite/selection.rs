@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::PYTORCH_FILES;
+use rocwheel_suite::PYTORCH_FILES;
+
 use super::{Arguments, TestKind};
 
 /// Modules that TheRock's script never runs, since they hang outside of tests.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_console::failure::{Result, Usage};
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_progress::Context as _;
-use rocwheel_verify::suite::PythonFacts;
+use rocwheel_suite::PythonFacts;
 use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
 use walkdir::WalkDir;

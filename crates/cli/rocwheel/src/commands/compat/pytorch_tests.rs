@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use rocwheel_verify::lists::therock_expression;
+use rocwheel_suite::lists::therock_expression;
 
 use super::translation::Translation;
 use super::{given, none_if_empty};

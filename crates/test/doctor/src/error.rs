@@ -1,0 +1,92 @@
+//! Errors of what the user named: everything else that cannot be read is a finding.
+
+use std::path::PathBuf;
+
+use rocwheel_progress::Hint;
+
+/// What ends a diagnosis.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The folder of `--root` is none.
+    #[error("`{}` is not a folder", path.display())]
+    NoRoot {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The folder of `--root` has no folder of a machine.
+    #[error("`{}` has no `sys`, `proc`, `dev` or `etc`: it is no copy of a machine", path.display())]
+    NoMachine {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The file with what a copy of a machine cannot hold is wrong.
+    #[error("`{}` is not understood", path.display())]
+    TreeFile {
+        /// Its path.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A value in that file is wrong.
+    #[error("`{}`: {reason}", path.display())]
+    TreeValue {
+        /// Path of the file.
+        path: PathBuf,
+        /// The row and what is wrong with it.
+        reason: String,
+    },
+    /// A file that the user named cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// Its path.
+        path: PathBuf,
+        /// The underlying error.
+        source: std::io::Error,
+    },
+    /// The folder of `--venv` has no packages.
+    #[error("`{}` has no folder of Python packages", path.display())]
+    NoPackages {
+        /// The folder or program that was named.
+        path: PathBuf,
+    },
+    /// The program of `--python` does not exist.
+    #[error("`{}` is not a program{}", path.display(), leads_nowhere(link.as_deref()))]
+    NoProgram {
+        /// The path that was named.
+        path: PathBuf,
+        /// What it leads to, if it is a link.
+        link: Option<PathBuf>,
+    },
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] rocwheel_progress::Interrupted),
+}
+
+fn leads_nowhere(link: Option<&std::path::Path>) -> String {
+    link.map_or_else(String::new, |target| format!(": it is a link to `{}`, which does not exist", target.display()))
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::NoRoot { .. } | Error::NoMachine { .. } => {
+                "name the folder that has `sys`, `dev` and `etc` of the machine".to_owned()
+            }
+            Error::TreeFile { .. } | Error::TreeValue { .. } => {
+                "a row is `[[path]]` with `path`, and `error`, `mode` or `owner` (docs/doctor.md)".to_owned()
+            }
+            Error::NoProgram { .. } => "name a file such as `.venv/bin/python`".to_owned(),
+            Error::NoPackages { .. } => "name a virtual environment, or its Python".to_owned(),
+            Error::Read { .. } | Error::Interrupted(_) => return None,
+        })
+    }
+
+    fn exit(&self) -> rocwheel_progress::Exit {
+        match self {
+            Error::Interrupted(_) => rocwheel_progress::Exit::Interrupted,
+            Error::NoProgram { .. } | Error::NoRoot { .. } => rocwheel_progress::Exit::Usage,
+            _ => rocwheel_progress::Exit::Failed,
+        }
+    }
+}

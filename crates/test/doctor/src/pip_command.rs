@@ -1,0 +1,135 @@
+//! Input: the command `pip …` of a finding, and the environment that it is for. Output: the command
+//! that changes this environment and no other: uv's, pipx's, or pip of another Python.
+
+use std::path::Path;
+
+use rocwheel_progress::shell_word;
+
+use crate::import_path::setting;
+use crate::installed::Installed;
+use crate::variables::SessionVariables;
+
+/// The program that installs packages into an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Installer {
+    /// The `pip` on PATH.
+    Pip,
+    /// The `pip` on PATH, for a Python whose packages the distribution manages (PEP 668).
+    ManagedPip,
+    /// pip of the Python of an environment that is not active.
+    PipOf(String),
+    /// The `pip` on PATH, for an environment that has none.
+    PipFor(String),
+    /// uv; the environment if it is not active.
+    Uv(Option<String>),
+    /// pipx, with the name of the environment.
+    Pipx(String),
+}
+
+impl Installer {
+    /// That of the environment of packages.
+    pub(crate) fn of(installed: &Installed, variables: &SessionVariables) -> Installer {
+        let Some(prefix) = installed.folder.path().ancestors().nth(3) else { return Installer::Pip };
+        let settings = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok();
+        let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variables.filled(name));
+        let is_active = active.filter_map(|path| rocwheel_system::canonicalize(path).ok()).any(|path| path == prefix);
+        let path = shell_word(&prefix.to_string_lossy());
+        if prefix.join("pipx_metadata.json").is_file() {
+            return Installer::Pipx(shell_word(&prefix.file_name().unwrap_or_default().to_string_lossy()));
+        }
+        if settings.as_ref().is_some_and(|text| setting(text, "uv").is_some()) {
+            return Installer::Uv((!is_active).then_some(path));
+        }
+        let is_environment = settings.is_some() || prefix.join("conda-meta").is_dir();
+        if !is_environment {
+            let version = installed.python.map(|python| python.to_string()).unwrap_or_default();
+            if is_managed(installed.folder.path(), prefix, &version) {
+                return Installer::ManagedPip;
+            }
+            // That of pyenv or of a user's own build: `pip` on PATH may be of another one.
+            let own = prefix.join("bin/python3");
+            let found = rocwheel_system::find_program("pip", variables.filled("PATH").unwrap_or_default());
+            let is_other = found.is_none_or(|pip| pip.parent() != own.parent());
+            return if own.is_file() && is_other {
+                Installer::PipOf(shell_word(&own.to_string_lossy()))
+            } else {
+                Installer::Pip
+            };
+        }
+        match (installed.get("pip").is_some(), is_active) {
+            (true, true) => Installer::Pip,
+            (true, false) => Installer::PipOf(shell_word(&prefix.join("bin/python").to_string_lossy())),
+            (false, _) => Installer::PipFor(path),
+        }
+    }
+
+    /// The command for this installer. Of several commands each is adapted, and any other than one
+    /// of pip stays as it is.
+    pub(crate) fn adapted(&self, commands: &str) -> String {
+        let each = commands.split(" && ").map(|one| self.adapt_one(one).unwrap_or_else(|| one.to_owned()));
+        each.collect::<Vec<_>>().join(" && ")
+    }
+
+    fn adapt_one(&self, command: &str) -> Option<String> {
+        let arguments = command.strip_prefix("pip ")?;
+        let (verb, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
+        if verb == "config" {
+            return None;
+        }
+        Some(match self {
+            Installer::ManagedPip if ["install", "uninstall"].contains(&verb) => {
+                format!("pip {verb} --break-system-packages {rest}")
+            }
+            Installer::Pip | Installer::ManagedPip => return None,
+            Installer::PipOf(python) => format!("{python} -m pip {arguments}"),
+            Installer::PipFor(prefix) => format!("pip --python {prefix} {arguments}"),
+            Installer::Uv(_) if verb == "cache" => "uv cache clean".to_owned(),
+            // uv asks nothing.
+            Installer::Uv(None) => format!("uv pip {}", arguments.replacen("--yes ", "", 1)),
+            Installer::Uv(Some(prefix)) => {
+                format!("uv pip {verb} --python {prefix} {}", rest.replacen("--yes ", "", 1))
+            }
+            Installer::Pipx(name) => format!("pipx runpip {name} {arguments}"),
+        })
+    }
+}
+
+/// `true` for the packages of a Python that a distribution or uv manages. Those of the user are
+/// taken for those of the system's Python.
+fn is_managed(folder: &Path, prefix: &Path, version: &str) -> bool {
+    const MARKER: &str = "EXTERNALLY-MANAGED";
+    let own = folder.parent().map(|library| library.join(MARKER));
+    let is_of_system = prefix.starts_with("/usr") || prefix.ends_with(".local");
+    let system = is_of_system.then(|| Path::new("/usr/lib").join(format!("python{version}")).join(MARKER));
+    [own, system].into_iter().flatten().any(|marker| marker.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_change_the_environment_that_was_looked_at() {
+        let install = "pip install --no-deps torch==2.9.1";
+        let adapted = |installer: Installer, command: &str| installer.adapted(command);
+        let of = |installer: Installer| adapted(installer, install);
+        assert_eq!(
+            of(Installer::PipOf("/v/bin/python".to_owned())),
+            "/v/bin/python -m pip install --no-deps torch==2.9.1"
+        );
+        assert_eq!(of(Installer::PipFor("/v".to_owned())), "pip --python /v install --no-deps torch==2.9.1");
+        assert_eq!(of(Installer::Uv(Some("/v".to_owned()))), "uv pip install --python /v --no-deps torch==2.9.1");
+        assert_eq!(of(Installer::Uv(None)), "uv pip install --no-deps torch==2.9.1");
+        assert_eq!(of(Installer::Pipx("vllm".to_owned())), "pipx runpip vllm install --no-deps torch==2.9.1");
+        assert_eq!(of(Installer::ManagedPip), "pip install --break-system-packages --no-deps torch==2.9.1");
+        assert_eq!(adapted(Installer::Uv(None), "pip cache purge"), "uv cache clean");
+        for command in ["pip config --user unset global.index-url", "unset ROCM_PATH"] {
+            assert_eq!(adapted(Installer::Uv(None), command), command);
+        }
+        assert_eq!(adapted(Installer::Pip, install), install);
+        assert_eq!(adapted(Installer::ManagedPip, "pip cache purge"), "pip cache purge");
+        let two = "pip uninstall --yes triton && pip install triton";
+        let uv = adapted(Installer::Uv(Some("/v".to_owned())), two);
+        assert_eq!(uv, "uv pip uninstall --python /v triton && uv pip install --python /v triton");
+    }
+}

@@ -1,0 +1,65 @@
+//! Input: paths. Output: what the reports in them say, merged.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rocwheel_content::open_regular;
+use rocwheel_progress::{Reporter, Unit};
+
+use crate::discover::FoundReports;
+use crate::junit_case::JunitCase;
+use crate::merge::Merger;
+use crate::outcome::TestOutcome;
+use crate::{ReportError, ReportOptions, TestReport, junit};
+
+/// The outcomes in one file of junit XML, in its order.
+///
+/// # Errors
+/// The file cannot be read, or it is not complete.
+pub fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)>> {
+    let mut outcomes = Vec::new();
+    let mut take = |case: JunitCase| {
+        outcomes.extend(case.attempts.into_iter().next_back().map(|attempt| (case.id, attempt.outcome)));
+    };
+    let end = junit::read(open_regular(path)?, path, "", &mut take)?;
+    match end.problems.last() {
+        Some(problem) if !end.complete => Err(io::Error::other(format!("`{}`: {problem}", path.display()))),
+        _ => Ok(outcomes),
+    }
+}
+
+/// Reads all reports in `paths`, which are files and folders.
+///
+/// # Errors
+/// [`ReportError::Missing`] for a path that does not exist. A file that cannot be understood is a
+/// problem of the report.
+pub fn read_reports(
+    paths: &[PathBuf],
+    options: &ReportOptions,
+    reporter: &dyn Reporter,
+) -> Result<TestReport, ReportError> {
+    let mut found = FoundReports::default();
+    for path in paths {
+        found.search(path)?;
+    }
+    found.name_programs();
+    read_found(found, options, reporter)
+}
+
+/// Reads the reports that were found.
+pub(crate) fn read_found(
+    found: FoundReports,
+    options: &ReportOptions,
+    reporter: &dyn Reporter,
+) -> Result<TestReport, ReportError> {
+    let FoundReports { sources, problems } = found;
+    let mut merger = Merger::new(options.clone(), problems);
+    let stage = reporter.stage("Reading reports", Some(sources.len() as u64), Unit::Items);
+    for source in &sources {
+        reporter.check()?;
+        merger.read(source)?;
+        reporter.advance(1);
+    }
+    drop(stage);
+    Ok(merger.finish())
+}

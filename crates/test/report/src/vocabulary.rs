@@ -1,0 +1,43 @@
+//! Input: a word with which a framework says how a test ended. Output: the outcome.
+//!
+//! The words are a closed list. One that is not in it is never a pass, but
+//! [`TestOutcome::Unknown`].
+
+use crate::outcome::TestOutcome;
+
+/// Why a skipped test that never began is no skip. GoogleTest 1.12 writes a set-up that failed so,
+/// and newer ones a set-up that skipped itself.
+pub(crate) const NEVER_BEGAN: &str = "it never began: the set-up of its suite failed, or skipped itself; the exit code \
+                                      of the program decides";
+
+/// The outcome that a word of a report says.
+pub(crate) fn word_outcome(word: &str) -> TestOutcome {
+    let plain: String = word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    match plain.as_str() {
+        "passed" | "pass" | "ok" | "success" | "successful" | "succeeded" | "fixed" => TestOutcome::Passed,
+        "fail" | "failed" | "failure" | "regression" => TestOutcome::Failed,
+        "error" | "errored" | "broken" => TestOutcome::Error,
+        "timeout" | "timedout" => TestOutcome::TimedOut,
+        "crash" | "crashed" | "aborted" | "killed" => TestOutcome::Crashed,
+        "skip" | "skipped" | "suppressed" | "disabled" | "ignored" | "pending" | "todo" => TestOutcome::Skipped,
+        "notrun" | "cancelled" | "canceled" | "interrupted" | "interrupt" | "incomplete" | "untested" | "undefined"
+        | "notexecuted" | "notrunnable" => TestOutcome::NotRun,
+        "expectedfail" | "expectedfailure" | "xfail" | "xfailed" => TestOutcome::ExpectedFailure,
+        "unexpectedpass" | "unexpectedsuccess" | "xpass" | "xpassed" => TestOutcome::UnexpectedPass,
+        _ => TestOutcome::Unknown,
+    }
+}
+
+/// The outcome that `status` or `result` of a test case of junit XML says. Some words there say
+/// that the test ran, and its children how it ended.
+pub(crate) fn case_word_outcome(word: &str) -> TestOutcome {
+    match word.to_ascii_lowercase().as_str() {
+        "run" | "completed" | "executed" => TestOutcome::Passed,
+        _ => word_outcome(word),
+    }
+}
+
+/// Why a word is no pass.
+pub(crate) fn unknown_word(word: &str) -> String {
+    format!("`{word}` is no word for an outcome that is known, so this is no pass")
+}

@@ -1,0 +1,142 @@
+//! What ends a run, or keeps it from beginning.
+
+use std::io;
+use std::path::PathBuf;
+
+use rocwheel_progress::{Exit, Hint, Interrupted};
+
+/// Errors of suites.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SuiteError {
+    /// A file or a process of the run.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// There is no pytest.
+    #[error("`{}` has no pytest", python.display())]
+    NoPytest {
+        /// The Python.
+        python: PathBuf,
+    },
+    /// pytest or Python is older than what the plugin needs.
+    #[error("`{}` has {found}, which is too old", python.display())]
+    Old {
+        /// The Python.
+        python: PathBuf,
+        /// `pytest 6.2` or `Python 3.9`.
+        found: String,
+    },
+    /// The Python does not answer.
+    #[error("`{}` does not work as a Python: {said}", python.display())]
+    NoPython {
+        /// The Python.
+        python: PathBuf,
+        /// The end of what it printed.
+        said: String,
+    },
+    /// The runner refuses a path, or the options behind `--`.
+    #[error("{runner} refuses its command line: {said}")]
+    Options {
+        /// `pytest`.
+        runner: &'static str,
+        /// What it printed.
+        said: String,
+    },
+    /// An option behind `--` that would take the tests out of our hands.
+    #[error("`{option}` cannot be passed to pytest: {reason}")]
+    Forbidden {
+        /// The option.
+        option: String,
+        /// What it would break.
+        reason: &'static str,
+        /// What to write instead.
+        instead: &'static str,
+    },
+    /// A file of PyTorch's tests is absent.
+    #[error("`{}` does not exist", path.display())]
+    NoTestFile {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The name of a suite would be no name of a folder.
+    #[error("`{suite}` is no name of a suite")]
+    Name {
+        /// The name.
+        suite: String,
+    },
+    /// The tests cannot be listed.
+    #[error("the tests cannot be listed: {reason}")]
+    Collect {
+        /// What happened.
+        reason: String,
+    },
+    /// There are no sample computations of a package.
+    #[error("there are no tests of `{name}`")]
+    UnknownPackage {
+        /// The name that was given.
+        name: String,
+        /// The packages that have some.
+        known: Vec<String>,
+    },
+    /// The tests are of another commit than the installed package.
+    #[error("the tests in `{}` are of commit {found}, and the installed torch is of {installed}", folder.display())]
+    OtherCommit {
+        /// The checkout.
+        folder: PathBuf,
+        /// Its commit.
+        found: String,
+        /// The commit in `torch/version.py`.
+        installed: String,
+    },
+    /// The commit of the tests or of the package is not known.
+    #[error("it is not known whether the tests in `{}` belong to the installed torch: {reason}", folder.display())]
+    UnknownCommit {
+        /// The checkout.
+        folder: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+}
+
+impl Hint for SuiteError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Io(_) | Self::Interrupted(_) => return None,
+            Self::NoPytest { python } => {
+                format!(
+                    "install it: `{} -m pip install pytest`",
+                    rocwheel_progress::shell_word(&python.to_string_lossy())
+                )
+            }
+            Self::Old { .. } => "pytest 7 and Python 3.10 are the oldest that work".to_owned(),
+            Self::NoPython { .. } => "name a Python with `--python`, such as `.venv/bin/python`".to_owned(),
+            Self::Options { .. } => "correct the paths, or the options behind `--`".to_owned(),
+            Self::Forbidden { instead, .. } => format!("use `{instead}`"),
+            Self::NoTestFile { .. } => "name files of PyTorch's `test` folder: test_nn, nn/test_pooling".to_owned(),
+            Self::Name { .. } => "letters, digits, `-`, `_` and `.` are allowed".to_owned(),
+            Self::Collect { .. } => "run the tests without rocwheel once to see more".to_owned(),
+            Self::UnknownPackage { known, .. } => format!("name some of `{}`", known.join("`, `")),
+            Self::OtherCommit { installed, .. } => {
+                format!("check out {installed}, or give `--allow-version-mismatch`, which is recorded in the run")
+            }
+            Self::UnknownCommit { .. } => {
+                "use a git checkout of the commit in `torch/version.py`, or give `--allow-version-mismatch`".to_owned()
+            }
+        })
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::Options { .. }
+            | Self::Forbidden { .. }
+            | Self::NoTestFile { .. }
+            | Self::Name { .. }
+            | Self::UnknownPackage { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Input: a Python. Output: what it has installed, without importing it; and whether tests belong
+//! to the installed torch.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::error::SuiteError;
+use crate::supervisor::{ProgramLine, run_briefly};
+
+const PROBE: &str = include_str!("../python/probe.py");
+
+/// What begins the line with the answer; site customisations may print as well.
+const ANSWER: &str = "ROCWHEEL ";
+
+/// Longest time for the answer.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a Python has.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PythonFacts {
+    /// Its version.
+    pub python: String,
+    /// Version of pytest; `None` without it.
+    pub pytest: Option<String>,
+    /// pytest-xdist is installed.
+    pub xdist: bool,
+    /// The installed torch.
+    pub torch: Option<InstalledTorch>,
+    /// File name → SHA-256 of the wheels whose installer wrote it down (PEP 610).
+    pub wheels: BTreeMap<String, String>,
+    /// Normalised name → version of all distributions.
+    pub distributions: BTreeMap<String, String>,
+    /// Normalised name → the `.dist-info` folder of those that have one.
+    #[serde(default)]
+    pub folders: BTreeMap<String, PathBuf>,
+}
+
+/// What `torch/version.py` says.
+#[derive(Debug, Clone, Deserialize)]
+pub struct InstalledTorch {
+    /// Its version with the local part.
+    pub version: Option<String>,
+    /// The commit that it was built from.
+    pub git_version: Option<String>,
+    /// Version of HIP; `None` for builds without it.
+    pub hip: Option<String>,
+    /// Version of CUDA; `None` for builds without it.
+    pub cuda: Option<String>,
+}
+
+impl InstalledTorch {
+    /// Major and minor number, as names of lists have them: `2.12`.
+    pub fn minor(&self) -> Option<String> {
+        let mut parts = self.version.as_deref()?.split('.');
+        Some(format!("{}.{}", parts.next()?, parts.next()?))
+    }
+}
+
+/// Asks a Python. `base` has the environment and the working directory.
+///
+/// # Errors
+/// [`SuiteError::NoPython`].
+pub fn probe_python(python: &Path, base: &ProgramLine) -> Result<PythonFacts, SuiteError> {
+    let words = [python.as_os_str().to_owned(), "-c".into(), PROBE.into()].to_vec();
+    let program = ProgramLine { words, ..base.clone() };
+    let mark = format!("probe-{}", std::process::id());
+    let failed = |said: String| SuiteError::NoPython { python: python.to_owned(), said };
+    let text = run_briefly(&program, &mark, PATIENCE).ok_or_else(|| failed("it cannot be started".into()))?;
+    let answer = text.lines().rev().find_map(|line| line.strip_prefix(ANSWER));
+    let Some(answer) = answer else {
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        return Err(failed(last.unwrap_or("nothing").to_owned()));
+    };
+    serde_json::from_str(answer).map_err(|error| failed(error.to_string()))
+}
+
+impl PythonFacts {
+    /// Checks that the plugin works with this pytest.
+    ///
+    /// # Errors
+    /// [`SuiteError::NoPytest`] and [`SuiteError::Old`].
+    pub fn check_pytest(&self, python: &Path) -> Result<(), SuiteError> {
+        let Some(pytest) = &self.pytest else { return Err(SuiteError::NoPytest { python: python.to_owned() }) };
+        let found = if part_of(pytest, 0).is_some_and(|major| major < 7) {
+            format!("pytest {pytest}")
+        } else if (part_of(&self.python, 0), part_of(&self.python, 1).unwrap_or_default()) < (Some(3), 10) {
+            format!("Python {}", self.python)
+        } else {
+            return Ok(());
+        };
+        Err(SuiteError::Old { python: python.to_owned(), found })
+    }
+}
+
+/// A number of a version.
+fn part_of(version: &str, index: usize) -> Option<u32> {
+    version.split('.').nth(index)?.parse().ok()
+}
+
+/// The platforms that rows of lists name, by what the installed torch is built for, or by the
+/// machine if there is none.
+pub fn platforms(torch: Option<&InstalledTorch>, has_gpu: bool) -> Vec<String> {
+    let mut platforms = vec![std::env::consts::OS.to_owned()];
+    if torch.map_or(has_gpu, |torch| torch.hip.is_some()) {
+        platforms.push("rocm".to_owned());
+    }
+    if torch.is_some_and(|torch| torch.cuda.is_some()) {
+        platforms.push("cuda".to_owned());
+    }
+    platforms
+}
+
+/// Compares the commit of a checkout with that of the installed torch. Returns the commit.
+///
+/// # Errors
+/// [`SuiteError::OtherCommit`] and [`SuiteError::UnknownCommit`].
+pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &ProgramLine) -> Result<String, SuiteError> {
+    let unknown = |reason: &str| SuiteError::UnknownCommit { folder: folder.to_owned(), reason: reason.to_owned() };
+    let found = commit_of(folder, base).ok_or_else(|| unknown("git names no commit of it"))?;
+    let installed = torch.ok_or_else(|| unknown("torch is not installed"))?.git_version.clone();
+    let installed = installed.filter(|commit| commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let installed = installed.ok_or_else(|| unknown("`torch/version.py` names no commit"))?;
+    // Either may be shortened.
+    if found.starts_with(&installed) || installed.starts_with(&found) {
+        return Ok(found);
+    }
+    Err(SuiteError::OtherCommit { folder: folder.to_owned(), found, installed })
+}
+
+/// The folder of a checkout in which tests are, as `COMMIT` or `COMMIT:FOLDER/`; `None` outside of
+/// a checkout, and without git.
+pub fn source_of(folder: &Path, base: &ProgramLine) -> Option<String> {
+    let words = ["git", "rev-parse", "HEAD", "--show-prefix"].map(OsString::from).to_vec();
+    let program = ProgramLine { words, directory: PathBuf::from(folder), ..base.clone() };
+    let text = run_briefly(&program, &format!("git-{}", std::process::id()), PATIENCE)?;
+    let mut lines = text.lines();
+    let commit = lines.next().filter(|line| is_commit(line))?;
+    match lines.next() {
+        Some(prefix) if !prefix.is_empty() => Some(format!("{commit}:{prefix}")),
+        _ => Some(commit.to_owned()),
+    }
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The commit of a checkout; `None` for a folder that is none.
+pub(crate) fn commit_of(folder: &Path, base: &ProgramLine) -> Option<String> {
+    // A folder in another project's checkout is not that project.
+    if !folder.join(".git").exists() {
+        return None;
+    }
+    let words = ["git", "rev-parse", "HEAD"].map(OsString::from).to_vec();
+    let program = ProgramLine { words, directory: PathBuf::from(folder), ..base.clone() };
+    let text = run_briefly(&program, &format!("git-{}", std::process::id()), PATIENCE)?;
+    let commit = text.trim();
+    is_commit(commit).then(|| commit.to_owned())
+}
