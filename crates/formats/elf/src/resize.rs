@@ -12,11 +12,12 @@ use std::ops::Range;
 use object::elf;
 use positioned_io::ReadAt;
 
-use crate::image::{Image, SectionHeader, Segment, Source};
-use crate::layout::{ALIGN, Layout, Move, PAGE};
+use crate::image::{Image, PAGE, SectionHeader, Segment};
+use crate::layout::{ALIGN, Layout, Move};
 use crate::patch::{External, PatchBuilder};
 use crate::relocation::{self, RelocatedValue, RelocationRecord};
-use crate::{EditOutcome, Error, Patch, Patched, edit, rewrite, slot, symbols};
+use crate::source::Source;
+use crate::{EditOutcome, Error, Patch, Patched, plan, rewrite, slot, symbols};
 
 /// A new content for a section that the loader maps, such as `.hip_fatbin`, and new values for the
 /// words that point into it.
@@ -46,7 +47,7 @@ impl SectionEdit {
     /// [`crate::Elf::read`].
     pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
         let file = File::read(reader)?;
-        edit::check_machine(&file.image)?;
+        plan::check_machine(&file.image)?;
         rewrite::check(&file.image, file.size)?;
         let index = self.find(&file.image)?;
         self.check_references(&file, index)?;

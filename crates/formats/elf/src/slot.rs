@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use object::elf;
 
-use crate::image::{Image, Segment, Source};
-use crate::layout::{ALIGN, Cursor, HEADER_SIZE, Layout, PAGE, room_for_headers};
-use crate::room::{self, Block};
+use crate::header_space::{self, Block};
+use crate::image::{Image, PAGE, Segment};
+use crate::layout::{ALIGN, Cursor, HEADER_SIZE, Layout, room_for_headers};
+use crate::source::Source;
 use crate::{Error, Patch};
 
 /// A free program header.
@@ -40,7 +41,7 @@ pub(crate) fn make(image: &Image, source: Source<'_>, size: u64, free: Range<u64
         return Ok(None);
     }
     let start = image.program_header_offset.saturating_add(count * HEADER_SIZE);
-    let few = || room::make(image, source, start, start.saturating_add(HEADER_SIZE));
+    let few = || header_space::make(image, source, start, start.saturating_add(HEADER_SIZE));
     let blocks = [room_for_headers(image, source)?, few()?];
     for place in places(image, source, size, &free)? {
         for blocks in &blocks {

@@ -10,7 +10,8 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use positioned_io::ReadAt;
 
 use crate::Error;
-use crate::image::{Image, Source, cast};
+use crate::image::Image;
+use crate::source::{Source, cast};
 
 /// Bytes at the beginning, which has the file header, the program headers and often the notes.
 const HEAD: u64 = 64 << 10;

@@ -7,7 +7,8 @@
 
 use object::elf;
 
-use crate::image::{Image, Source};
+use crate::image::Image;
+use crate::source::Source;
 use crate::{Error, symbols};
 
 /// Bytes of padding that alignment can explain. Without section headers, larger gaps may hold
