@@ -24,6 +24,7 @@ pub mod requirement;
 pub mod settings;
 mod store;
 pub mod tags;
+mod tool;
 
 use std::collections::BTreeMap;
 use std::io::Read;
