@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
+use crate::rows::KEYS;
+
 /// A former `kind` of providers → the name of the owner today.
 const OWNERS: [(&str, &str); 3] = [("rocm", "ROCm"), ("torch", "PyTorch"), ("driver", "machine")];
 
 /// Converts the rows to the current format. `known` are the tables that the rows will be merged
 /// into.
-pub(crate) fn renewed(mut file: Table, known: &Table) -> Table {
+pub(crate) fn renew_rows(mut file: Table, known: &Table) -> Table {
     let mut rows = Rows::default();
     // generic-targets.toml: lists of targets, each with its generic target as the key.
     let is_generic = |(name, value): (&String, &Value)| name.ends_with("-generic") && value.is_array();
@@ -188,7 +190,7 @@ impl Rows {
         for id in self.order {
             let Some(mut row) = self.fields.remove(&id) else { continue };
             let (table, key) = id;
-            let field = crate::tables::KEYS.iter().find(|(name, _)| *name == table).map_or("name", |(_, key)| key);
+            let field = KEYS.iter().find(|(name, _)| *name == table).map_or("name", |(_, key)| key);
             row.insert(field.to_owned(), Value::String(key));
             let rows = file.entry(table).or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(rows) = rows {

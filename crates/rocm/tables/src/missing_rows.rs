@@ -40,7 +40,7 @@ impl Gap {
     }
 
     fn fields(table: &'static str, key: &str, found_in: &str, fields: &[(&str, String)], missing: &str) -> Self {
-        let name = crate::tables::KEYS.iter().find(|(known, _)| *known == table).map_or("name", |(_, name)| name);
+        let name = crate::rows::KEYS.iter().find(|(known, _)| *known == table).map_or("name", |(_, name)| name);
         let mut row = format!("[[{table}]]\n{name} = {}\n", text(key));
         for (field, value) in fields {
             row.push_str(&format!("{field} = {value}\n"));

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::import;
 use rocwheel_progress::Exit;
-use rocwheel_tables::gaps::{self, Gap};
+use rocwheel_tables::missing_rows::{self, Gap};
 use rocwheel_tables::{KEYS, RocmTables, providers};
 use serde::Serialize;
 use toml::{Table, Value};
@@ -103,7 +103,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::Check { therock, debian } => {
             let mut found = Vec::new();
             if let Some(checkout) = therock {
-                found.extend(gaps::therock(checkout, tables)?);
+                found.extend(missing_rows::therock(checkout, tables)?);
             }
             if let Some(folder) = debian {
                 found.extend(import::gaps(folder, tables, printer.reporter())?);

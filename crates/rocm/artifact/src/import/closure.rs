@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::{Elf, ElfKind};
-use rocwheel_tables::providers::{LibraryProduct, family};
+use rocwheel_tables::LibraryProduct;
+use rocwheel_tables::providers::family;
 use rocwheel_tables::{DlopenTable, Providers};
 
 use super::error::Error;

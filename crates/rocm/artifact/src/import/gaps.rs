@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use rayon::prelude::*;
 use regex::Regex;
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_tables::gaps::Gap;
+use rocwheel_tables::missing_rows::Gap;
 use rocwheel_tables::providers::family;
 use rocwheel_tables::{Owners, Providers, RocmTables, TargetId};
 
@@ -144,7 +144,7 @@ impl Known<'_> {
         let name = &control.package;
         let holds_files = holds.paths.iter().any(|path| rules.skip(path).is_none());
         if holds_files && rules.of_package(name).is_none() {
-            let packages = format!("[{}]", rocwheel_tables::gaps::text(name));
+            let packages = format!("[{}]", rocwheel_tables::missing_rows::text(name));
             self.gaps.insert(Gap::row("artifact", &control.source, name, &[("packages", packages)]));
         }
         for soname in &holds.sonames {
