@@ -9,7 +9,7 @@ use rocwheel_progress::Reporter;
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
-use crate::catalog::{ArtifactEntry, EntryKind};
+use crate::entry::{ArtifactEntry, EntryKind};
 use crate::error::Error;
 use crate::input::read_small;
 use crate::links::{self, Links};

@@ -9,7 +9,7 @@ use rocwheel_progress::{Interrupted, Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
-use crate::catalog::{ArtifactEntry, EntryKind};
+use crate::entry::{ArtifactEntry, EntryKind};
 use crate::error::Error;
 use crate::scan::{self, Basedirs, MANIFEST};
 

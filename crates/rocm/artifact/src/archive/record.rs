@@ -10,9 +10,9 @@ use std::path::Path;
 use rocwheel_content::{CacheEntry, CacheFolder, FileStamp};
 use serde::{Deserialize, Serialize};
 
+use super::plan::{ArchiveOptions, ArchiveState, PackedArtifact, PlannedArchive};
 use super::sidecar::{read_sidecar, sidecar_path};
-use super::write::{ArchiveOptions, ArchiveState, PackedArtifact, PlannedArchive};
-use crate::catalog::EntryKind;
+use crate::entry::EntryKind;
 use crate::input::read_small;
 use crate::scan::MANIFEST;
 

@@ -14,8 +14,8 @@ use super::older::{OlderTree, Sharing, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
 use super::state::FileState;
-use crate::catalog::{ArtifactForm, ArtifactLocation};
 use crate::error::Error;
+use crate::location::{ArtifactForm, ArtifactLocation};
 use crate::name::ArtifactName;
 
 /// Name of the file that is written last into a directory of the scratch space: the digest of the
