@@ -16,7 +16,7 @@ use crate::links::{self, Links};
 use crate::name::ArtifactName;
 
 /// The file in the root of an artifact that lists its basedirs.
-pub(crate) const MANIFEST: &str = "artifact_manifest.txt";
+pub const MANIFEST: &str = "artifact_manifest.txt";
 
 /// The contents of an artifact directory.
 #[derive(Debug, Default)]

@@ -7,8 +7,9 @@ use std::time::Instant;
 use clap::{ArgGroup, Args};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Catalog;
-use rocwheel_artifact::import::{self, ArtifactSummary, ImportOptions, ImportPlan, ImportReport};
-use rocwheel_artifact::import::{ImportSource, Skipped, Sonames};
+use rocwheel_import::{
+    self as import, ArtifactSummary, ImportOptions, ImportPlan, ImportReport, ImportSource, Skipped, Sonames,
+};
 use rocwheel_output::OutputTree;
 use rocwheel_progress::Exit;
 use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport};

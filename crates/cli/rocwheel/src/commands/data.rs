@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::import;
 use rocwheel_progress::Exit;
 use rocwheel_tables::missing_rows::{self, Gap};
 use rocwheel_tables::{KEYS, RocmTables, providers};
@@ -106,7 +105,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
                 found.extend(missing_rows::therock(checkout, tables)?);
             }
             if let Some(folder) = debian {
-                found.extend(import::gaps(folder, tables, printer.reporter())?);
+                found.extend(rocwheel_import::missing_rows(folder, tables, printer.reporter())?);
             }
             return report(&found, printer);
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use rocwheel_artifact::Catalog;
-use rocwheel_artifact::import::{Error, ImportSource};
+use rocwheel_import::{Error, ImportSource};
 use rocwheel_progress::{Hint as _, Silent};
 
 use super::fixture::{Packing, Tar, deb, import, library, listing, options};

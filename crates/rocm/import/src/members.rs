@@ -13,8 +13,8 @@ use liblzma::stream::{CONCATENATED, MtStreamBuilder, Stream};
 use rocwheel_content::pax_sparse_name;
 use tar::EntryType;
 
-use super::error::Error;
-use crate::links::{Links, leaves_tree};
+use crate::error::Error;
+use rocwheel_artifact::links::{Links, leaves_tree};
 
 /// Upper limit of a single decompressor's memory in bytes: preset 9 of xz takes 65 MiB, zstd's
 /// largest window 128 MiB.
@@ -24,7 +24,7 @@ const MEMORY_LIMIT: u64 = 512 << 20;
 const PARALLEL_MEMORY_LIMIT: u64 = 160 << 20;
 
 /// Receives the members of an archive in its order.
-pub(super) trait Visitor {
+pub(crate) trait Visitor {
     /// `true` if the visitor imports a member with this path, so that its name has to be usable.
     /// Only asked about names that are not.
     fn takes(&self, _path: &str) -> bool {
@@ -46,13 +46,13 @@ pub(super) trait Visitor {
 }
 
 /// An archive to be read and the way to decompress it.
-pub(super) struct Decoding<'a> {
+pub(crate) struct Decoding<'a> {
     /// Path of the file on disk, for messages.
-    pub(super) archive: &'a Path,
+    pub(crate) archive: &'a Path,
     /// Name of the archive, whose ending determines the decompressor.
-    pub(super) member: &'a str,
+    pub(crate) member: &'a str,
     /// Number of threads for formats that are divided into blocks.
-    pub(super) threads: u32,
+    pub(crate) threads: u32,
 }
 
 impl Decoding<'_> {
@@ -98,7 +98,7 @@ impl Decoding<'_> {
 }
 
 /// Reads the archive in `stream` to its end.
-pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Error> {
+pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Error> {
     let decoder = decoding.decoder(stream)?;
     let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, decoder));
     let mut files = HashSet::new();

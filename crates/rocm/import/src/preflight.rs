@@ -17,15 +17,16 @@ use rocwheel_elf::Elf;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_tables::DlopenTable;
 
-use super::closure::{is_loadable, other_version};
-use super::deb::{self, ControlArchive, upstream};
-use super::error::Error;
-use super::libraries::SystemLibraries;
-use super::members::Visitor;
-use super::report::{Missing, Wanted};
-use super::table::{Table, without_release};
-use super::unpack::{is_candidate, owner};
-use super::{ImportOptions, PlannedSource};
+use crate::closure::{is_loadable, other_version};
+use crate::deb::{self, ControlArchive, upstream};
+use crate::error::Error;
+use crate::libraries::SystemLibraries;
+use crate::members::Visitor;
+use crate::options::ImportOptions;
+use crate::plan::PlannedSource;
+use crate::report::{Missing, Wanted};
+use crate::table::{Table, without_release};
+use crate::unpack::{is_candidate, owner};
 
 /// Bytes at the beginning of a file that are kept until its dynamic section is found: the string
 /// table of libLLVM ends at 9 MB, that of librocsparse at 2 MB.
@@ -38,7 +39,7 @@ const MAX_DYNAMIC: u64 = 1 << 20;
 /// # Errors
 /// [`Error::TwoRuntimes`], [`Error::Collision`], [`Error::Unresolved`]; a package that cannot be
 /// read.
-pub(super) fn check(
+pub(crate) fn check(
     sources: &[PlannedSource],
     archives: &[ControlArchive],
     options: &ImportOptions,

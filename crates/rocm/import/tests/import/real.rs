@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_artifact::Catalog;
-use rocwheel_artifact::import::ImportSource;
+use rocwheel_import::ImportSource;
 use rocwheel_progress::Silent;
 
 use super::fixture::{flatten, import, loader, options, outside};

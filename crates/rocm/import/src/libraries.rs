@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 use rocwheel_tables::Pattern;
 use serde::Deserialize;
 
-const LIBRARIES: &str = include_str!("../../../../../data/system-libraries.toml");
-const LICENSES: &str = include_str!("../../../../../data/licenses.toml");
+const LIBRARIES: &str = include_str!("../../../../data/system-libraries.toml");
+const LICENSES: &str = include_str!("../../../../data/licenses.toml");
 
 /// The table of libraries from outside ROCm.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SystemLibraries {
+pub(crate) struct SystemLibraries {
     policy: BTreeSet<String>,
     host: BTreeSet<String>,
     rename: BTreeMap<String, String>,
@@ -25,7 +25,7 @@ pub(super) struct SystemLibraries {
 
 impl SystemLibraries {
     /// Returns the table this program ships with.
-    pub(super) fn embedded() -> &'static Self {
+    pub(crate) fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<SystemLibraries> =
             LazyLock::new(|| toml::from_str(LIBRARIES).expect("the embedded table is tested"));
         &EMBEDDED
@@ -33,17 +33,17 @@ impl SystemLibraries {
 
     /// `true` if every system provides the library, or only the host can: it is never taken into
     /// the set.
-    pub(super) fn is_outside(&self, soname: &str) -> bool {
+    pub(crate) fn is_outside(&self, soname: &str) -> bool {
         self.policy.contains(soname) || self.host.contains(soname)
     }
 
     /// `true` if the library is part of the manylinux policy.
-    pub(super) fn is_policy(&self, soname: &str) -> bool {
+    pub(crate) fn is_policy(&self, soname: &str) -> bool {
         self.policy.contains(soname)
     }
 
     /// Returns the SONAME of the library in the set: `libnuma.so.1` → `librocm_sysdeps_numa.so.1`.
-    pub(super) fn renamed(&self, soname: &str) -> String {
+    pub(crate) fn renamed(&self, soname: &str) -> String {
         match self.rename.get(soname) {
             Some(name) => name.clone(),
             None => format!("librocm_sysdeps_{}", soname.strip_prefix("lib").unwrap_or(soname)),
@@ -51,7 +51,7 @@ impl SystemLibraries {
     }
 
     /// Returns the name of the Debian package that probably holds a library.
-    pub(super) fn package(&self, soname: &str) -> Option<String> {
+    pub(crate) fn package(&self, soname: &str) -> Option<String> {
         if let Some(package) = self.package.get(soname) {
             return Some(package.clone());
         }
@@ -69,7 +69,7 @@ impl SystemLibraries {
     /// `true` if Debian gives the package of the library this name. `soname` may be a pattern such
     /// as `libamd_comgr.so.*`, which takes any version. Packages renamed for 64-bit times end in
     /// `t64`.
-    pub(super) fn is_package_of(&self, soname: &str, package: &str) -> bool {
+    pub(crate) fn is_package_of(&self, soname: &str, package: &str) -> bool {
         if self.package.get(soname).is_some_and(|known| known.split(' ').next() == Some(package)) {
             return true;
         }
@@ -83,7 +83,7 @@ impl SystemLibraries {
 
     /// `true` if a Debian package of this name may have a library that an import takes in. Names of
     /// others have no version, or are those of glibc and GCC.
-    pub(super) fn may_hold_library(&self, package: &str) -> bool {
+    pub(crate) fn may_hold_library(&self, package: &str) -> bool {
         let is_listed = self.package.values().any(|known| known.split(' ').next() == Some(package));
         let has_version = package.contains(|letter: char| letter.is_ascii_digit());
         let is_library = package.starts_with("lib") && has_version && !package.ends_with("-dev");
@@ -93,7 +93,7 @@ impl SystemLibraries {
 
     /// Returns the packages that Debian packages of libraries need in turn, as far as the table
     /// knows, without those in `present`. Sorted.
-    pub(super) fn needs_of<'a>(
+    pub(crate) fn needs_of<'a>(
         &self,
         packages: impl IntoIterator<Item = &'a str>,
         present: &BTreeSet<String>,
@@ -113,7 +113,7 @@ struct Licenses {
 
 /// Returns the SPDX expression for libraries of a source package in an upstream version; `None` if
 /// the table does not have it.
-pub(super) fn license(source: &str, version: &str) -> Option<&'static str> {
+pub(crate) fn license(source: &str, version: &str) -> Option<&'static str> {
     static EMBEDDED: LazyLock<Licenses> =
         LazyLock::new(|| toml::from_str(LICENSES).expect("the embedded table is tested"));
     let by_prefix = || EMBEDDED.prefix.iter().find(|(prefix, _)| source.starts_with(prefix.as_str()));

@@ -12,8 +12,8 @@ mod real;
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_artifact::import::{Error, ImportSource, Sonames, rehearse};
 use rocwheel_artifact::{Catalog, DistInfo, Manifest};
+use rocwheel_import::{Error, ImportSource, Sonames, rehearse};
 use rocwheel_progress::{Exit, Hint as _, Silent};
 
 use fixture::{Packing, Tar, deb, import, library, listing, options};
@@ -178,9 +178,8 @@ fn the_flattened_tree_loads_from_anywhere() {
     let set = Set::new(Packing::Xz);
     for sonames in [Sonames::Rename, Sonames::Keep] {
         let output = set.path("out");
-        let report =
-            import(&set.source(), &rocwheel_artifact::import::ImportOptions { sonames, ..options(&output) }).unwrap();
-        let name = |library: &rocwheel_artifact::import::SystemLibrary| library.soname.clone();
+        let report = import(&set.source(), &rocwheel_import::ImportOptions { sonames, ..options(&output) }).unwrap();
+        let name = |library: &rocwheel_import::SystemLibrary| library.soname.clone();
         let expected = match sonames {
             Sonames::Rename => ["librocm_sysdeps_base.so.1", "librocm_sysdeps_numa.so.1"],
             Sonames::Keep => ["libbase.so.1", "libnuma.so.1"],
@@ -318,7 +317,7 @@ fn a_rehearsal_keeps_nothing() {
     let output = set.path("out");
     let scratch = set.path("scratch");
     fs_err::create_dir(&scratch).unwrap();
-    let plan = rocwheel_artifact::import::plan(&set.source(), &options(&output), &Silent).unwrap();
+    let plan = rocwheel_import::plan(&set.source(), &options(&output), &Silent).unwrap();
     let json = serde_json::to_value(&plan).unwrap();
     assert_eq!(json["sources"][1]["artifact"], "core-hip");
     let report = rehearse(&plan, &scratch, &Silent).unwrap();
@@ -331,13 +330,13 @@ fn a_rehearsal_keeps_nothing() {
 fn the_version_is_the_runtime_s_or_what_is_said() {
     let set = Set::new(Packing::None);
     let source = set.without("libamdhip64-5");
-    let error = rocwheel_artifact::import::plan(&source, &options(&set.path("out")), &Silent).unwrap_err();
+    let error = rocwheel_import::plan(&source, &options(&set.path("out")), &Silent).unwrap_err();
     assert!(matches!(error, Error::NoVersion));
     let mut options = options(&set.path("out"));
     options.version = Some("6.4.0".into());
-    assert_eq!(rocwheel_artifact::import::plan(&source, &options, &Silent).unwrap().version, "6.4.0");
+    assert_eq!(rocwheel_import::plan(&source, &options, &Silent).unwrap().version, "6.4.0");
     options.version = Some("latest".into());
-    let error = rocwheel_artifact::import::plan(&source, &options, &Silent).unwrap_err();
+    let error = rocwheel_import::plan(&source, &options, &Silent).unwrap_err();
     assert_eq!((error.to_string().as_str(), error.exit()), ("`latest` is not a version", Exit::Usage));
 }
 

@@ -10,20 +10,22 @@ use regex::Regex;
 use rocwheel_content::open_regular;
 use rocwheel_progress::{Interrupted, Reporter};
 
-use super::describe::first_numbers;
-use super::error::Error;
-use super::members::{self, Decoding, Visitor};
-use super::report::{InputPackage, SourceKind};
-use super::table::Table;
-use super::unpack::{Belongs, Unpacker};
-use super::{Feed, ImportOptions, ImportPlan, PlannedSource, SCHEMA};
-use crate::Manifest;
+use crate::describe::first_numbers;
+use crate::error::Error;
+use crate::feed::Feed;
+use crate::members::{self, Decoding, Visitor};
+use crate::options::ImportOptions;
+use crate::plan::{ImportPlan, PlannedSource, SCHEMA};
+use crate::report::{InputPackage, SourceKind};
+use crate::table::Table;
+use crate::unpack::{Belongs, Unpacker};
+use rocwheel_artifact::Manifest;
 
 const MANIFEST: &str = "share/therock/therock_manifest.json";
 const INFO: &str = ".info/version";
 
 /// Plans the import of the tarball at `path`.
-pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
+pub(crate) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let version = match (&options.version, version_in(&name)) {
         (Some(version), _) => version.clone(),
@@ -32,8 +34,8 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
     };
     let size = fs_err::metadata(path)?.len();
     let stage = reporter.stage("Reading the tarball", Some(size), rocwheel_progress::Unit::Bytes);
-    let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
-        crate::Error::Io(source) => Error::Io(source),
+    let sha256 = rocwheel_artifact::archive::digest(path, reporter).map_err(|error| match error {
+        rocwheel_artifact::Error::Io(source) => Error::Io(source),
         _ => Error::Interrupted(Interrupted),
     })?;
     drop(stage);
@@ -60,7 +62,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
 }
 
 /// Unpacks the tarball of the plan.
-pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
+pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
     for (source, planned) in plan.sources.iter().enumerate() {
         let mut feed = Feed { unpacker, source, belongs: Belongs::ByPath };
         walk(&planned.path, &planned.source.name, &mut feed)?;

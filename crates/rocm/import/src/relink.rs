@@ -11,38 +11,38 @@ use rocwheel_elf::{Edit, NeededEdit, SearchPath, StackFlag};
 use rocwheel_progress::Reporter;
 use rocwheel_system::symlink;
 
-use super::closure::{self, Resolution};
-use super::error::Error;
-use super::libraries::SystemLibraries;
-use super::report::{Mention, Skipped};
-use super::table::{Place, Table};
-use super::unpack::{Link, Placed, SYSDEPS_DIRECTORY, Unpacked, Unpacker, owner, same_as, staged};
-use super::{ImportOptions, Sonames};
+use crate::closure::{self, Resolution};
+use crate::error::Error;
+use crate::libraries::SystemLibraries;
+use crate::options::{ImportOptions, Sonames};
+use crate::report::{Mention, Skipped};
+use crate::table::{Place, Table};
+use crate::unpack::{Link, Placed, SYSDEPS_DIRECTORY, Unpacked, Unpacker, owner, same_as, staged};
 
 /// The changes made while relinking.
 #[derive(Debug, Default)]
-pub(super) struct Relinked {
+pub(crate) struct Relinked {
     /// File index → (new SONAME, SONAME in the input), of the libraries from outside ROCm.
-    pub(super) taken: BTreeMap<usize, (String, String)>,
+    pub(crate) taken: BTreeMap<usize, (String, String)>,
     /// Files and links that were skipped.
-    pub(super) skipped: Vec<Skipped>,
+    pub(crate) skipped: Vec<Skipped>,
     /// Search path entries that led out of the set.
-    pub(super) dropped: Vec<Mention>,
+    pub(crate) dropped: Vec<Mention>,
     /// Links that were created.
-    pub(super) links: Vec<Place>,
+    pub(crate) links: Vec<Place>,
     /// Files that load a library by its old name; the set holds a second copy of that name.
-    pub(super) kept_names: Vec<Mention>,
+    pub(crate) kept_names: Vec<Mention>,
 }
 
 /// The arguments that all functions here share.
-pub(super) struct Context<'a> {
-    pub(super) unpacker: &'a Unpacker<'a>,
-    pub(super) options: &'a ImportOptions,
-    pub(super) reporter: &'a dyn Reporter,
+pub(crate) struct Context<'a> {
+    pub(crate) unpacker: &'a Unpacker<'a>,
+    pub(crate) options: &'a ImportOptions,
+    pub(crate) reporter: &'a dyn Reporter,
 }
 
 /// Renames, edits and links. Afterwards `unpacked` lists only the files that are in the tree.
-pub(super) fn relink(
+pub(crate) fn relink(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
     resolution: &Resolution,
@@ -371,7 +371,7 @@ fn link(
 }
 
 /// Creates one link of the staging tree.
-pub(super) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> Result<(), Error> {
+pub(crate) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> Result<(), Error> {
     let path = staged(context.unpacker.root, context.unpacker.table, place);
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
+use rocwheel_import::{ImportOptions, ImportReport, ImportSource, Sonames};
 use rocwheel_progress::Silent;
 
 /// Compression of the members of a package.
@@ -173,8 +173,8 @@ pub fn options(output: &Path) -> ImportOptions {
     ImportOptions { output: output.to_owned(), allow_unresolved: Vec::new(), sonames: Sonames::Rename, version: None }
 }
 
-pub fn import(source: &ImportSource, options: &ImportOptions) -> Result<ImportReport, import::Error> {
-    import::execute(&import::plan(source, options, &Silent)?, &Silent)
+pub fn import(source: &ImportSource, options: &ImportOptions) -> Result<ImportReport, rocwheel_import::Error> {
+    rocwheel_import::execute(&rocwheel_import::plan(source, options, &Silent)?, &Silent)
 }
 
 /// Merges all artifacts below `artifacts`, as `artifact flatten` does.

@@ -15,13 +15,13 @@ use rocwheel_tables::missing_rows::Gap;
 use rocwheel_tables::providers::family;
 use rocwheel_tables::{Owners, Providers, RocmTables, TargetId};
 
-use super::closure::is_loadable;
-use super::deb::{self, Control};
-use super::error::Error;
-use super::inspect::inspect_file;
-use super::libraries::license;
-use super::members::Visitor;
-use super::table::Table;
+use crate::closure::is_loadable;
+use crate::deb::{self, Control};
+use crate::error::Error;
+use crate::inspect::inspect_file;
+use crate::libraries::license;
+use crate::members::Visitor;
+use crate::table::Table;
 
 /// Words in the maintainer or homepage of ROCm's packages.
 const MARKS: [&str; 2] = ["rocm", "radeonopencompute"];
@@ -33,7 +33,7 @@ const PREFIX: &str = "opt/rocm";
 ///
 /// # Errors
 /// [`Error::NoPackages`] for a folder without packages; a package that cannot be read.
-pub fn gaps(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Result<Vec<Gap>, Error> {
+pub fn missing_rows(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Result<Vec<Gap>, Error> {
     let mut packages: Vec<PathBuf> = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let path = entry?.path();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rocwheel_artifact::import::{Error, ImportSource};
+use rocwheel_import::{Error, ImportSource};
 use rocwheel_progress::{Exit, Hint as _, Reporter, Unit};
 use tar::EntryType;
 
@@ -239,9 +239,9 @@ impl Reporter for Impatient {
 fn an_interrupted_run_leaves_nothing() {
     let set = Set::new(Packing::Xz);
     let output = set.path("out");
-    let plan = rocwheel_artifact::import::plan(&set.source(), &options(&output), &rocwheel_progress::Silent).unwrap();
+    let plan = rocwheel_import::plan(&set.source(), &options(&output), &rocwheel_progress::Silent).unwrap();
     let before = entries(set.directory.path());
-    let error = rocwheel_artifact::import::execute(&plan, &Impatient(0.into())).unwrap_err();
+    let error = rocwheel_import::execute(&plan, &Impatient(0.into())).unwrap_err();
     assert_eq!((error.to_string().as_str(), error.exit()), ("interrupted", Exit::Interrupted));
     assert_eq!(entries(set.directory.path()), before);
 }

@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_tables::target;
 use serde_json::{Map, Value, json};
 
-use super::deb::upstream;
-use super::error::Error;
-use super::libraries::license;
-use super::relink::{Context, Relinked, make_link};
-use super::report::{ArtifactSummary, InputPackage, SystemLibrary};
-use super::table::{FALLBACK, Place};
-use super::unpack::{Unpacked, staged};
-use super::{ImportPlan, SourceKind};
-use crate::component::Component;
-use crate::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
-use crate::name::{ArtifactName, GENERIC};
-use crate::scan::MANIFEST;
+use crate::deb::upstream;
+use crate::error::Error;
+use crate::libraries::license;
+use crate::plan::ImportPlan;
+use crate::relink::{Context, Relinked, make_link};
+use crate::report::{ArtifactSummary, InputPackage, SourceKind, SystemLibrary};
+use crate::table::{FALLBACK, Place};
+use crate::unpack::{Unpacked, staged};
+use rocwheel_artifact::Component;
+use rocwheel_artifact::MANIFEST;
+use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
+use rocwheel_artifact::name::{ArtifactName, GENERIC};
 
 /// Directory of both JSON files in the flattened tree.
 const THEROCK: &str = "share/therock";
@@ -27,7 +27,7 @@ const DEVICE_LIBRARIES: (&str, &str) = ("lib/llvm/amdgcn", "amdgcn");
 
 /// Returns the GPU targets, without features, that the tree has code for, in fat binaries and in
 /// kernel databases.
-pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
+pub(crate) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     let code = unpacked.files.iter().flat_map(|file| &file.inspected.targets);
     let databases =
         unpacked.files.iter().map(|file| &file.place.artifact.target_family).filter(|name| *name != GENERIC);
@@ -37,7 +37,7 @@ pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
 }
 
 /// Returns the libraries from outside ROCm that were taken, sorted by SONAME.
-pub(super) fn system_libraries(
+pub(crate) fn system_libraries(
     unpacked: &Unpacked,
     relinked: &Relinked,
     sources: &[InputPackage],
@@ -75,13 +75,13 @@ pub(super) fn system_libraries(
 }
 
 /// Maps the source package of each ROCm package to its upstream version.
-pub(super) fn components(sources: &[InputPackage]) -> BTreeMap<String, String> {
+pub(crate) fn components(sources: &[InputPackage]) -> BTreeMap<String, String> {
     let rocm = sources.iter().filter(|source| source.artifact.is_some());
     rocm.map(|source| (source.source.clone(), upstream(&source.source_version))).collect()
 }
 
 /// Writes the describing files; `unpacked.files` must be the files of the tree.
-pub(super) fn describe(
+pub(crate) fn describe(
     context: &Context<'_>,
     plan: &ImportPlan,
     unpacked: &Unpacked,
@@ -184,6 +184,6 @@ fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
 }
 
 /// Returns the first `X.Y.Z` of a version.
-pub(super) fn first_numbers(version: &str) -> String {
+pub(crate) fn first_numbers(version: &str) -> String {
     upstream(version).split('.').take(3).collect::<Vec<_>>().join(".")
 }

@@ -4,9 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::{Exit, Hint, in_backticks};
+use rocwheel_output::storage_hint;
+use rocwheel_progress::{Exit, Hint, in_backticks, is_full};
 
-use super::report::Missing;
+use crate::report::Missing;
 
 /// Every failure of an import.
 #[derive(Debug, thiserror::Error)]
@@ -237,7 +238,7 @@ fn two_runtimes([older, newer]: &[String; 2], users: &[String]) -> String {
 
 impl Error {
     /// Names the package or input of the link in [`Error::Link`].
-    pub(super) fn of_link(self, owner: String) -> Self {
+    pub(crate) fn of_link(self, owner: String) -> Self {
         match self {
             Self::Link { path, target, source, .. } => Self::Link { path, target, from: owner, source },
             other => other,
@@ -246,9 +247,9 @@ impl Error {
 
     /// Turns an I/O error that means a full disk into [`Error::DiskFull`]; other errors stay
     /// unchanged.
-    pub(super) fn or_full_disk(self, output: &Path) -> Self {
+    pub(crate) fn or_full_disk(self, output: &Path) -> Self {
         match self {
-            Self::Io(source) | Self::Link { source, .. } if crate::error::is_full(&source) => {
+            Self::Io(source) | Self::Link { source, .. } if is_full(&source) => {
                 Self::DiskFull { output: output.to_owned() }
             }
             other => other,
@@ -264,7 +265,7 @@ impl Hint for Error {
             Self::DeviceCode { source, .. } => return source.hint(),
             Self::DiskFull { .. } => "make room on that disk, or choose another output",
             Self::Io(source) | Self::Walk { source, .. } | Self::Link { source, .. } => {
-                return crate::error::storage_hint(source);
+                return storage_hint(source);
             }
             Self::Empty { .. } => "give ROCm's .deb files, a directory such as /opt/rocm, or a therock-dist-* tarball",
             Self::NoRocm { .. } => {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_artifact::import::{Error, ImportOptions, ImportReport, ImportSource, Wanted};
+use rocwheel_import::{Error, ImportOptions, ImportReport, ImportSource, Wanted};
 use rocwheel_progress::Hint as _;
 
 use super::fixture::{self, Deb, Packing, Tar, import, library, listing, options};

@@ -17,13 +17,14 @@ use rocwheel_system::FileMetadata as _;
 use rocwheel_tables::DlopenTable;
 use walkdir::WalkDir;
 
-use super::deb::{Control, upstream};
-use super::error::Error;
-use super::libraries::SystemLibraries;
-use super::report::{InputPackage, Skipped, SourceKind};
-use super::table::Table;
-use super::unpack::{Belongs, Incoming, Unpacker, is_alternative};
-use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
+use crate::deb::{Control, upstream};
+use crate::error::Error;
+use crate::libraries::SystemLibraries;
+use crate::options::ImportOptions;
+use crate::plan::{ImportPlan, PlannedSource, SCHEMA, belongs, input_package, is_archive_reader, version_of};
+use crate::report::{InputPackage, Skipped, SourceKind};
+use crate::table::Table;
+use crate::unpack::{Belongs, Incoming, Unpacker, is_alternative};
 
 /// Path of dpkg's database below the root that holds a prefix.
 const DPKG: &str = "var/lib/dpkg";
@@ -32,7 +33,7 @@ const DPKG: &str = "var/lib/dpkg";
 const TREE: &str = "prefix";
 
 /// Plans the import of `prefix`.
-pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
+pub(crate) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
     let prefix = rocwheel_system::canonicalize(prefix)?;
     let shared = prefix.ends_with("usr");
     if !shared && !looks_like_rocm(&prefix) {
@@ -85,7 +86,7 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
         sources[first..].sort_by(|left, right| left.source.name.cmp(&right.source.name));
     }
     let mut paths = sources.iter().flat_map(|planned| &planned.files);
-    let has_archive_reader = Some(paths.any(|path| super::is_archive_reader(path)));
+    let has_archive_reader = Some(paths.any(|path| is_archive_reader(path)));
     Ok(ImportPlan {
         schema: SCHEMA,
         kind: SourceKind::Prefix,
@@ -116,7 +117,7 @@ fn looks_like_rocm(prefix: &Path) -> bool {
 }
 
 /// Copies the files of the plan.
-pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
+pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
     let jobs: Vec<(usize, &Path, Belongs, &str)> = plan
         .sources
         .iter()
@@ -171,7 +172,7 @@ fn is_rocm(control: &Control) -> bool {
 }
 
 fn installed(package: &Package, base: &Path, files: Vec<String>) -> PlannedSource {
-    PlannedSource { source: planned(package.control.clone()), path: base.to_owned(), files }
+    PlannedSource { source: input_package(package.control.clone()), path: base.to_owned(), files }
 }
 
 fn tree_source(name: String, version: &str) -> InputPackage {
@@ -193,7 +194,7 @@ fn private_version(prefix: &Path) -> String {
     if !version.is_empty() {
         return version.split('.').take(3).collect::<Vec<_>>().join(".");
     }
-    let manifest = crate::Manifest::read(&prefix.join("share/therock/therock_manifest.json"));
+    let manifest = rocwheel_artifact::Manifest::read(&prefix.join("share/therock/therock_manifest.json"));
     manifest.map(|manifest| manifest.rocm_package_version).unwrap_or_default()
 }
 

@@ -16,14 +16,14 @@ use rocwheel_elf::Elf;
 use rocwheel_progress::Reporter;
 use rocwheel_system::FileMetadata as _;
 
-use super::cmake;
-use super::error::Error;
-use super::inspect::{self, Inspected};
-use super::libraries::SystemLibraries;
-use super::report::Skipped;
-use super::table::{FALLBACK, Place, SYSDEPS, Table};
-use crate::component::Component;
-use crate::name::{ArtifactName, GENERIC};
+use crate::cmake;
+use crate::error::Error;
+use crate::inspect::{self, Inspected};
+use crate::libraries::SystemLibraries;
+use crate::report::Skipped;
+use crate::table::{FALLBACK, Place, SYSDEPS, Table};
+use rocwheel_artifact::Component;
+use rocwheel_artifact::name::{ArtifactName, GENERIC};
 
 /// CMake and pkg-config files are rewritten in memory; larger files, in bytes, are copied
 /// unchanged.
@@ -32,11 +32,11 @@ const MAX_TEXT: u64 = 4 << 20;
 /// an artifact.
 const DUPLICATES: &str = ".duplicates";
 /// Directory of the libraries from outside ROCm, in the flattened tree.
-pub(super) const SYSDEPS_DIRECTORY: &str = "lib/rocm_sysdeps/lib";
+pub(crate) const SYSDEPS_DIRECTORY: &str = "lib/rocm_sysdeps/lib";
 
 /// The rule by which the files of a source find their artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Belongs {
+pub(crate) enum Belongs {
     /// All files belong to this artifact.
     To(&'static str),
     /// Each file belongs to the artifact that its path matches, or else to the fallback.
@@ -47,47 +47,47 @@ pub(super) enum Belongs {
 
 /// A file in the staging tree.
 #[derive(Debug, Clone)]
-pub(super) struct Placed {
+pub(crate) struct Placed {
     /// Index of the source.
-    pub(super) source: usize,
+    pub(crate) source: usize,
     /// Path in the source.
-    pub(super) input: String,
-    pub(super) place: Place,
-    pub(super) size: u64,
-    pub(super) system: bool,
+    pub(crate) input: String,
+    pub(crate) place: Place,
+    pub(crate) size: u64,
+    pub(crate) system: bool,
     /// The headers of an ELF file; `None` for other files.
-    pub(super) elf: Option<Box<Elf>>,
+    pub(crate) elf: Option<Box<Elf>>,
     /// The targets and names found in its data.
-    pub(super) inspected: Inspected,
+    pub(crate) inspected: Inspected,
 }
 
 /// A symbolic link of the input.
 #[derive(Debug, Clone)]
-pub(super) struct Link {
-    pub(super) source: usize,
-    pub(super) input: String,
+pub(crate) struct Link {
+    pub(crate) source: usize,
+    pub(crate) input: String,
     /// Text of the link in the input.
-    pub(super) target: String,
+    pub(crate) target: String,
     /// Its location in the output; `None` in sources from outside ROCm.
-    pub(super) place: Option<Place>,
+    pub(crate) place: Option<Place>,
 }
 
 /// All files and links of the input.
 #[derive(Debug, Default)]
-pub(super) struct Unpacked {
-    pub(super) files: Vec<Placed>,
-    pub(super) links: Vec<Link>,
-    pub(super) skipped: Vec<(usize, Skipped)>,
-    pub(super) unknown: Vec<String>,
-    pub(super) rewritten: Vec<String>,
-    pub(super) entries: u64,
+pub(crate) struct Unpacked {
+    pub(crate) files: Vec<Placed>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) skipped: Vec<(usize, Skipped)>,
+    pub(crate) unknown: Vec<String>,
+    pub(crate) rewritten: Vec<String>,
+    pub(crate) entries: u64,
     /// Flattened path → index of the source and input path, of files.
-    pub(super) owners: BTreeMap<String, (usize, String)>,
+    pub(crate) owners: BTreeMap<String, (usize, String)>,
     /// Files whose place another file had taken when they came, and where they are until
     /// [`Unpacker::settle`].
     duplicates: Vec<(Placed, PathBuf)>,
     /// Files whose place another package's file with other bytes has taken.
-    pub(super) displaced: Vec<Skipped>,
+    pub(crate) displaced: Vec<Skipped>,
     /// Number of duplicates that were claimed, which names their files.
     claimed: usize,
     /// The flattened paths of all files.
@@ -95,24 +95,24 @@ pub(super) struct Unpacked {
 }
 
 /// Writes files into the staging tree.
-pub(super) struct Unpacker<'a> {
-    pub(super) table: &'static Table,
+pub(crate) struct Unpacker<'a> {
+    pub(crate) table: &'static Table,
     /// Root of the staging tree, which holds the artifact directories.
-    pub(super) root: &'a Path,
+    pub(crate) root: &'a Path,
     /// Names of the sources, for messages.
-    pub(super) names: &'a [String],
-    pub(super) reporter: &'a dyn Reporter,
+    pub(crate) names: &'a [String],
+    pub(crate) reporter: &'a dyn Reporter,
     state: Mutex<Unpacked>,
 }
 
 /// A file before it is written.
-pub(super) struct Incoming<'a> {
-    pub(super) source: usize,
-    pub(super) belongs: Belongs,
+pub(crate) struct Incoming<'a> {
+    pub(crate) source: usize,
+    pub(crate) belongs: Belongs,
     /// Path in the source, relative.
-    pub(super) path: &'a str,
-    pub(super) size: u64,
-    pub(super) executable: bool,
+    pub(crate) path: &'a str,
+    pub(crate) size: u64,
+    pub(crate) executable: bool,
 }
 
 enum Decision {
@@ -121,12 +121,12 @@ enum Decision {
 }
 
 impl<'a> Unpacker<'a> {
-    pub(super) fn new(root: &'a Path, names: &'a [String], reporter: &'a dyn Reporter) -> Self {
+    pub(crate) fn new(root: &'a Path, names: &'a [String], reporter: &'a dyn Reporter) -> Self {
         Self { table: Table::embedded(), root, names, reporter, state: Mutex::default() }
     }
 
     /// Returns everything that was unpacked, sorted, and empties the unpacker.
-    pub(super) fn take(&self) -> Unpacked {
+    pub(crate) fn take(&self) -> Unpacked {
         let mut unpacked = std::mem::take(&mut *self.state());
         unpacked.files.sort_by(|left, right| left.place.path.cmp(&right.place.path));
         unpacked.links.sort_by(|left, right| (&left.input, left.source).cmp(&(&right.input, right.source)));
@@ -137,12 +137,12 @@ impl<'a> Unpacker<'a> {
     }
 
     /// `true` if a file with this path would be imported, not skipped.
-    pub(super) fn takes(&self, belongs: Belongs, path: &str) -> bool {
+    pub(crate) fn takes(&self, belongs: Belongs, path: &str) -> bool {
         matches!(self.decide(belongs, path), Decision::Place { .. })
     }
 
     /// Writes or skips one regular file.
-    pub(super) fn file(&self, incoming: &Incoming<'_>, content: &mut dyn Read) -> Result<(), Error> {
+    pub(crate) fn file(&self, incoming: &Incoming<'_>, content: &mut dyn Read) -> Result<(), Error> {
         self.count();
         let (place, system) = match self.decide(incoming.belongs, incoming.path) {
             Decision::Skip(reason) => {
@@ -182,7 +182,7 @@ impl<'a> Unpacker<'a> {
     ///
     /// # Errors
     /// [`Error::Collision`] for files with different bytes and no owner in the table.
-    pub(super) fn settle(&self, unpacked: &mut Unpacked) -> Result<(), Error> {
+    pub(crate) fn settle(&self, unpacked: &mut Unpacked) -> Result<(), Error> {
         let mut duplicates = std::mem::take(&mut unpacked.duplicates);
         if duplicates.is_empty() {
             return Ok(());
@@ -236,7 +236,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Records one symbolic link.
-    pub(super) fn symlink(&self, source: usize, belongs: Belongs, path: &str, target: &str) {
+    pub(crate) fn symlink(&self, source: usize, belongs: Belongs, path: &str, target: &str) {
         self.count();
         let place = match self.decide(belongs, path) {
             Decision::Skip(reason) if belongs != Belongs::System => return self.skip(source, path, reason),
@@ -249,7 +249,7 @@ impl<'a> Unpacker<'a> {
 
     /// Copies an earlier file under another name; the two may go to different artifacts, so it is
     /// not a hard link.
-    pub(super) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
+    pub(crate) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
         let found = {
             let state = self.state();
             let same = |file: &Placed| file.source == incoming.source && file.input == target;
@@ -269,13 +269,13 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Records a file that should be in the source but is missing.
-    pub(super) fn absent(&self, source: usize, path: &str, reason: &str) {
+    pub(crate) fn absent(&self, source: usize, path: &str, reason: &str) {
         self.count();
         self.skip(source, path, reason.to_owned());
     }
 
     /// Returns the path of a file in the staging tree.
-    pub(super) fn path(&self, place: &Place) -> PathBuf {
+    pub(crate) fn path(&self, place: &Place) -> PathBuf {
         staged(self.root, self.table, place)
     }
 
@@ -351,22 +351,22 @@ impl<'a> Unpacker<'a> {
 }
 
 /// Returns the path of a file below the staging root.
-pub(super) fn staged(root: &Path, table: &Table, place: &Place) -> PathBuf {
+pub(crate) fn staged(root: &Path, table: &Table, place: &Place) -> PathBuf {
     root.join(place.artifact.to_string()).join(table.basedir(&place.artifact.name)).join(&place.path)
 }
 
 /// Formats the owner of a file for messages.
-pub(super) fn owner(source: &str, input: &str) -> String {
+pub(crate) fn owner(source: &str, input: &str) -> String {
     format!("`{input}` of `{source}`")
 }
 
 /// Words for a file or link that another package has too.
-pub(super) fn same_as(owner: &str) -> String {
+pub(crate) fn same_as(owner: &str) -> String {
     format!("the same as {owner}")
 }
 
 /// `true` if two files of one size have the same bytes.
-pub(super) fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
+pub(crate) fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
     let mut files = [fs_err::File::open(left)?, fs_err::File::open(right)?];
     let mut buffers = [vec![0; WINDOW], vec![0; WINDOW]];
     loop {
@@ -419,14 +419,14 @@ fn decide_system(path: String) -> Decision {
 
 /// `true` for the path (flattened) of a library that is imported from a package outside ROCm if
 /// something of ROCm needs it.
-pub(super) fn is_candidate(path: &str) -> bool {
+pub(crate) fn is_candidate(path: &str) -> bool {
     path.strip_prefix("lib/").is_some_and(|name| !name.contains('/') && is_library_name(name))
 }
 
 /// `true` for the path (flattened) of a library one folder down, such as `lib/blas/libblas.so.3`:
 /// Debian keeps libraries there that `update-alternatives` chooses from. It is imported if
 /// something of ROCm needs its SONAME and no library in `lib` has it.
-pub(super) fn is_alternative(path: &str) -> bool {
+pub(crate) fn is_alternative(path: &str) -> bool {
     let below = path.strip_prefix("lib/").and_then(|rest| rest.split_once('/'));
     below.is_some_and(|(_, name)| !name.contains('/') && name.starts_with("lib") && is_library_name(name))
 }

@@ -6,16 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub(super) use rocwheel_content::archive_path::file_name;
+pub(crate) use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_tables::LibraryProduct;
 use rocwheel_tables::providers::family;
 use rocwheel_tables::{DlopenTable, Providers};
 
-use super::error::Error;
-use super::libraries::SystemLibraries;
-use super::report::{Mention, Missing, Wanted};
-use super::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
+use crate::error::Error;
+use crate::libraries::SystemLibraries;
+use crate::report::{Mention, Missing, Wanted};
+use crate::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
 
 /// ELF's `e_machine` for x86-64.
 const EM_X86_64: u16 = 62;
@@ -24,32 +24,32 @@ const EM_AMDGPU: u16 = 224;
 
 /// The result of resolving all libraries. Files are indices into [`Unpacked::files`].
 #[derive(Debug, Default)]
-pub(super) struct Resolution {
+pub(crate) struct Resolution {
     /// Files from outside ROCm that are needed.
-    pub(super) taken: BTreeSet<usize>,
+    pub(crate) taken: BTreeSet<usize>,
     /// File → the files it needs or loads, in order.
-    pub(super) uses: BTreeMap<usize, Vec<usize>>,
+    pub(crate) uses: BTreeMap<usize, Vec<usize>>,
     /// Libraries that something needs and nothing provides.
-    pub(super) missing: Vec<Missing>,
+    pub(crate) missing: Vec<Missing>,
     /// Names of libraries in the data of files that neither NEEDED entries nor tables explain.
-    pub(super) unlisted: Vec<Mention>,
+    pub(crate) unlisted: Vec<Mention>,
     /// Pairs of a file and a library from outside ROCm that it loads by name at run time.
-    pub(super) loaded_by_name: BTreeSet<(usize, usize)>,
+    pub(crate) loaded_by_name: BTreeSet<(usize, usize)>,
 }
 
 /// `true` for an x86-64 program or shared library, which the loader loads.
-pub(super) fn is_loadable(elf: &Elf) -> bool {
+pub(crate) fn is_loadable(elf: &Elf) -> bool {
     matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary) && elf.machine == EM_X86_64
 }
 
 /// Returns the name that a library is found by: its SONAME, or else its file name.
-pub(super) fn library_name(file: &Placed) -> &str {
+pub(crate) fn library_name(file: &Placed) -> &str {
     let soname = file.elf.as_ref().and_then(|elf| elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(&file.place.path))
 }
 
 /// Returns the part of a path before its file name; empty if there is none.
-pub(super) fn directory(path: &str) -> &str {
+pub(crate) fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
@@ -65,7 +65,7 @@ fn is_standard(file: &Placed) -> bool {
 /// two alternatives for a SONAME that is needed.
 ///
 /// `dependencies` are the Debian packages that the packages of the input say they need.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     unpacked: &Unpacked,
     names: &[String],
     dependencies: &BTreeSet<String>,
@@ -294,7 +294,7 @@ impl Walk<'_> {
 }
 
 /// Returns the name of another version of a library of ROCm among the names of a set.
-pub(super) fn other_version<'a>(soname: &str, mut present: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn other_version<'a>(soname: &str, mut present: impl Iterator<Item = &'a str>) -> Option<String> {
     let stem = family(soname);
     let is_of_rocm = Providers::embedded().of(soname).is_some_and(|provider| provider.kind == LibraryProduct::Rocm);
     let other = |name: &&str| family(name) == stem && *name != stem && !soname.ends_with('*');

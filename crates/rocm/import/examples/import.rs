@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use rocwheel_artifact::import::{ImportOptions, ImportSource, Sonames, execute, plan};
+use rocwheel_import::{ImportOptions, ImportSource, Sonames, execute, plan};
 use rocwheel_progress::{Hint as _, Silent};
 
 fn main() {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::open_regular;
 
-use super::error::Error;
-use super::members::{self, Decoding, Visitor};
+use crate::error::Error;
+use crate::members::{self, Decoding, Visitor};
 
 /// Largest control file that is read, in bytes; real ones have some kilobytes.
 const MAX_CONTROL: u64 = 1 << 20;
@@ -19,25 +19,25 @@ const MAX_LIST: u64 = 64 << 20;
 
 /// The control fields that an import uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Control {
-    pub(super) package: String,
-    pub(super) version: String,
-    pub(super) source: String,
-    pub(super) source_version: String,
+pub(crate) struct Control {
+    pub(crate) package: String,
+    pub(crate) version: String,
+    pub(crate) source: String,
+    pub(crate) source_version: String,
     /// Pre-Depends and Depends: each needs one of several packages.
-    pub(super) depends: Vec<Vec<String>>,
+    pub(crate) depends: Vec<Vec<String>>,
     /// Other names of the package.
-    pub(super) provides: Vec<String>,
+    pub(crate) provides: Vec<String>,
     /// Maintainer and homepage, separated by a space.
-    pub(super) origin: String,
+    pub(crate) origin: String,
     /// Bytes on disk after installation, as the package announces them; 0 if it does not.
-    pub(super) installed: u64,
+    pub(crate) installed: u64,
 }
 
 impl Control {
     /// Reads one paragraph of a control file or of dpkg's status file; `None` if a mandatory field
     /// is missing.
-    pub(super) fn parse(paragraph: &str) -> Option<Self> {
+    pub(crate) fn parse(paragraph: &str) -> Option<Self> {
         let mut fields: BTreeMap<String, String> = BTreeMap::new();
         let mut last = None;
         for line in paragraph.lines() {
@@ -77,24 +77,24 @@ impl Control {
 
 /// Returns the leading numbers of the upstream part of a Debian version: `1:5.3.0+dfsg-2` →
 /// `5.3.0`.
-pub(super) fn upstream(version: &str) -> String {
+pub(crate) fn upstream(version: &str) -> String {
     let version = version.split_once(':').map_or(version, |(_, rest)| rest);
     let numbers: String = version.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect();
     numbers.trim_matches('.').to_owned()
 }
 
 /// The control archive of a package.
-pub(super) struct ControlArchive {
-    pub(super) control: Control,
+pub(crate) struct ControlArchive {
+    pub(crate) control: Control,
     /// Path in the package → MD5 digest in hexadecimal, of all files as the package lists them.
     /// Empty if it has no list.
-    pub(super) digests: BTreeMap<String, String>,
+    pub(crate) digests: BTreeMap<String, String>,
     /// SONAMEs of its libraries, as other packages may rely on them.
-    pub(super) sonames: Vec<String>,
+    pub(crate) sonames: Vec<String>,
 }
 
 /// Reads the control archive of the package at `path`.
-pub(super) fn control(path: &Path) -> Result<ControlArchive, Error> {
+pub(crate) fn control(path: &Path) -> Result<ControlArchive, Error> {
     let mut texts = BTreeMap::new();
     each_member(path, "control.tar", |name, stream| {
         struct Find<'a>(&'a mut BTreeMap<String, String>);
@@ -134,7 +134,7 @@ pub(super) fn control(path: &Path) -> Result<ControlArchive, Error> {
 
 /// Passes every file and link of the package at `path` to `visitor`. Uses up to `threads` threads
 /// to decompress archives that are divided into blocks.
-pub(super) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Result<(), Error> {
+pub(crate) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Result<(), Error> {
     each_member(path, "data.tar", |name, stream| {
         members::walk(&Decoding { archive: path, member: name, threads }, stream, visitor)
     })

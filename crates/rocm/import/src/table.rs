@@ -8,19 +8,19 @@ use regex::Regex;
 use rocwheel_tables::{Databases, Pattern, RocmTables};
 use serde::Deserialize;
 
-use super::error::Error;
-use crate::component::Component;
-use crate::name::{ArtifactName, GENERIC};
+use crate::error::Error;
+use rocwheel_artifact::Component;
+use rocwheel_artifact::name::{ArtifactName, GENERIC};
 
 const NAME: &str = "import.toml";
-const TABLE: &str = include_str!("../../../../../data/import.toml");
+const TABLE: &str = include_str!("../../../../data/import.toml");
 /// The artifact of files that no rule claims.
-pub(super) const FALLBACK: &str = "base";
+pub(crate) const FALLBACK: &str = "base";
 /// The artifact of libraries from outside ROCm.
-pub(super) const SYSDEPS: &str = "sysdeps";
+pub(crate) const SYSDEPS: &str = "sysdeps";
 
 /// The rules of `data/import.toml`.
-pub(super) struct Table {
+pub(crate) struct Table {
     paths: Vec<(Regex, String)>,
     skips: Vec<(Vec<Pattern>, String)>,
     basedirs: BTreeMap<String, String>,
@@ -32,8 +32,8 @@ pub(super) struct Table {
 }
 
 /// The packages and files that make up an artifact.
-pub(super) struct ArtifactRule {
-    pub(super) name: String,
+pub(crate) struct ArtifactRule {
+    pub(crate) name: String,
     packages: Vec<Pattern>,
     files: Vec<Pattern>,
     lib: Vec<Pattern>,
@@ -41,18 +41,18 @@ pub(super) struct ArtifactRule {
 }
 
 /// A text that is replaced in some CMake files.
-pub(super) struct Replacement {
-    pub(super) files: Vec<Pattern>,
-    pub(super) from: String,
-    pub(super) to: String,
+pub(crate) struct Replacement {
+    pub(crate) files: Vec<Pattern>,
+    pub(crate) from: String,
+    pub(crate) to: String,
 }
 
 /// The location of a file in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) artifact: ArtifactName,
+pub(crate) struct Place {
+    pub(crate) artifact: ArtifactName,
     /// Path in the flattened tree.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +95,7 @@ struct CmakeText {
 }
 
 /// Returns the name of a package without a release at its end: `rocblas-dev7.2.4` → `rocblas-dev`.
-pub(super) fn without_release(package: &str) -> &str {
+pub(crate) fn without_release(package: &str) -> &str {
     let stem = package.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     let is_release = package[stem.len()..].split('.').filter(|number| !number.is_empty()).count() == 3;
     if is_release { stem } else { package }
@@ -111,14 +111,14 @@ fn any(patterns: &[Pattern], path: &str) -> bool {
 
 impl Table {
     /// Returns the table this program ships with.
-    pub(super) fn embedded() -> &'static Self {
+    pub(crate) fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<Table> =
             LazyLock::new(|| Table::parse(TABLE, RocmTables::in_use()).expect("the embedded table is tested"));
         &EMBEDDED
     }
 
     /// Combines the rules with the artifacts of `tables`.
-    pub(super) fn of(tables: &RocmTables) -> Result<Self, Error> {
+    pub(crate) fn of(tables: &RocmTables) -> Result<Self, Error> {
         Self::parse(TABLE, tables)
     }
 
@@ -156,7 +156,7 @@ impl Table {
 
     /// Returns the path in the flattened tree of `input`, a path in the input without leading `/`
     /// or `./`.
-    pub(super) fn flatten(&self, input: &str) -> String {
+    pub(crate) fn flatten(&self, input: &str) -> String {
         for (from, to) in &self.paths {
             if let Some(captures) = from.captures(input) {
                 let mut path = String::new();
@@ -169,20 +169,20 @@ impl Table {
 
     /// Returns the reason why the file at `path` (flattened) is never imported; `None` if it may
     /// be.
-    pub(super) fn skip(&self, path: &str) -> Option<&str> {
+    pub(crate) fn skip(&self, path: &str) -> Option<&str> {
         self.skips.iter().find(|(patterns, _)| any(patterns, path)).map(|(_, reason)| reason.as_str())
     }
 
     /// Returns the artifact of a distribution package; `None` if the package is not ROCm's. AMD's
     /// packages for several releases side by side have the release at the end of their names.
-    pub(super) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
+    pub(crate) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
         let of = |name: &str| self.artifacts.iter().find(|artifact| any(&artifact.packages, name));
         of(package).or_else(|| of(without_release(package)))
     }
 
     /// Returns the index of the package whose file at `path` (flattened) is taken if the bytes
     /// differ; `None` if no row says it of exactly one of them.
-    pub(super) fn owner_of(&self, path: &str, packages: [&str; 2]) -> Option<usize> {
+    pub(crate) fn owner_of(&self, path: &str, packages: [&str; 2]) -> Option<usize> {
         let (_, owners) = self.owners.iter().find(|(files, _)| any(files, path))?;
         match packages.map(|package| any(owners, package) || any(owners, without_release(package))) {
             [true, false] => Some(0),
@@ -192,22 +192,22 @@ impl Table {
     }
 
     /// Returns the artifact of a file by its flattened path.
-    pub(super) fn of_file(&self, path: &str) -> Option<&ArtifactRule> {
+    pub(crate) fn of_file(&self, path: &str) -> Option<&ArtifactRule> {
         self.artifacts.iter().find(|artifact| any(&artifact.files, path))
     }
 
     /// Returns the artifact of that name.
-    pub(super) fn artifact(&self, name: &str) -> Option<&ArtifactRule> {
+    pub(crate) fn artifact(&self, name: &str) -> Option<&ArtifactRule> {
         self.artifacts.iter().find(|artifact| artifact.name == name)
     }
 
     /// Returns the directory of an artifact's tree, below the artifact's directory.
-    pub(super) fn basedir(&self, artifact: &str) -> String {
+    pub(crate) fn basedir(&self, artifact: &str) -> String {
         self.basedirs.get(artifact).cloned().unwrap_or_else(|| format!("{artifact}/stage"))
     }
 
     /// Returns the location of the file at `path` (flattened) in the artifact of `rule`.
-    pub(super) fn place(&self, rule: &ArtifactRule, path: String) -> Place {
+    pub(crate) fn place(&self, rule: &ArtifactRule, path: String) -> Place {
         let database = Databases::embedded().classify(&path);
         let target = database.as_ref().and_then(|member| member.base_target());
         let artifact = ArtifactName {
@@ -237,7 +237,7 @@ impl Table {
     }
 
     /// Returns the texts to replace in the CMake file at `path` (flattened).
-    pub(super) fn replacements<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Replacement> {
+    pub(crate) fn replacements<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Replacement> {
         self.replacements.iter().filter(move |replacement| any(&replacement.files, path))
     }
 }

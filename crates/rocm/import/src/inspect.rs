@@ -8,26 +8,26 @@ use positioned_io::ReadAt;
 use rocwheel_elf::{Elf, library_names};
 use rocwheel_kpack::{BundleEntry, FatBinary};
 
-use super::error::Error;
+use crate::error::Error;
 
 /// The targets and names found in a file's data.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Inspected {
+pub(crate) struct Inspected {
     /// GPU targets with their features, such as `gfx90a:xnack+`.
-    pub(super) targets: BTreeSet<String>,
+    pub(crate) targets: BTreeSet<String>,
     /// Texts of the form `lib*.so*`.
-    pub(super) mentions: BTreeSet<String>,
+    pub(crate) mentions: BTreeSet<String>,
 }
 
 /// Inspects the file at `path`; `None` if it is not an ELF file. `name` is its path in the
 /// flattened tree, for messages.
-pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
+pub(crate) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
     let file = fs_err::File::open(path)?;
     inspect_file(file.file(), file.metadata()?.len(), name)
 }
 
 /// Inspects an open file of `size` bytes, as [`inspect`] does.
-pub(super) fn inspect_file(reader: &dyn ReadAt, size: u64, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
+pub(crate) fn inspect_file(reader: &dyn ReadAt, size: u64, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
     let mut magic = [0; 4];
     if reader.read_at(0, &mut magic)? < 4 || magic != *b"\x7fELF" {
         return Ok(None);

@@ -17,11 +17,11 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::table::Table;
+use crate::table::Table;
 
 /// `true` if the file at `path` (flattened) is a CMake or pkg-config file, which these rules are
 /// for.
-pub(super) fn is_candidate(path: &str) -> bool {
+pub(crate) fn is_candidate(path: &str) -> bool {
     match path.rsplit('.').next() {
         Some("cmake") => path.contains("/cmake/"),
         _ => is_pkg_config(path),
@@ -33,7 +33,7 @@ fn is_pkg_config(path: &str) -> bool {
 }
 
 /// Returns the text of the file that was at `input` and goes to `path` in the flattened tree.
-pub(super) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> String {
+pub(crate) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> String {
     let prefix = old_prefix(table, input, path);
     let depth = |path: &str| path.matches('/').count();
     let old = depth(input) - if prefix.is_empty() { 0 } else { depth(prefix) + 1 };
