@@ -2,6 +2,7 @@
 //! objects and findings.
 
 use positioned_io::ReadAt;
+use rocwheel_archive::FileDigest;
 use rocwheel_content::{MemoryBudget, sha256_at};
 use rocwheel_kpack::Error;
 use rocwheel_kpack::aotriton::{ImageArchive, XZ_MEMORY};
@@ -9,7 +10,6 @@ use rocwheel_kpack::archive::{Scheme, share};
 use rocwheel_kpack::bundle::{Bundle, BundleEntry, Limits};
 use rocwheel_kpack::code_object::{CodeObject, EmbeddedCode, MetadataFormat, agrees, embedded, is_bitcode, is_spirv};
 use rocwheel_tables::target::TargetId;
-use rocwheel_wheel::FileDigest;
 
 use crate::front::Front;
 use crate::open::{ENTRIES, Shared, Window};

@@ -293,9 +293,9 @@ impl Error {
     pub(crate) fn or_full_disk(self, output: &Path) -> Error {
         let is_full = match &self {
             Error::Io { source, .. }
-            | Error::Wheel(
-                rocwheel_wheel::Error::Write { source, .. } | rocwheel_wheel::Error::Create { source, .. },
-            ) => {
+            | Error::Wheel(rocwheel_wheel::Error::Archive(
+                rocwheel_archive::Error::Write { source, .. } | rocwheel_archive::Error::Create { source, .. },
+            )) => {
                 matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
             }
             _ => false,

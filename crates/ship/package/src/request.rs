@@ -126,11 +126,11 @@ pub struct Request {
     /// that the symbols allow; for Windows it is `win_amd64`.
     pub platform_tag: Option<String>,
     /// Compression of the wheels.
-    pub level: rocwheel_wheel::Level,
+    pub level: rocwheel_archive::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
     /// Earlier wheels whose packed bytes may be used.
-    pub reuse: rocwheel_wheel::PackedSource,
+    pub reuse: rocwheel_archive::PackedSource,
     /// Treatment of files that no rule claims.
     pub unclaimed: Unclaimed,
     /// Treatment of code that the set's runtime cannot load.
@@ -180,9 +180,9 @@ impl Request {
             windows_targets: Vec::new(),
             only: Vec::new(),
             platform_tag: None,
-            level: rocwheel_wheel::Level::Default,
+            level: rocwheel_archive::Level::Default,
             epoch: 315_532_800,
-            reuse: rocwheel_wheel::PackedSource::default(),
+            reuse: rocwheel_archive::PackedSource::default(),
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,
             incompletes: Incompletes::Refuse,

@@ -22,10 +22,10 @@ mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_output::{Destination, Mode, Staged};
 use rocwheel_progress::Reporter;
 use rocwheel_tables::TargetTable;
-use rocwheel_wheel::WriteOptions;
 
 pub use error::Error;
 pub use keep::Keep;

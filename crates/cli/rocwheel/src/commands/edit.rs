@@ -6,15 +6,18 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::{Verdict, WheelSet};
+use rocwheel_edit::{
+    self as edit, BuildEdit, EditPlacement, Edited, ExtraEdit, FieldEdit, Pins, Plan, RecordEdit, RequirementEdit,
+    SearchPathEdit, TagEdit, VersionEdit, WheelEdit,
+};
 use rocwheel_output::{Destination, StagedFile, StagingFolder};
 use rocwheel_progress::Exit;
-use rocwheel_wheel::edit::{
-    self, BuildEdit, EditPlacement, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Plan, RecordEdit,
-    RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, WheelEdit, WrittenRequirement,
-};
-use rocwheel_wheel::{Existing, FileDigest, TagPart, WheelName, WriteOptions};
+use rocwheel_wheel::MemberPattern;
+use rocwheel_wheel::requirement::WrittenRequirement;
+use rocwheel_wheel::{Existing, TagPart, WheelName};
 use serde::Serialize;
 
 use crate::commands::Mode;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_archive::WriteOptions;
 use rocwheel_artifact::Catalog;
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_kpack::bundle::{BundleForm, Method};
@@ -15,7 +16,7 @@ use rocwheel_split::fuse::Error;
 use rocwheel_split::fuse::builds::{self, ArtifactTree, Artifacts};
 use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
 use rocwheel_split::prune::Empty;
-use rocwheel_wheel::{WheelName, WriteOptions};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use crate::commands::Mode;

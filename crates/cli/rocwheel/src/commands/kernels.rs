@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use rocwheel_archive::FileDigest;
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Exit;
 use rocwheel_survey::{self as survey, Kernels, Subject, Surveyed, Weight};
 use rocwheel_tables::target::is_processor;
 use rocwheel_tables::{TargetId, TargetTable};
-use rocwheel_wheel::FileDigest;
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_archive::WriteOptions;
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::{Destination, StagedFile};
 use rocwheel_progress::Exit;
@@ -12,7 +13,6 @@ use rocwheel_split::prune::{
     self, Compress, Empty, Keep, LEVEL, Options, PruneAction, PruneReport, Pruned, PrunedFile,
 };
 use rocwheel_tables::TargetTable;
-use rocwheel_wheel::WriteOptions;
 use serde::Serialize;
 
 use crate::commands::Mode;

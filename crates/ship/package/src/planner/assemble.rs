@@ -284,8 +284,8 @@ impl Planner<'_> {
 
 /// Refuses a name that cannot be unpacked on every system or be listed in a RECORD.
 fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Error> {
-    rocwheel_wheel::check_member_name(name).map_err(|source| {
+    rocwheel_archive::check_member_name(name).map_err(|source| {
         let path = file.and_then(|file| file.path().cloned()).unwrap_or_else(|| name.into());
-        Error::Name { path, source }
+        Error::Name { path, source: source.into() }
     })
 }

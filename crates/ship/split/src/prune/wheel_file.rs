@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use rocwheel_archive::MemberKind;
 use rocwheel_content::{Content, FileContent, OpenContent};
 use rocwheel_wheel::Rewrite;
-use rocwheel_wheel::read::{MemberContent, MemberKind, Wheel};
+use rocwheel_wheel::read::{MemberContent, Wheel};
 
 use super::code::{Fate, Kind, Pruner, looks_like};
 use super::outcome::sorted;

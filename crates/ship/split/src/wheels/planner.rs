@@ -290,7 +290,9 @@ fn check_request(request: &Request) -> Result<(), Error> {
 
 /// Returns the name and the canonical version of a wheel.
 pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error> {
-    let malformed = |reason: String| rocwheel_wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
+    let malformed = |reason: String| {
+        rocwheel_wheel::Error::from(rocwheel_archive::Error::Malformed { path: wheel.path().to_owned(), reason })
+    };
     let value = |field: &str| {
         let value = headers.get(field).filter(|value| !value.is_empty());
         value.ok_or_else(|| malformed(format!("its METADATA has no {field}")))
@@ -364,7 +366,7 @@ fn root(
     if let Some(given) = given {
         let root = given.trim_end_matches('/');
         let fail = |reason| Error::OverlayRoot { path: wheel.path().to_owned(), root: given.to_owned(), reason };
-        if rocwheel_wheel::check_member_name(root).is_err() {
+        if rocwheel_archive::check_member_name(root).is_err() {
             return Err(fail("it is not a relative path inside of site-packages"));
         }
         let inside = |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));

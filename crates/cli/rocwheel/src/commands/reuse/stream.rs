@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use rocwheel_archive::{EarlierWheel, PackedSource};
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Context;
 use rocwheel_release::{
     FolderSite, IndexSite, PublicKey, RecordedStream, RemoteServer, StreamWheel, open_remote, read_recorded,
 };
-use rocwheel_wheel::{EarlierWheel, PackedSource};
 use url::Url;
 
 use super::first_of;
