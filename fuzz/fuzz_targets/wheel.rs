@@ -8,10 +8,10 @@ use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel_progress::Silent;
 use rocwheel_archive::MemberKind;
-use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_archive::{FileDigest, WriteOptions};
+use rocwheel_progress::Silent;
+use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_wheel::{Existing, Headers, Rewrite, rewrite};
 use tempfile::TempDir;
 

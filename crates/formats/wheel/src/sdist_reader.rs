@@ -6,6 +6,7 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use rocwheel_archive::check_member_name;
+use rocwheel_content::reader::MeasuredReader;
 use rocwheel_content::{PACK_WITHOUT_SPARSE, open_regular, pax_sparse_name};
 use rocwheel_progress::Reporter;
 use tar::EntryType;
@@ -84,20 +85,6 @@ pub fn sdist_metadata_of(path: &Path, file: impl Read, reporter: &dyn Reporter) 
     found.ok_or_else(|| malformed("it has no `PKG-INFO`"))
 }
 
-/// A reader that fails after a maximum number of bytes.
-struct Limited<R> {
-    reader: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Limited<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(buffer)?;
-        self.left = self.left.checked_sub(count as u64).ok_or_else(|| io::Error::other("it unpacks to too much"))?;
-        Ok(count)
-    }
-}
-
 /// Passes every member to `sink`, which may read its bytes.
 ///
 /// # Errors
@@ -121,7 +108,7 @@ fn for_each_in<E: From<Error>>(
     let fail = |source| Error::OpenSdist { path: path.to_owned(), source };
     let malformed = |reason| Error::MalformedSdist { path: path.to_owned(), reason };
     let file = BufReader::with_capacity(1 << 18, file);
-    let mut archive = tar::Archive::new(Limited { reader: GzDecoder::new(file), left: limit });
+    let mut archive = tar::Archive::new(MeasuredReader::at_most(limit, GzDecoder::new(file)));
     let mut count = 0_u64;
     for entry in archive.entries().map_err(fail)? {
         reporter.check().map_err(Error::from)?;

@@ -8,6 +8,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::open_regular;
+use rocwheel_content::reader::TrackedReader;
 
 use crate::error::Error;
 use crate::members::{self, Decoding, Visitor};
@@ -168,7 +169,7 @@ fn each_member(
             first = false;
         }
         if name == wanted || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.')) {
-            let mut counted = Counted { inner: entry, count: 0 };
+            let mut counted = TrackedReader::new(entry);
             found(&name, &mut counted)?;
             // The tar archive may end before the member does, but if the package ends before its
             // member, it is cut off.
@@ -194,19 +195,6 @@ fn check_format(path: &Path, content: &mut dyn Read) -> Result<(), Error> {
             Err(Error::Format { package: path.to_owned(), version: version.to_owned() })
         }
         _ => Err(bad(path, "its `debian-binary` names no version")),
-    }
-}
-
-struct Counted<R> {
-    inner: R,
-    count: u64,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.count += read as u64;
-        Ok(read)
     }
 }
 

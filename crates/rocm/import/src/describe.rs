@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
+use rocwheel_artifact::name::{ArtifactName, GENERIC};
+use rocwheel_artifact::{Component, MANIFEST};
 use rocwheel_tables::target;
 use serde_json::{Map, Value, json};
 
@@ -15,10 +18,6 @@ use crate::relink::{Context, Relinked, make_link};
 use crate::report::{ArtifactSummary, InputPackage, SourceKind, SystemLibrary};
 use crate::table::{FALLBACK, Place};
 use crate::unpack::{Unpacked, staged};
-use rocwheel_artifact::Component;
-use rocwheel_artifact::MANIFEST;
-use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
-use rocwheel_artifact::name::{ArtifactName, GENERIC};
 
 /// Directory of both JSON files in the flattened tree.
 const THEROCK: &str = "share/therock";

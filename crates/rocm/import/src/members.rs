@@ -10,11 +10,12 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use liblzma::stream::{CONCATENATED, MtStreamBuilder, Stream};
+use rocwheel_artifact::links::{Links, leaves_tree};
 use rocwheel_content::pax_sparse_name;
+use rocwheel_content::reader::TrackedReader;
 use tar::EntryType;
 
 use crate::error::Error;
-use rocwheel_artifact::links::{Links, leaves_tree};
 
 /// Upper limit of a single decompressor's memory in bytes: preset 9 of xz takes 65 MiB, zstd's
 /// largest window 128 MiB.
@@ -133,9 +134,9 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
                 files.insert(path.clone());
                 let executable = entry.header().mode().map_err(|error| decoding.damaged(error))? & 0o111 != 0;
                 let size = entry.size();
-                let mut content = Watched { inner: &mut entry, failed: false };
+                let mut content = TrackedReader::new(&mut entry);
                 let result = visitor.file(&path, size, executable, &mut content);
-                let failed = content.failed;
+                let failed = content.has_failed;
                 result.map_err(|error| match error {
                     Error::Io(source) if failed => {
                         Error::Damaged { archive: decoding.archive.to_owned(), member: path.clone(), source }
@@ -175,18 +176,6 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
     // A truncated stream is only detected at its end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| decoding.damaged(error))?;
     Ok(())
-}
-
-/// Remembers that reading failed, to distinguish it from a failure to write.
-struct Watched<'a> {
-    inner: &'a mut dyn Read,
-    failed: bool,
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.inner.read(buffer).inspect_err(|_| self.failed = true)
-    }
 }
 
 /// Refuses a symbolic link that leads out of the archive. Absolute links refer to the root that the

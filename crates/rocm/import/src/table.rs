@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use rocwheel_artifact::Component;
+use rocwheel_artifact::name::{ArtifactName, GENERIC};
 use rocwheel_tables::{Databases, Pattern, RocmTables};
 use serde::Deserialize;
 
 use crate::error::Error;
-use rocwheel_artifact::Component;
-use rocwheel_artifact::name::{ArtifactName, GENERIC};
 
 const NAME: &str = "import.toml";
 const TABLE: &str = include_str!("../../../../data/import.toml");

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use rocwheel_artifact::Manifest;
 use rocwheel_content::open_regular;
 use rocwheel_progress::{Interrupted, Reporter};
 
@@ -19,7 +20,6 @@ use crate::plan::{ImportPlan, PlannedSource, SCHEMA};
 use crate::report::{InputPackage, SourceKind};
 use crate::table::Table;
 use crate::unpack::{Belongs, Unpacker};
-use rocwheel_artifact::Manifest;
 
 const MANIFEST: &str = "share/therock/therock_manifest.json";
 const INFO: &str = ".info/version";

@@ -10,6 +10,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use rocwheel_artifact::Component;
+use rocwheel_artifact::name::{ArtifactName, GENERIC};
 use rocwheel_content::WINDOW;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::Elf;
@@ -22,8 +24,6 @@ use crate::inspect::{self, Inspected};
 use crate::libraries::SystemLibraries;
 use crate::report::Skipped;
 use crate::table::{FALLBACK, Place, SYSDEPS, Table};
-use rocwheel_artifact::Component;
-use rocwheel_artifact::name::{ArtifactName, GENERIC};
 
 /// CMake and pkg-config files are rewritten in memory; larger files, in bytes, are copied
 /// unchanged.

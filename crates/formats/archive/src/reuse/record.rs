@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use positioned_io::ReadAt;
-use rocwheel_content::{CacheFolder, Digest, with_checksum, without_checksum};
+use rocwheel_content::{CacheFolder, Digest, document, with_checksum, without_checksum};
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides which bytes a content is packed to, apart from the level: the library,
@@ -107,16 +107,12 @@ impl PackingRecord {
 
     /// The bytes of the file: a hash of the rest, a line break, JSON.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        with_checksum(&self.to_json())
+        with_checksum(&document::write(self))
     }
 
     /// `None` for a damaged record, and for one of another packer.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<PackingRecord> {
         PackingRecord::from_json(without_checksum(bytes)?)
-    }
-
-    fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("numbers and texts are JSON")
     }
 
     fn from_json(text: &[u8]) -> Option<PackingRecord> {
@@ -151,7 +147,7 @@ impl RecordFolder {
 
     /// Writes the record of a wheel, and removes the oldest ones if there are too many.
     pub(crate) fn write(&self, wheel: &WheelIdentity, record: &PackingRecord) -> io::Result<()> {
-        self.0.write(&wheel.name(), &record.to_json())
+        self.0.write(&wheel.name(), &document::write(record))
     }
 }
 

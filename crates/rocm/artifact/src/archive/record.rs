@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use rocwheel_content::{CacheEntry, CacheFolder, FileStamp};
+use rocwheel_content::{CacheEntry, CacheFolder, FileStamp, document};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{ArchiveOptions, ArchiveState, PackedArtifact, PlannedArchive};
@@ -100,8 +100,7 @@ impl ArchiveRecords {
             raw: packed.raw,
             compressed: packed.compressed,
         };
-        let text = serde_json::to_vec(&record).expect("numbers and texts are JSON");
-        let _ = self.0.write(&name(planned), &text);
+        let _ = self.0.write(&name(planned), &document::write(&record));
     }
 }
 
