@@ -1,5 +1,5 @@
-//! Input: members in the order of the archive, as bytes. Output: a `.tar.gz` file with the same bytes
-//! on every machine.
+//! Input: members in the order of the archive, as bytes. Output: a `.tar.gz` file with the same
+//! bytes on every machine.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

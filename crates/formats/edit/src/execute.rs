@@ -46,8 +46,8 @@ pub struct Edited {
 /// [`Destination::InPlace`].
 ///
 /// # Errors
-/// A file that cannot be read or written; [`rocwheel_wheel::Error::SameFile`]; [`Error::Exists`] if existing files
-/// are to be refused; an interruption.
+/// A file that cannot be read or written; [`rocwheel_wheel::Error::SameFile`]; [`Error::Exists`] if
+/// existing files are to be refused; an interruption.
 pub fn execute(
     plan: &Plan,
     place: &EditPlacement,

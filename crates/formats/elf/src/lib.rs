@@ -24,11 +24,11 @@ mod pe_image;
 mod pe_imports;
 mod plan;
 
+mod free_header;
 mod read;
 mod relocation;
 mod resize;
 mod rewrite;
-mod slot;
 mod source;
 mod stack;
 mod symbols;

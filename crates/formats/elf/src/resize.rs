@@ -17,7 +17,7 @@ use crate::layout::{ALIGN, Layout, Move};
 use crate::patch::{External, PatchBuilder};
 use crate::relocation::{self, RelocatedValue, RelocationRecord};
 use crate::source::Source;
-use crate::{EditOutcome, Error, Patch, Patched, plan, rewrite, slot, symbols};
+use crate::{EditOutcome, Error, Patch, Patched, free_header, plan, rewrite, symbols};
 
 /// A new content for a section that the loader maps, such as `.hip_fatbin`, and new values for the
 /// words that point into it.
@@ -83,7 +83,7 @@ impl SectionEdit {
         }
         let segments = image.segments.iter().filter(|segment| !segment.is_load());
         if segments.clone().any(|segment| overlaps(&(segment.offset..segment.file_end())))
-            || slot::tables(image).iter().any(overlaps)
+            || free_header::tables(image).iter().any(overlaps)
         {
             return Err(refuse("headers or another segment overlap it in the file".to_owned()));
         }
@@ -239,7 +239,7 @@ impl<'a> File<'a> {
             if !has_tail {
                 return self.splice_out(index, new, start + new, cut_end, None);
             }
-            let slot = slot::make(&self.image, self.source, self.size, free..end)?;
+            let slot = free_header::make(&self.image, self.source, self.size, free..end)?;
             if let Some(slot) = slot
                 && slot.taken.next_multiple_of(PAGE) < cut_end
             {
@@ -336,7 +336,7 @@ impl<'a> File<'a> {
         let owner = self.owner(&section)?;
         let load = self.image.segments[owner];
         let (end, new_end) = (section.offset + section.size, section.offset + new);
-        let next = slot::claims(&self.image).map(|claim| claim.start).filter(|&start| start >= end).min();
+        let next = free_header::claims(&self.image).map(|claim| claim.start).filter(|&start| start >= end).min();
         let next = next.unwrap_or(self.size);
         if new_end <= next && new_end <= load.file_end() && self.is_zero(end, new_end)? {
             let mut layout = Layout::new(self.image.clone(), self.source, self.size);

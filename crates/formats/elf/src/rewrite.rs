@@ -3,8 +3,8 @@
 //! Strings are never edited in place, because others may share their tails: `.dynstr` is copied to
 //! a new segment, or extended if it already is at the end of the file, and new names are appended.
 //! The dynamic section is written in place if it fits (lld leaves no spare entry), else moved in
-//! the same way. The new segment needs one more program header; `header_space` decides which small sections
-//! have to leave the space behind the table for it.
+//! the same way. The new segment needs one more program header; `header_space` decides which small
+//! sections have to leave the space behind the table for it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Input: a random-access file. Output: its bytes by position, in bounded reads whose errors name the
-//! structure.
+//! Input: a random-access file. Output: its bytes by position, in bounded reads whose errors name
+//! the structure.
 
 use std::io;
 
@@ -121,8 +121,8 @@ impl Source<'_> {
         Ok(low)
     }
 
-    /// Reads as much of `buffer` as the file has: a file of three bytes is not a broken ELF file, but
-    /// no ELF file at all.
+    /// Reads as much of `buffer` as the file has: a file of three bytes is not a broken ELF file,
+    /// but no ELF file at all.
     pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Result<usize, Error> {
         let mut filled = 0;
         while filled < buffer.len() {

@@ -2,10 +2,11 @@
 //! Output: reproducible `.whl` and sdist files. The reverse direction reads the contents of a wheel
 //! and verifies its RECORD.
 //!
-//! This crate knows nothing about ROCm, and [`rocwheel_archive`] has the containers. [`write_wheel`]
-//! and [`write_sdist`] write packages; [`manylinux`] finds the lowest platform tag that fits a set of
-//! files. [`read`] opens finished wheels, [`rewrite()`] makes a new wheel from one without unpacking
-//! members that stay unchanged, and [`Headers`] changes the texts of METADATA and WHEEL.
+//! This crate knows nothing about ROCm, and [`rocwheel_archive`] has the containers.
+//! [`write_wheel`] and [`write_sdist`] write packages; [`manylinux`] finds the lowest platform tag
+//! that fits a set of files. [`read`] opens finished wheels, [`rewrite()`] makes a new wheel from
+//! one without unpacking members that stay unchanged, and [`Headers`] changes the texts of METADATA
+//! and WHEEL.
 
 mod distribution;
 mod earlier_wheels;

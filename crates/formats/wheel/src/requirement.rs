@@ -1,5 +1,5 @@
-//! Input: requirements in METADATA and requires.txt. Output: their parts, and the texts with changed
-//! parts; the spelling of each requirement is kept.
+//! Input: requirements in METADATA and requires.txt. Output: their parts, and the texts with
+//! changed parts; the spelling of each requirement is kept.
 
 use pep508_rs::Requirement as Parsed;
 use url::Url;

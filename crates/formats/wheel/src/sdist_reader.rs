@@ -1,5 +1,6 @@
-//! Input: a source distribution (`name-version.tar.gz`, PEP 625) of any tool. Output: its members, one
-//! after the other, or its metadata. The archive is read as a stream and never unpacked to disk.
+//! Input: a source distribution (`name-version.tar.gz`, PEP 625) of any tool. Output: its members,
+//! one after the other, or its metadata. The archive is read as a stream and never unpacked to
+//! disk.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;

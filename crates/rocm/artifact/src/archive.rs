@@ -2,12 +2,12 @@
 //! unpacks such archives into artifact directories.
 
 mod encoder;
-mod older;
+mod file_state;
 mod plan;
+mod previous_tree;
 mod read;
 mod record;
 mod sidecar;
-mod state;
 mod tarball;
 mod unpack;
 mod write;

@@ -10,7 +10,7 @@ use crate::plan::{ImportPlan, SCHEMA};
 use crate::relink::{self, Context};
 use crate::report::{ImportReport, InputPackage, Skipped, SourceKind};
 use crate::unpack::Unpacker;
-use crate::{closure, copies, describe, packages, prefix, tarball};
+use crate::{closure, describe, duplicate_libraries, packages, prefix, tarball};
 
 /// The owner of the output of an import.
 pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
@@ -48,7 +48,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     drop(stage);
     let mut unpacked = unpacker.take();
     unpacker.settle(&mut unpacked)?;
-    let copies = copies::merge(&unpacker, &mut unpacked)?;
+    let copies = duplicate_libraries::merge(&unpacker, &mut unpacked)?;
     let resolution = closure::resolve(&unpacked, &names, &plan.dependencies)?;
     let unresolved = plan.options.judge(resolution.missing.clone(), &names)?;
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };

@@ -10,9 +10,9 @@
 
 mod closure;
 mod cmake;
-mod copies;
 mod deb;
 mod describe;
+mod duplicate_libraries;
 mod error;
 mod execute;
 mod feed;

@@ -1,4 +1,5 @@
-//! Input: packages, a prefix or a tarball. Output: an [`ImportPlan`], from what is cheap to find out.
+//! Input: packages, a prefix or a tarball. Output: an [`ImportPlan`], from what is cheap to find
+//! out.
 
 use rocwheel_progress::Reporter;
 

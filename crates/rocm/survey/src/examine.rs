@@ -11,9 +11,9 @@ use rocwheel_kpack::bundle::{Bundle, BundleEntry, Limits};
 use rocwheel_kpack::code_object::{CodeObject, EmbeddedCode, MetadataFormat, agrees, embedded, is_bitcode, is_spirv};
 use rocwheel_tables::target::TargetId;
 
-use crate::front::Front;
 use crate::open::{ENTRIES, Shared, Window};
 use crate::source::Unit;
+use crate::stream_front::Front;
 use crate::{CodeFormat, FileFormat, FileMessage, FoundCode, Kernels, Options, Subject};
 
 /// The result of one unit of work.

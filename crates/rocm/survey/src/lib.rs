@@ -8,9 +8,9 @@
 
 mod distant;
 mod examine;
-mod front;
 mod open;
 mod source;
+mod stream_front;
 
 use std::collections::BTreeSet;
 use std::fmt;

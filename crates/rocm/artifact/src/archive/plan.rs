@@ -81,7 +81,8 @@ pub struct PackedArtifact {
     pub state: ArchiveState,
 }
 
-/// Reads the artifact directories and plans one archive each below `output`, for [`super::write()`].
+/// Reads the artifact directories and plans one archive each below `output`, for
+/// [`super::write()`].
 ///
 /// # Errors
 /// A defect of an artifact; a name given twice; a level the format does not have; an output inside

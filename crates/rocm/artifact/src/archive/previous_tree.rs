@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_system::FileMetadata as _;
 
-use super::state::FileState;
+use super::file_state::FileState;
 use crate::error::Error;
 
 /// Which older files can get another name.
