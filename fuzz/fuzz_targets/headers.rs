@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel_wheel::edit::{ExtraEdit, WrittenRequirement};
+use rocwheel_edit::ExtraEdit;
+use rocwheel_wheel::requirement::WrittenRequirement;
 use rocwheel_wheel::{Headers, parse_rows};
 
 fuzz_target!(|bytes: &[u8]| {

@@ -8,9 +8,11 @@ use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
+use rocwheel_archive::MemberKind;
+use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
-use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_wheel::read::{Wheel, WheelProblem};
+use rocwheel_wheel::{Existing, Headers, Rewrite, rewrite};
 use tempfile::TempDir;
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";

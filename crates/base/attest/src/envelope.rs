@@ -6,6 +6,7 @@
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::engine::{DecodePaddingMode, Engine as _};
+use rocwheel_content::document;
 use serde::{Deserialize, Serialize};
 
 use crate::{AttestError, PublicKey, SigningKey};
@@ -73,10 +74,9 @@ impl SignedEnvelope {
         Ok((envelope, payload))
     }
 
-    /// # Panics
-    /// Never: all keys are text.
+    /// The envelope as JSON.
     pub fn bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("all keys are text")
+        document::write(self)
     }
 
     /// The signatures, in the order in which they were made.

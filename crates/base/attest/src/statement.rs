@@ -1,5 +1,6 @@
 //! Statements of in-toto, version 1 (in-toto/attestation, `spec/v1/statement.md`).
 
+use rocwheel_content::document;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -54,12 +55,8 @@ impl InTotoStatement {
     }
 
     /// The statement in an envelope, signed with every key.
-    ///
-    /// # Panics
-    /// Never: all keys are text.
     pub fn seal(&self, keys: &[SigningKey]) -> SignedEnvelope {
-        let payload = serde_json::to_vec(self).expect("all keys are text");
-        SignedEnvelope::seal(STATEMENT_PAYLOAD, &payload, keys)
+        SignedEnvelope::seal(STATEMENT_PAYLOAD, &document::write(self), keys)
     }
 }
 

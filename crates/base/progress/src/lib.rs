@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use text::{
     counted, escape_controls, few_in_backticks, in_backticks, one_line, shell_path, shell_word, shell_word_with,
 };
-pub use write_fault::{NamedWriter, WriteFault, space_hint, write_error};
+pub use write_fault::{NamedWriter, WriteFault, is_full, space_hint, write_error};
 
 /// Receives progress and tells whether to continue. Implementations are called from many threads.
 pub trait Reporter: Send + Sync {

@@ -120,7 +120,7 @@ pub fn space_hint(path: &Path, source: &io::Error) -> Option<String> {
 }
 
 /// `true` if writing failed because the disk, or what the user may use of it, is full.
-pub(crate) fn is_full(source: &io::Error) -> bool {
+pub fn is_full(source: &io::Error) -> bool {
     matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

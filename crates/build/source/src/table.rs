@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_content::document::check_schema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -160,9 +161,7 @@ impl Table {
     pub fn parse(text: &str, name: &str) -> Result<Table, Error> {
         let wrong = |reason: String| Error::Table { path: name.to_owned(), reason };
         let table: Table = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        if table.schema != 1 {
-            return Err(wrong(format!("its schema is {}, and this program knows schema 1", table.schema)));
-        }
+        check_schema(table.schema, 1).map_err(wrong)?;
         table.check(name)?;
         Ok(table)
     }

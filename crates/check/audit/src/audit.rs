@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{Distribution, DistributionForm, RefusedWheel, Role, Site};
 use rocwheel_progress::Reporter;
+use rocwheel_wheel::MemberPattern;
 use rocwheel_wheel::WheelName;
-use rocwheel_wheel::edit::MemberPattern;
 
 use crate::Error;
 use crate::analysis::{Context, cpu, file_name, floor, notes, reached, traces, unchecked};

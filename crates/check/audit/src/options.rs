@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rocwheel_index::Unmet;
 use rocwheel_loader::cache::FactsCache;
 use rocwheel_loader::simulation::Root;
-use rocwheel_wheel::edit::MemberPattern;
+use rocwheel_wheel::MemberPattern;
 use rocwheel_wheel::manylinux::DottedVersion;
 use serde::Serialize;
 

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_audit::report::{AuditReport, LoadAnswer};
 use rocwheel_audit::{ExtraCheck, Fix, Options, audit_facts};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
 use rocwheel_progress::{Hint, Silent};
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 use tempfile::TempDir;
 
 /// The RECORD of an editable installation.

@@ -83,7 +83,7 @@ impl File {
     /// `true` if two files are certain to differ, without reading them.
     pub(crate) fn surely_differs(&self, other: &File) -> bool {
         let checksum = |file: &File| match &file.source {
-            Source::Member { wheel, name } => wheel.member(name).map(rocwheel_wheel::read::Listed::crc32),
+            Source::Member { wheel, name } => wheel.member(name).map(rocwheel_archive::Listed::crc32),
             _ => None,
         };
         self.size != other.size || matches!((checksum(self), checksum(other)), (Some(one), Some(other)) if one != other)

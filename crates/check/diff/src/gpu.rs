@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_archive::FileDigest;
 use rocwheel_content::Content;
 use rocwheel_survey::{self as survey, FoundCode, Kernels, Location, Surveyed, Weight};
-use rocwheel_wheel::FileDigest;
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocwheel_archive::MemberKind;
 use rocwheel_artifact::ArtifactName;
 use rocwheel_progress::Reporter;
-use rocwheel_wheel::read::{MemberKind, Wheel};
+use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
 

@@ -1,10 +1,11 @@
 //! Preload lists of frameworks, resolved with the table of libraries in our own packages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_imports::preload::{Preloads, Resolved};
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 const TABLE: &str = include_str!("../../../../python/rocm/src/rocm_sdk/_dist_info.py");
 

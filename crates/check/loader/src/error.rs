@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use rocwheel_archive::Fault;
 use rocwheel_progress::{Exit, Hint};
-use rocwheel_wheel::read::Fault;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -90,8 +90,10 @@ impl Error {
     /// `None` for errors that say nothing about the wheel.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
-            Self::Wheel(rocwheel_wheel::Error::Malformed { reason, .. }) => Some(reason.clone()),
-            Self::Wheel(rocwheel_wheel::Error::Unpack { member, source, .. })
+            Self::Wheel(rocwheel_wheel::Error::Archive(rocwheel_archive::Error::Malformed { reason, .. })) => {
+                Some(reason.clone())
+            }
+            Self::Wheel(rocwheel_wheel::Error::Archive(rocwheel_archive::Error::Unpack { member, source, .. }))
                 if !matches!(source, Fault::TooLarge { .. } | Fault::Read(_)) =>
             {
                 Some(format!("its `{member}` cannot be unpacked: {source}"))

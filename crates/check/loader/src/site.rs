@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_archive::MemberKind;
 use rocwheel_progress::Reporter;
 use rocwheel_system::FileIdentity;
-use rocwheel_wheel::read::MemberKind;
 
 use crate::Error;
 pub use distribution::{Distribution, DistributionForm};

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_loader::Error;
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::{Hint, Silent};
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 fn make(folder: &Path, name: &str, scripts: &[&str], files: &[(&str, &str)]) -> PathBuf {
     let mut entry_points = EntryPoints::default();

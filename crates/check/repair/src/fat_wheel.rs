@@ -83,7 +83,7 @@ pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
             None => candidate.path.clone(),
         };
         let member = format!("{folder}/{place}");
-        rocwheel_wheel::check_member_name(&member)?;
+        rocwheel_archive::check_member_name(&member).map_err(rocwheel_wheel::Error::from)?;
         if wheel.member(&member).is_some() {
             return Err(Error::Exists { wheel: wheel.path().to_owned(), member });
         }

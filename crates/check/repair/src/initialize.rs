@@ -6,7 +6,7 @@
 //! promotion tools edit the version in it as text.
 
 use rocwheel_tables::dlopen::DlopenTable;
-use rocwheel_tables::providers::{LibraryFamily, LibraryProduct, Providers};
+use rocwheel_tables::{LibraryFamily, LibraryProduct, Providers};
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory};

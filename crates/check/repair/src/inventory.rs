@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_archive::{Listed, MemberKind};
 use rocwheel_content::{Content, FileContent, Reader, Spool, Spooled};
 use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_loader::facts::{KnownHeaders, known_headers};
 use rocwheel_progress::Reporter;
-use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
+use rocwheel_wheel::read::{MemberContent, Wheel};
 
 use crate::directories::MACHINE;
 use crate::exclude::Excludes;

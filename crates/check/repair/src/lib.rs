@@ -34,8 +34,8 @@ mod wheels_beside;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_loader::cache::FactsCache;
-use rocwheel_wheel::WriteOptions;
 use rocwheel_wheel::read::Wheel;
 
 pub use directories::system_directories;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use rocwheel_tables::providers::LibraryProduct;
+use rocwheel_tables::LibraryProduct;
 
 /// The kind of repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rocwheel_progress::Reporter;
-use rocwheel_tables::providers::{self, LibraryProduct};
+use rocwheel_tables::{LibraryProduct, providers};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 

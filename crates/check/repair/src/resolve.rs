@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_elf::ElfKind;
-use rocwheel_tables::providers::{self, Providers};
+use rocwheel_tables::{LibraryFamily, LibraryProduct, Providers};
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 
 use crate::directories::{Finder, Found};
@@ -90,7 +90,7 @@ pub(crate) struct External {
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
     pub(crate) reason: NotCopiedReason,
-    pub(crate) provider: Option<&'static providers::LibraryFamily>,
+    pub(crate) provider: Option<&'static LibraryFamily>,
     pub(crate) distribution: Option<String>,
     pub(crate) directory: Option<String>,
     pub(crate) needed_by: BTreeSet<String>,
@@ -370,10 +370,8 @@ impl Resolver<'_> {
         let provider = Providers::embedded().of(base);
         if let Some(provider) = provider {
             let stays_out = match (provider.kind, self.rules.families) {
-                (providers::LibraryProduct::Driver, _)
-                | (providers::LibraryProduct::Torch, Families::Tree)
-                | (_, Families::KeepOut) => true,
-                (providers::LibraryProduct::Rocm, Families::Tree) => {
+                (LibraryProduct::Driver, _) | (LibraryProduct::Torch, Families::Tree) | (_, Families::KeepOut) => true,
+                (LibraryProduct::Rocm, Families::Tree) => {
                     let refused = vec!["it is part of ROCm, and not in the tree that was given".to_owned()];
                     self.miss(base, seeker, refused);
                     return None;
@@ -458,7 +456,7 @@ impl Resolver<'_> {
         });
         left.needed_by.insert(seeker.who.clone());
         // torch is imported before its extensions, and its libraries are then loaded.
-        let is_torch = provider.is_some_and(|provider| provider.kind == providers::LibraryProduct::Torch);
+        let is_torch = provider.is_some_and(|provider| provider.kind == LibraryProduct::Torch);
         Target::Out { directory: directory.filter(|_| !is_torch) }
     }
 

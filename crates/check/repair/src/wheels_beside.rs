@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_archive::MemberKind;
 use rocwheel_content::Spool;
 use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_wheel::WheelName;
-use rocwheel_wheel::read::{MemberContent, MemberKind, Wheel};
+use rocwheel_wheel::read::{MemberContent, Wheel};
 
 use crate::directories::MACHINE;
 use crate::inventory::Place;

@@ -7,12 +7,12 @@ use std::time::Instant;
 use clap::{ArgGroup, Args};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Catalog;
-use rocwheel_artifact::import::{self, ArtifactSummary, ImportOptions, ImportPlan, ImportReport};
-use rocwheel_artifact::import::{ImportSource, Skipped, Sonames};
-use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
-use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
+use rocwheel_console::{environment, message};
+use rocwheel_import::{
+    self as import, ArtifactSummary, ImportOptions, ImportPlan, ImportReport, ImportSource, Skipped, Sonames,
+};
 use rocwheel_output::Mode;
 use rocwheel_output::OutputTree;
 use rocwheel_progress::Exit;

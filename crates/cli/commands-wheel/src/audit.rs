@@ -22,7 +22,7 @@ use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
 use rocwheel_loader::site::{PackageFolder, PythonEnvironment, RefusedWheel, Role, Site};
 use rocwheel_progress::Exit;
-use rocwheel_wheel::edit::MemberPattern;
+use rocwheel_wheel::MemberPattern;
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 use serde::Serialize;

@@ -6,20 +6,22 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::{Verdict, WheelSet};
-use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
-use rocwheel_console::message;
 use rocwheel_console::printer::{Printer, ResultFormat};
+use rocwheel_console::{environment, message};
+use rocwheel_edit::{
+    self as edit, BuildEdit, EditPlacement, Edited, ExtraEdit, FieldEdit, Pins, Plan, RecordEdit, RequirementEdit,
+    SearchPathEdit, TagEdit, VersionEdit, WheelEdit,
+};
 use rocwheel_output::Mode;
 use rocwheel_output::{Destination, StagedFile, StagingFolder};
 use rocwheel_progress::Exit;
-use rocwheel_wheel::edit::{
-    self, BuildEdit, EditPlacement, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Plan, RecordEdit,
-    RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, WheelEdit, WrittenRequirement,
-};
-use rocwheel_wheel::{Existing, FileDigest, TagPart, WheelName, WriteOptions};
+use rocwheel_wheel::MemberPattern;
+use rocwheel_wheel::requirement::WrittenRequirement;
+use rocwheel_wheel::{Existing, TagPart, WheelName};
 use serde::Serialize;
 
 use crate::last_look::{self, LastLook, LastLookArguments, Look};

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_archive::WriteOptions;
 use rocwheel_artifact::Catalog;
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_console::environment;
@@ -19,7 +20,7 @@ use rocwheel_progress::Exit;
 use rocwheel_reshape::fuse::builds::{self, ArtifactTree, Artifacts};
 use rocwheel_reshape::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
 use rocwheel_reshape::prune::Empty;
-use rocwheel_wheel::{WheelName, WriteOptions};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use crate::artifact_inputs::{self, Forms};

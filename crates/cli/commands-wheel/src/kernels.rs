@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use rocwheel_console::environment;
+use rocwheel_archive::FileDigest;
 use rocwheel_console::failure::{Failure, Result, Usage};
-use rocwheel_console::message;
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Printer, ResultFormat};
+use rocwheel_console::{environment, message};
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Exit;
 use rocwheel_survey::{self as survey, Kernels, Subject, Surveyed, Weight};
 use rocwheel_tables::target::is_processor;
 use rocwheel_tables::{TargetId, TargetTable};
-use rocwheel_wheel::FileDigest;
+
 use tally::Tally;
 
 /// Show the GPU code in files, wheels, archives and folders

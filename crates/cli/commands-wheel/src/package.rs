@@ -176,10 +176,10 @@ impl TryFrom<Arguments> for Settings {
             ShapeArgument::Fat => Shape::Fat,
         });
         let level = match arguments.compression {
-            CompressionArgument::None => rocwheel_wheel::Level::None,
-            CompressionArgument::Fast => rocwheel_wheel::Level::Fast,
-            CompressionArgument::Default => rocwheel_wheel::Level::Default,
-            CompressionArgument::Best => rocwheel_wheel::Level::Best,
+            CompressionArgument::None => rocwheel_archive::Level::None,
+            CompressionArgument::Fast => rocwheel_archive::Level::Fast,
+            CompressionArgument::Default => rocwheel_archive::Level::Default,
+            CompressionArgument::Best => rocwheel_archive::Level::Best,
         };
         let only = arguments.only.iter().map(|name| distribution(name)).collect::<Result<_, _>>()?;
         let selectors = match arguments.selector {
@@ -214,7 +214,7 @@ impl TryFrom<Arguments> for Settings {
             platform_tag: arguments.platform_tag.map(known_platform).transpose()?,
             level,
             epoch: environment::epoch()?,
-            reuse: rocwheel_wheel::PackedSource::default(),
+            reuse: rocwheel_archive::PackedSource::default(),
             unclaimed: if arguments.strict { Unclaimed::Refuse } else { Unclaimed::Report },
             unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
         };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_archive::WriteOptions;
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
@@ -17,7 +18,6 @@ use rocwheel_reshape::prune::{
     self, Compress, Empty, Keep, LEVEL, Options, PruneAction, PruneReport, Pruned, PrunedFile,
 };
 use rocwheel_tables::TargetTable;
-use rocwheel_wheel::WriteOptions;
 use serde::Serialize;
 
 use crate::last_look::{self, LastLook, LastLookArguments, Look};

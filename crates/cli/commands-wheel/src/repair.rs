@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_archive::{FileDigest, Level, WriteOptions};
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_console::arguments::size;
 use rocwheel_console::environment;
@@ -20,7 +21,6 @@ use rocwheel_repair::{
     self as repair, NotCopiedReason, Plan, PlannedEdit, PreparedRepair, ReadingDepth, RepairMode as Way, RepairedWheel,
     Request, Resolve, RocmFrom, ValueChange,
 };
-use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;
 
 use crate::last_look::{self, LastLook, LastLookArguments, Look};

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use rocwheel_console::environment;
+use rocwheel_archive::{EarlierWheel, PackedSource};
 use rocwheel_console::failure::{Failure, Result, Usage};
-use rocwheel_console::message;
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::BucketOptions;
+use rocwheel_console::{environment, message};
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_index::{Fetch, Source, scheme_of, text_without_users};
 use rocwheel_progress::{Context, Reporter, Watched, WithoutProgress};
 use rocwheel_release::{PublicKey, RemoteServer, StoredBytes, open_remote};
-use rocwheel_wheel::{EarlierWheel, PackedSource, WheelName};
+use rocwheel_wheel::{WheelName, add_earlier_wheels};
 use url::{Origin, Url};
 
 /// Projects of an index whose pages are read. More are no index of one team's wheels.
@@ -76,7 +76,7 @@ impl ReuseArguments {
         let source = records_below(&cache);
         if let Some(output) = output {
             // It may be missing, or a folder that the command refuses later.
-            let _ = source.add_path(output);
+            let _ = add_earlier_wheels(&source, output);
         }
         let keys = self.reuse_key.iter().map(|path| public_key(path)).collect::<Result<Vec<_>>>()?;
         for place in &self.reuse {
@@ -119,7 +119,8 @@ pub(crate) fn tell_reuse(source: &PackedSource, printer: &Printer) {
 /// Adds a wheel, or the wheels in a folder and below it, without hidden folders. A folder below it
 /// that cannot be read is a warning: what its wheels have is compressed again.
 fn add_folder(source: &PackedSource, path: &Path, printer: &Printer) -> Result<()> {
-    let unlisted = source.add_path(path).with_context(|| format!("cannot search `{}` for wheels", path.display()))?;
+    let unlisted =
+        add_earlier_wheels(source, path).with_context(|| format!("cannot search `{}` for wheels", path.display()))?;
     if !unlisted.is_empty() {
         let errors = unlisted.iter().map(ToString::to_string).collect();
         printer.warn(format!("not searched for earlier wheels: {}", first_of(errors)));

@@ -5,9 +5,10 @@
 use std::process::Command;
 
 use insta::assert_snapshot;
+use rocwheel_archive::WriteOptions;
 use rocwheel_fixtures::TestContext;
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, write_wheel};
 use serde_json::Value;
 
 const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_fixtures::TestContext;
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, write_wheel};
 use serde_json::Value;
 
 const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";

@@ -16,7 +16,8 @@ use object::read::elf::Sym;
 use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Image, Source, StringTable, cast_all};
+use crate::image::Image;
+use crate::source::{Source, StringTable, cast_all};
 use crate::{Error, symbols, version};
 
 const WHAT: &str = "dynamic symbol table";

@@ -8,10 +8,11 @@ use object::elf::{self, Dyn64, FileHeader64, ProgramHeader64, SectionHeader64, S
 use object::endian::{I64, U16, U32, U64};
 use object::pod::bytes_of;
 
-use crate::edit::Wanted;
-use crate::image::{Dynamic, DynamicEntry, Image, SectionHeader, Segment, cast};
+use crate::image::{Dynamic, DynamicEntry, Image, SectionHeader, Segment};
 use crate::layout::Layout;
+use crate::named_entries::Wanted;
 use crate::rewrite::{Names, Rewriter};
+use crate::source::cast;
 use crate::version::NeedRecord;
 use crate::{Error, symbols};
 

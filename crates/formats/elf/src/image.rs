@@ -4,26 +4,17 @@
 //! Only headers are read, each through one bounded read: a 1.3 GB library costs some tens of
 //! kilobytes.
 
-use std::io;
-
 use object::elf;
 use object::endian::Endianness;
-use object::pod::{self, Pod};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader as RawSectionHeader};
 use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::layout::PAGE;
+use crate::source::{Source, StringTable, cast, cast_all};
 
-/// Largest size of a table of headers or section names, in bytes: enough for a million section
-/// headers, more than real files have.
-const TABLE_LIMIT: u64 = 64 << 20;
-/// Bytes in a window, in which strings are read.
-const STRING_WINDOW: u64 = 256;
-/// Longest string that is read, in bytes: RPATHs of a few kilobytes exist, C++ symbol names are
-/// read elsewhere.
-const STRING_LIMIT: u64 = 1 << 20;
+/// Bytes of a page on x86-64.
+pub(crate) const PAGE: u64 = 4096;
 
 /// A program header ("segment"): a range of the file that the loader maps, or the position of data
 /// for the loader.
@@ -131,111 +122,6 @@ impl Dynamic {
     }
 }
 
-/// Position of a string table in the file, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StringTable {
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-}
-
-/// A file with bounded reads and errors that name the structure.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) reader: &'a dyn ReadAt,
-}
-
-impl Source<'_> {
-    fn fill(&self, offset: u64, buffer: &mut [u8], what: &'static str) -> Result<(), Error> {
-        let length = buffer.len() as u64;
-        let truncated = Error::Truncated { what, offset, length };
-        if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) {
-            return Err(truncated);
-        }
-        self.reader.read_exact_at(offset, buffer).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => truncated,
-            _ => Error::Read { what, source },
-        })
-    }
-
-    /// Reads `length` bytes at `offset`, at most `limit`. A length that exceeds the file is refused
-    /// before memory is allocated for it.
-    pub(crate) fn bytes_up_to(
-        &self,
-        offset: u64,
-        length: u64,
-        limit: u64,
-        what: &'static str,
-    ) -> Result<Vec<u8>, Error> {
-        if length > limit {
-            return Err(Error::TooLarge { what, length, limit });
-        }
-        if length == 0 {
-            return Ok(Vec::new());
-        }
-        let last = offset.checked_add(length - 1).ok_or(Error::Truncated { what, offset, length })?;
-        if length > 4096 {
-            self.fill(last, &mut [0], what).map_err(|error| match error {
-                Error::Truncated { .. } => Error::Truncated { what, offset, length },
-                other => other,
-            })?;
-        }
-        let mut buffer = vec![0; length as usize];
-        self.fill(offset, &mut buffer, what)?;
-        Ok(buffer)
-    }
-
-    pub(crate) fn bytes(&self, offset: u64, length: u64, what: &'static str) -> Result<Vec<u8>, Error> {
-        self.bytes_up_to(offset, length, TABLE_LIMIT, what)
-    }
-
-    /// Reads the zero-terminated string at `index` of `table`.
-    pub(crate) fn string(&self, table: StringTable, index: u64, what: &'static str) -> Result<Vec<u8>, Error> {
-        let mut text = Vec::new();
-        let mut position = index;
-        loop {
-            if position >= table.size {
-                return Err(Error::malformed(what, format!("string {index:#x} is not inside the string table")));
-            }
-            let length = STRING_WINDOW.min(table.size - position);
-            let offset = table.offset.saturating_add(position);
-            let window = self.bytes(offset, length, what)?;
-            if let Some(end) = window.iter().position(|&byte| byte == 0) {
-                text.extend_from_slice(&window[..end]);
-                return Ok(text);
-            }
-            text.extend_from_slice(&window);
-            position += length;
-            if text.len() as u64 > STRING_LIMIT {
-                return Err(Error::TooLarge { what, length: text.len() as u64, limit: STRING_LIMIT });
-            }
-        }
-    }
-
-    /// Returns the size of the file in bytes. `ReadAt` does not offer it, so it is found by probing
-    /// (some 60 reads of one byte).
-    pub(crate) fn size(&self) -> Result<u64, Error> {
-        let exists = |offset: u64| match self.fill(offset, &mut [0], "end") {
-            Ok(()) => Ok(true),
-            Err(Error::Truncated { .. }) => Ok(false),
-            Err(other) => Err(other),
-        };
-        let mut high = 1 << 20;
-        while high < 1 << 62 && exists(high)? {
-            high *= 2;
-        }
-        let mut low = 0;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if exists(middle)? {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
-    }
-}
-
 /// Returns the number of program headers of a file. A number that does not fit into the 16 bits of
 /// the file header is in section 0, and the file header has 65535 (`PN_XNUM`).
 ///
@@ -257,21 +143,6 @@ pub fn program_header_count<H: FileHeader>(reader: &dyn ReadAt, header: &H, endi
     }
     let reason = "it has no count of program headers: 65535 says that it is in section 0, which has none";
     Err(Error::malformed("file header", reason.to_owned()))
-}
-
-/// Casts the head of `bytes`; the structures have no alignment (feature `unaligned`), so only the
-/// length can be wrong.
-pub(crate) fn cast<T: Pod>(bytes: &[u8], what: &'static str) -> Result<T, Error> {
-    match pod::from_bytes::<T>(bytes) {
-        Ok((value, _)) => Ok(*value),
-        Err(()) => Err(Error::malformed(what, format!("{} bytes are too few", bytes.len()))),
-    }
-}
-
-pub(crate) fn cast_all<T: Pod>(bytes: &[u8], what: &'static str) -> Result<Vec<T>, Error> {
-    let (values, _) = pod::slice_from_bytes::<T>(bytes, bytes.len() / size_of::<T>())
-        .map_err(|()| Error::malformed(what, "its size is wrong"))?;
-    Ok(values.to_vec())
 }
 
 /// The headers of an ELF file.
@@ -296,7 +167,7 @@ impl Image {
     /// Reads the headers; `None` if the file does not begin with an ELF identification.
     pub(crate) fn read(source: Source<'_>) -> Result<Option<Self>, Error> {
         let mut ident = [0; 16];
-        let found = read_some(source, &mut ident)?;
+        let found = source.read_some(&mut ident)?;
         if found < 4 || ident[..4] != elf::ELFMAG {
             return Ok(None);
         }
@@ -581,19 +452,4 @@ impl Image {
     pub(crate) fn symbol_size(&self) -> u64 {
         if self.is_64 { size_of::<elf::Sym64<Endianness>>() as u64 } else { size_of::<elf::Sym32<Endianness>>() as u64 }
     }
-}
-
-/// Reads as much of `buffer` as the file has: a file of three bytes is not a broken ELF file, but
-/// no ELF file at all.
-fn read_some(source: Source<'_>, buffer: &mut [u8]) -> Result<usize, Error> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match source.reader.read_at(filled as u64, &mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::Read { what: "identification", source }),
-        }
-    }
-    Ok(filled)
 }

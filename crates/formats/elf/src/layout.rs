@@ -7,12 +7,11 @@ use object::LittleEndian;
 use object::elf::{self, ProgramHeader64};
 
 use crate::Error;
-use crate::image::{DynamicEntry, Image, Segment, Source};
+use crate::header_space::{self, Block};
+use crate::image::{DynamicEntry, Image, PAGE, Segment};
 use crate::patch::PatchBuilder;
-use crate::room::{self, Block};
+use crate::source::Source;
 
-/// Bytes of a page on x86-64.
-pub(crate) const PAGE: u64 = 4096;
 pub(crate) const HEADER_SIZE: u64 = size_of::<ProgramHeader64<LittleEndian>>() as u64;
 /// Minimum alignment of everything in the new segment, in bytes.
 pub(crate) const ALIGN: u64 = 16;
@@ -233,12 +232,12 @@ impl<'a> Layout<'a> {
 pub(crate) fn room_for_headers(image: &Image, source: Source<'_>) -> Result<Option<Vec<Block>>, Error> {
     let start = image.program_header_offset.saturating_add(image.segments.len() as u64 * HEADER_SIZE);
     for headers in (2..=1 + SPARE).rev() {
-        let blocks = room::make(image, source, start, start.saturating_add(headers * HEADER_SIZE))?;
+        let blocks = header_space::make(image, source, start, start.saturating_add(headers * HEADER_SIZE))?;
         if let Some(blocks) = blocks.filter(|blocks| blocks.iter().map(|block| block.length).sum::<u64>() <= SMALL) {
             return Ok(Some(blocks));
         }
     }
-    room::make(image, source, start, start.saturating_add(HEADER_SIZE))
+    header_space::make(image, source, start, start.saturating_add(HEADER_SIZE))
 }
 
 pub(crate) fn contains(start: u64, length: u64, position: u64) -> bool {

@@ -5,7 +5,8 @@ use object::elf;
 use object::endian::{Endianness, U32};
 
 use crate::Error;
-use crate::image::{Image, Source, cast};
+use crate::image::Image;
+use crate::source::{Source, cast};
 
 /// Bytes of notes that are read. The relevant notes are small and come first; GPU code objects have
 /// notes of megabytes.

@@ -5,7 +5,7 @@ use object::pe::{IMAGE_DOS_SIGNATURE, IMAGE_NT_SIGNATURE, ImageDosHeader};
 use positioned_io::ReadAt;
 
 use crate::Error;
-use crate::image::{Source, cast};
+use crate::source::{Source, cast};
 
 /// `true` if the file is PE: a DOS header whose `e_lfanew` leads to the PE signature.
 pub fn is_pe(reader: &dyn ReadAt) -> Result<bool, Error> {

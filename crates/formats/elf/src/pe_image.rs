@@ -16,8 +16,8 @@ use object::pod::Pod;
 use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Source, cast};
 use crate::patch::{External, PatchBuilder};
+use crate::source::{Source, cast};
 use crate::{Error, Patch};
 
 /// A section of a PE file.

@@ -8,7 +8,7 @@ use object::pe::{IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, IMAGE_DIRECTORY_ENTRY_IMPOR
 use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
-use crate::image::Source;
+use crate::source::Source;
 use crate::{Error, Pe};
 
 const IMPORTS: &str = "PE import table";

@@ -7,7 +7,8 @@ use object::elf;
 use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Image, Segment, Source};
+use crate::image::{Image, Segment};
+use crate::source::Source;
 use crate::{Error, note, version};
 
 /// Largest size of all names of needed libraries and versions together, in bytes; real files have

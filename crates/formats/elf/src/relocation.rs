@@ -6,7 +6,8 @@ use positioned_io::ReadAt;
 
 use crate::Error;
 use crate::dynamic_symbols::visit_symbols;
-use crate::image::{Image, Source};
+use crate::image::Image;
+use crate::source::Source;
 
 /// Bytes in a window, in which relocations are read; a multiple of the size of every kind of entry.
 const WINDOW: u64 = 24 << 11;
@@ -68,7 +69,7 @@ pub(crate) fn visit(
     source: Source<'_>,
     each: &mut dyn FnMut(&Relocation) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    crate::edit::check_machine(image)?;
+    crate::plan::check_machine(image)?;
     let Some((offset, size)) = table(image, elf::DT_RELA, elf::DT_RELASZ, "relocation table")? else {
         return packed(image, source, each);
     };
@@ -174,7 +175,7 @@ fn table(
 pub fn dynamic_symbol(reader: &dyn ReadAt, index: u32) -> Result<Option<u64>, Error> {
     let source = Source { reader };
     let image = Image::read(source)?.ok_or(Error::NotElf)?;
-    crate::edit::check_machine(&image)?;
+    crate::plan::check_machine(&image)?;
     symbol_value(&image, source, index)
 }
 
@@ -196,7 +197,7 @@ pub(crate) fn symbol_value(image: &Image, source: Source<'_>, index: u32) -> Res
 /// tables that are wrong.
 pub fn exports(reader: &dyn ReadAt) -> Result<Vec<String>, Error> {
     let image = Image::read(Source { reader })?.ok_or(Error::NotElf)?;
-    crate::edit::check_machine(&image)?;
+    crate::plan::check_machine(&image)?;
     let mut names = Vec::new();
     visit_symbols(reader, &mut |symbol| {
         if symbol.defined {

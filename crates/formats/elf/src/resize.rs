@@ -12,11 +12,12 @@ use std::ops::Range;
 use object::elf;
 use positioned_io::ReadAt;
 
-use crate::image::{Image, SectionHeader, Segment, Source};
-use crate::layout::{ALIGN, Layout, Move, PAGE};
+use crate::image::{Image, PAGE, SectionHeader, Segment};
+use crate::layout::{ALIGN, Layout, Move};
 use crate::patch::{External, PatchBuilder};
 use crate::relocation::{self, RelocatedValue, RelocationRecord};
-use crate::{EditOutcome, Error, Patch, Patched, edit, rewrite, slot, symbols};
+use crate::source::Source;
+use crate::{EditOutcome, Error, Patch, Patched, free_header, plan, rewrite, symbols};
 
 /// A new content for a section that the loader maps, such as `.hip_fatbin`, and new values for the
 /// words that point into it.
@@ -46,7 +47,7 @@ impl SectionEdit {
     /// [`crate::Elf::read`].
     pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
         let file = File::read(reader)?;
-        edit::check_machine(&file.image)?;
+        plan::check_machine(&file.image)?;
         rewrite::check(&file.image, file.size)?;
         let index = self.find(&file.image)?;
         self.check_references(&file, index)?;
@@ -82,7 +83,7 @@ impl SectionEdit {
         }
         let segments = image.segments.iter().filter(|segment| !segment.is_load());
         if segments.clone().any(|segment| overlaps(&(segment.offset..segment.file_end())))
-            || slot::tables(image).iter().any(overlaps)
+            || free_header::tables(image).iter().any(overlaps)
         {
             return Err(refuse("headers or another segment overlap it in the file".to_owned()));
         }
@@ -238,7 +239,7 @@ impl<'a> File<'a> {
             if !has_tail {
                 return self.splice_out(index, new, start + new, cut_end, None);
             }
-            let slot = slot::make(&self.image, self.source, self.size, free..end)?;
+            let slot = free_header::make(&self.image, self.source, self.size, free..end)?;
             if let Some(slot) = slot
                 && slot.taken.next_multiple_of(PAGE) < cut_end
             {
@@ -335,7 +336,7 @@ impl<'a> File<'a> {
         let owner = self.owner(&section)?;
         let load = self.image.segments[owner];
         let (end, new_end) = (section.offset + section.size, section.offset + new);
-        let next = slot::claims(&self.image).map(|claim| claim.start).filter(|&start| start >= end).min();
+        let next = free_header::claims(&self.image).map(|claim| claim.start).filter(|&start| start >= end).min();
         let next = next.unwrap_or(self.size);
         if new_end <= next && new_end <= load.file_end() && self.is_zero(end, new_end)? {
             let mut layout = Layout::new(self.image.clone(), self.source, self.size);

@@ -3,17 +3,18 @@
 //! Strings are never edited in place, because others may share their tails: `.dynstr` is copied to
 //! a new segment, or extended if it already is at the end of the file, and new names are appended.
 //! The dynamic section is written in place if it fits (lld leaves no spare entry), else moved in
-//! the same way. The new segment needs one more program header; `room` decides which small sections
-//! have to leave the space behind the table for it.
+//! the same way. The new segment needs one more program header; `header_space` decides which small
+//! sections have to leave the space behind the table for it.
 
 use std::collections::BTreeMap;
 
 use object::LittleEndian;
 use object::elf::{self, Dyn64};
 
-use crate::edit::{Current, Value, Wanted};
-use crate::image::{DynamicEntry, Image, Segment, Source};
-use crate::layout::{ALIGN, Cursor, Layout, Move, PAGE, SPARE, contains};
+use crate::image::{DynamicEntry, Image, PAGE, Segment};
+use crate::layout::{ALIGN, Cursor, Layout, Move, SPARE, contains};
+use crate::named_entries::{Current, Value, Wanted};
+use crate::source::Source;
 use crate::{Error, Patch};
 
 const ENTRY_SIZE: u64 = size_of::<Dyn64<LittleEndian>>() as u64;

@@ -14,7 +14,8 @@ use memchr::memmem;
 use object::elf;
 use positioned_io::ReadAt;
 
-use crate::image::{Image, Source};
+use crate::image::Image;
+use crate::source::Source;
 use crate::{Elf, ElfKind, Error, PatchBuilder};
 
 /// Bytes in a window, in which code is read.

@@ -5,7 +5,8 @@ use object::elf;
 use object::endian::{Endianness, U32};
 
 use crate::Error;
-use crate::image::{Image, Source, cast};
+use crate::image::Image;
+use crate::source::{Source, cast};
 
 const WHAT: &str = "symbol hash table";
 /// Largest number of symbols in a chain, which holds the symbols of one bucket; real chains have a

@@ -5,7 +5,8 @@ use object::elf::{self, Vernaux, Verneed};
 use object::endian::Endianness;
 
 use crate::Error;
-use crate::image::{Image, Source, StringTable, cast};
+use crate::image::Image;
+use crate::source::{Source, StringTable, cast};
 
 /// Largest number of entries; real files have some dozens, and a wrong chain may be endless.
 const CHAIN_LIMIT: usize = 1 << 18;

@@ -376,7 +376,7 @@ impl<'a> Chooser<'a> {
         let known = match (&candidate.origin, &self.store) {
             (Origin::File(path), _) => Known::open(path)?,
             (Origin::Sdist(path), _) => {
-                Known::of(&candidate.name, &rocwheel_wheel::edit::sdist_metadata(path, self.reporter)?)
+                Known::of(&candidate.name, &rocwheel_wheel::sdist_metadata(path, self.reporter)?)
             }
             (Origin::Remote(link), Some(store)) => match store.metadata(link)? {
                 Some(text) => Known::of(&candidate.name, &Headers::parse(&text)),
@@ -399,7 +399,7 @@ impl<'a> Chooser<'a> {
         if let Some(text) = store.metadata(link)? {
             return Ok(Headers::parse(&text));
         }
-        let read = || Ok(rocwheel_wheel::edit::sdist_metadata(&store.sdist(link)?, self.reporter)?);
+        let read = || Ok(rocwheel_wheel::sdist_metadata(&store.sdist(link)?, self.reporter)?);
         read().or_else(|error: Error| match error {
             Error::TooLarge { .. }
             | Error::Wheel(rocwheel_wheel::Error::MalformedSdist { .. } | rocwheel_wheel::Error::OpenSdist { .. }) => {

@@ -6,7 +6,7 @@ use rocwheel_progress::{Exit, Hint};
 use url::Url;
 
 use crate::address_without_user;
-use crate::settings::Tool;
+use crate::tool::Tool;
 
 /// An address that a client of [`crate::Fetch`] cannot request, now or later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

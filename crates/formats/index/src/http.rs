@@ -10,7 +10,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Proxy, ResponseExt as _};
 use url::Url;
 
-use crate::paced::{Pace, Paced};
+use crate::least_speed::{Pace, Paced};
 use crate::{Answer, BadAddress, Credentials, Fetch, address_without_user};
 
 /// Longest wait for the first or next bytes of an answer.

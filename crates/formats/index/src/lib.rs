@@ -17,13 +17,14 @@ mod credentials;
 mod error;
 mod folder;
 mod http;
-mod paced;
+mod least_speed;
 pub mod page;
 pub mod pages;
 pub mod requirement;
 pub mod settings;
 mod store;
 pub mod tags;
+mod tool;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -38,7 +39,7 @@ use choice::Chooser;
 pub use credentials::{Credentials, NoNetrc, address_without_user, text_without_users};
 pub use error::{BadAddress, Error};
 pub use http::{Http, HttpAnswer};
-pub use paced::Pace;
+pub use least_speed::Pace;
 use requirement::{InstallTarget, Requirement, Requirements};
 
 /// A place to search for wheels.

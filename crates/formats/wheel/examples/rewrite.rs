@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::time::Instant;
 
+use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_progress::Silent;
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Error, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_wheel::{Error, Headers, Rewrite, rewrite};
 
 #[allow(clippy::print_stdout, reason = "an example shows its result")]
 fn main() -> Result<(), Error> {

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use rocwheel_archive::{Level, WriteOptions};
 use rocwheel_content::FileContent;
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Level, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -1,16 +1,16 @@
 //! Input: members and metadata of one distribution. Output: a `.whl` file (wheel 1.0, PEP 427) in a
 //! folder.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+use rocwheel_archive::{WriteOptions, Written, ZipSource, ZipWriter, check_tree, file_mode};
 use rocwheel_content::Content;
 use rocwheel_progress::{Reporter, Silent, Unit};
 
-use crate::archive::{Archive, Source, file_mode};
-use crate::names::{self, Tag, WheelName};
+use crate::names::{Tag, WheelName};
 use crate::record::Record;
-use crate::{Error, Metadata, PackedSource};
+use crate::{Error, Metadata};
 
 /// One file of an archive.
 pub struct Member {
@@ -96,80 +96,6 @@ fn check_line(group: &str, value: &str, forbidden: &[char]) -> Result<(), Error>
     Err(Error::Metadata { field: format!("entry point of group {group}"), value: value.to_owned(), reason })
 }
 
-/// Compression level. Every level but `None` uses deflate, the only method that every installer can
-/// read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Members are stored uncompressed.
-    None,
-    /// A quick level for experiments.
-    Fast,
-    /// No larger than with Python's zlib at its level 6, and as fast as that allows.
-    #[default]
-    Default,
-    /// A few thousandths smaller than `Default`, for a tenth more time. Use it if no single file
-    /// may be larger than zlib makes it. The bytes of a file after its first 128 MiB are packed as
-    /// with `Default`, which is enough for that.
-    Small,
-    /// For releases: the smallest result, however long it takes.
-    Best,
-}
-
-/// Settings for writing an archive.
-#[derive(Debug, Clone)]
-pub struct WriteOptions {
-    /// Compression level.
-    pub level: Level,
-    /// Time stamp of every member in seconds since 1970 (`SOURCE_DATE_EPOCH`). Wheels clamp it to
-    /// 1980–2107, the range that ZIP can represent.
-    pub epoch: u64,
-    /// Computation of the SHA-256 of the finished file.
-    pub digest: FileDigest,
-    /// Wheels whose packed bytes are used instead of compressing the same content again. The
-    /// result has the same bytes with and without them.
-    pub reuse: PackedSource,
-}
-
-/// Decides if the SHA-256 of a finished file is computed. If almost all bytes are copied, the hash
-/// costs more than the rest: processors without SHA instructions hash a tenth of what they copy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FileDigest {
-    /// Compute it while the bytes are written.
-    #[default]
-    Sha256,
-    /// Do not compute it; [`Written::sha256`] is `None`.
-    Skip,
-}
-
-/// 1980-01-01, the first time that a ZIP file can hold; used if the user sets no epoch.
-pub const DEFAULT_EPOCH: u64 = 315_532_800;
-
-impl Default for WriteOptions {
-    fn default() -> WriteOptions {
-        WriteOptions {
-            level: Level::Default,
-            epoch: DEFAULT_EPOCH,
-            digest: FileDigest::Sha256,
-            reuse: PackedSource::default(),
-        }
-    }
-}
-
-/// The result of writing an archive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Path of the file.
-    pub path: PathBuf,
-    /// Number of members, generated ones included.
-    pub files: u64,
-    /// Size of all members unpacked, in bytes.
-    pub raw: u64,
-    /// Size of the file in bytes.
-    pub compressed: u64,
-    /// SHA-256 of the file in hexadecimal; `None` with [`FileDigest::Skip`].
-    pub sha256: Option<String>,
-}
-
 /// Writes the wheel into the folder `output`, which must exist. [`WheelName::new`] determines its
 /// name.
 ///
@@ -187,12 +113,12 @@ pub fn write_wheel(
     let record_name = format!("{info}RECORD");
     let licenses: Vec<(String, &Member)> =
         distribution.licenses.iter().map(|member| (format!("{info}licenses/{}", member.name), member)).collect();
-    let mut sources: Vec<Source<'_>> = Vec::new();
+    let mut sources: Vec<ZipSource<'_>> = Vec::new();
     for member in distribution.members.iter().chain(&generated) {
-        sources.push(Source { name: &member.name, mode: file_mode(member.executable), content: &*member.content });
+        sources.push(ZipSource { name: &member.name, mode: file_mode(member.executable), content: &*member.content });
     }
     for (path, member) in &licenses {
-        sources.push(Source { name: path, mode: file_mode(false), content: &*member.content });
+        sources.push(ZipSource { name: path, mode: file_mode(false), content: &*member.content });
     }
     sources.sort_by_key(|source| (source.name.starts_with(&info), source.name.as_bytes()));
     check_tree(sources.iter().map(|source| source.name).chain([record_name.as_str()]))?;
@@ -205,12 +131,12 @@ pub fn write_wheel(
 
 fn write_archive(
     path: &Path,
-    sources: &[Source<'_>],
+    sources: &[ZipSource<'_>],
     record_name: &str,
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
-    let mut archive = Archive::create(path, options.clone())?;
+    let mut archive = ZipWriter::create(path, options.clone())?;
     let entries = archive.add(sources, reporter)?;
     let mut record = Record::default();
     for (source, entry) in sources.iter().zip(&entries) {
@@ -218,7 +144,7 @@ fn write_archive(
     }
     let record = record.text(record_name);
     // The bytes of RECORD are not part of the announced progress.
-    archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record.into_bytes() }], &Silent)?;
+    archive.add(&[ZipSource { name: record_name, mode: file_mode(false), content: &record.into_bytes() }], &Silent)?;
     Ok(archive.finish(reporter)?.0)
 }
 
@@ -264,34 +190,4 @@ pub fn top_level<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
         }
     }
     tops.into_iter().map(|top| format!("{top}\n")).collect()
-}
-
-/// Checks every name. Names must be unique, and none may be both a file and a folder.
-pub(crate) fn check_tree<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
-    let mut files = HashSet::new();
-    for name in names {
-        names::check_member_name(name)?;
-        if !files.insert(name) {
-            return Err(Error::DuplicateMember { name: name.to_owned() });
-        }
-    }
-    // Adds each folder once: most members share theirs with others.
-    let mut folders = HashSet::new();
-    let mut both = BTreeSet::new();
-    for name in &files {
-        let mut folder = *name;
-        while let Some((above, _)) = folder.rsplit_once('/') {
-            if !folders.insert(above) {
-                break;
-            }
-            if files.contains(above) {
-                both.insert(above);
-            }
-            folder = above;
-        }
-    }
-    if let Some(name) = both.first() {
-        return Err(Error::MemberName { name: (*name).to_owned(), reason: "it is also the folder of another member" });
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::Error;
-use crate::metadata::check_value;
+use crate::field_value::check_value;
 
 /// The headers of a METADATA or WHEEL file, for reading and editing.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,17 +3,7 @@
 //! the tag that was probably meant.
 
 use crate::Error;
-
-/// A part of a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TagPart {
-    /// `cp312`.
-    Python,
-    /// `abi3`.
-    Abi,
-    /// `manylinux_2_28_x86_64`.
-    Platform,
-}
+use crate::tag_part::TagPart;
 
 /// Names of interpreters in tags. Interpreters without a two-letter abbreviation use their full
 /// name.
@@ -50,24 +40,6 @@ const COMMON: [&str; 8] = [
 ];
 
 impl TagPart {
-    /// The noun for a sentence such as "the platform `x`".
-    pub fn noun(self) -> &'static str {
-        match self {
-            TagPart::Python => "interpreter",
-            TagPart::Abi => "ABI",
-            TagPart::Platform => "platform",
-        }
-    }
-
-    /// A known tag, for messages.
-    pub fn example(self) -> &'static str {
-        match self {
-            TagPart::Python => "cp312",
-            TagPart::Abi => "abi3",
-            TagPart::Platform => "manylinux_2_28_x86_64",
-        }
-    }
-
     /// Checks the tags in a file name, where dots separate several.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::field_value::check_value;
 use crate::{Error, Headers, names};
 
 pub(crate) const METADATA_VERSION: &str = "Metadata-Version";
@@ -109,21 +110,6 @@ impl Metadata {
     }
 }
 
-pub(crate) fn check_value(field: &str, value: &str) -> Result<(), Error> {
-    let reason = if value.is_empty() {
-        "it is empty"
-    } else if value.chars().any(char::is_control) {
-        "it contains a line break or another control character"
-    } else if value.trim() != value {
-        "it begins or ends with white space"
-    } else if matches!(field, "Dynamic") && !is_dynamic_name(value) {
-        "it is not one field name in its usual spelling, or a field that cannot be dynamic"
-    } else {
-        return Ok(());
-    };
-    Err(Error::Metadata { field: field.to_owned(), value: value.to_owned(), reason })
-}
-
 /// The fields that 1.0 does not have, by the first version of core metadata that has them
 /// (<https://packaging.python.org/en/latest/specifications/core-metadata/>).
 const NEWER_FIELDS: [(FormatVersion, &[&str]); 6] = [
@@ -183,14 +169,8 @@ pub fn raise_metadata_version<'f>(
 
 /// `true` if builders and installers take the fields of a source distribution for those of its
 /// wheels, unless Dynamic names them (PEP 643).
-pub(crate) fn is_static(headers: &Headers) -> bool {
+pub fn is_static(headers: &Headers) -> bool {
     format_version(headers).is_some_and(|version| version >= (2, 2))
-}
-
-fn is_dynamic_name(value: &str) -> bool {
-    value.starts_with(|first: char| first.is_ascii_uppercase())
-        && value.chars().all(|character| character.is_ascii_alphabetic() || character == '-')
-        && !matches!(value, "Name" | "Version" | "Metadata-Version")
 }
 
 fn check_label(label: &str) -> Result<(), Error> {

@@ -1,8 +1,7 @@
 //! Input: names, versions and tags as people write them. Output: their forms in file names and
-//! metadata (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625), and checks of the names of
-//! members.
+//! metadata (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -364,60 +363,6 @@ impl FromStr for WheelName {
     }
 }
 
-/// Checks that a member's name is a relative path that stays inside the folder it is unpacked to,
-/// on every system.
-pub fn check_member_name(name: &str) -> Result<(), Error> {
-    if is_plain(name) {
-        return Ok(());
-    }
-    let reason = if name.is_empty() {
-        "it is empty"
-    } else if name.starts_with('/') {
-        "it is absolute"
-    } else if name.contains('\\') {
-        "it contains a backslash, which Windows takes for a separator"
-    } else if name.chars().any(char::is_control) {
-        "it contains a control character"
-    } else if name.len() > usize::from(u16::MAX) {
-        "it is longer than 65535 bytes"
-    } else if name.as_bytes().get(1) == Some(&b':') && name.as_bytes()[0].is_ascii_alphabetic() {
-        "it begins with a drive letter"
-    } else if name.split('/').any(|part| part == "..") {
-        "it contains `..`"
-    } else if name.split('/').any(|part| part.is_empty() || part == ".") {
-        "it contains an empty part or `.`"
-    } else {
-        return Ok(());
-    };
-    Err(Error::MemberName { name: name.to_owned(), reason })
-}
-
-/// `true` if a name is certainly allowed; needs one pass over its bytes. Nearly all names are, and
-/// wheels have thousands.
-fn is_plain(name: &str) -> bool {
-    // A part that consists only of dots may be `.` or `..`.
-    let (mut only_dots, mut is_plain) = (true, u16::try_from(name.len()).is_ok());
-    for byte in name.bytes() {
-        if byte == b'/' {
-            is_plain &= !only_dots;
-            only_dots = true;
-        } else {
-            is_plain &= (b' '..=b'~').contains(&byte) && byte != b'\\' && byte != b':';
-            only_dots &= byte == b'.';
-        }
-    }
-    is_plain && !only_dots
-}
-
-/// Groups of names that become one file on systems that ignore case (Windows, macOS), sorted.
-pub fn case_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
-    let mut groups: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for name in names {
-        groups.entry(name.to_lowercase()).or_default().insert(name);
-    }
-    groups.into_values().filter(|group| group.len() > 1).map(|group| group.into_iter().collect()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -497,21 +442,5 @@ mod tests {
         assert!(WheelName::new("a", "1.0", &[]).is_err());
         assert!("py3-none".parse::<Tag>().is_err());
         assert!("py3-none-a.b".parse::<Tag>().is_err());
-    }
-
-    #[test]
-    fn member_names_stay_inside() {
-        for good in ["a", "a/b.c", ".devel_links/x.json", "a..b/c...", "_x/größe"] {
-            assert!(check_member_name(good).is_ok(), "{good}");
-        }
-        for bad in ["", "/a", "a\\b", "../a", "a/../b", "a/..", "a//b", "./a", "a/", "C:/x", "a\nb", "a\0"] {
-            assert!(check_member_name(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn names_that_collide_without_case_are_grouped() {
-        assert_eq!(case_collisions(["a/B", "a/b", "c", "A/b"]), [["A/b", "a/B", "a/b"]]);
-        assert!(case_collisions(["a", "b"]).is_empty());
     }
 }

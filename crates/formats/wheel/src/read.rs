@@ -5,151 +5,36 @@
 //! would read differently. Requirements of some uses only (RECORD, a matching name, methods that
 //! can be unpacked) are checked by those uses.
 
-mod chunks;
-mod directory;
-mod layout;
-mod points;
-mod sparse;
-mod stream;
-mod unpack;
 mod verify;
 mod wheel_directory;
-mod zip_file;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use rayon::prelude::*;
+use rocwheel_archive::{ForeignBytes, Listed, MemberMemory, MemberStream, Sparse, ZipFile};
 use rocwheel_content::{Content, HashAlgorithm, Opening, Reader, SharedFile, Spool, Spooled};
 use rocwheel_progress::Reporter;
 
 use crate::record::{Hash, RecordRow, parse_rows};
 use crate::{Error, Headers, WheelName};
-pub(crate) use directory::Entries;
-pub use layout::{MemberPlace, ZipLayout};
-pub use sparse::Sparse;
-pub use stream::MemberStream;
-pub(crate) use unpack::Packed;
-pub use unpack::{Fault, MemberMemory};
 pub use verify::same_version;
 pub(crate) use verify::unhashed;
 pub use verify::{Known, WheelProblem};
-pub use wheel_directory::{DistantMember, WheelDirectory};
-pub use zip_file::ZipFile;
+pub use wheel_directory::WheelDirectory;
 
 /// An open wheel. Many threads can read from it at once; the file must not change during that time.
 pub struct Wheel {
     /// The parsed file name.
     pub name: WheelName,
-    path: PathBuf,
-    file: SharedFile,
-    members: Vec<Listed>,
+    zip: ZipFile,
     /// Name → index of the member.
     index: BTreeMap<String, usize>,
-    /// Position of the directory in the file.
-    directory: u64,
-    /// The comment of the archive.
-    pub(crate) comment: Vec<u8>,
     /// The name of the `.dist-info` folder, without a slash.
     info: String,
     /// The rows of RECORD, after they have been requested.
     rows: OnceLock<Vec<RecordRow>>,
-}
-
-/// Numbers of bytes of a file that belong to no part of the archive in it. Readers that search for
-/// its end skip them; uv and PyPI refuse such a wheel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ForeignBytes {
-    /// Those in front of the archive.
-    pub ahead: u64,
-    /// Those behind it.
-    pub behind: u64,
-}
-
-/// The type of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MemberKind {
-    /// A file.
-    File,
-    /// A folder; its name ends in `/`. Installers create folders as needed.
-    Directory,
-    /// A symbolic link; its bytes are the target. Installers make a file with that text from it.
-    Symlink,
-}
-
-/// A member of an open wheel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Path inside the wheel.
-    pub name: String,
-    /// Size of the unpacked bytes.
-    pub size: u64,
-    /// Size of the bytes in the wheel.
-    pub compressed: u64,
-    /// `true` if the mode has an execute bit.
-    pub executable: bool,
-    /// The type of the member.
-    pub kind: MemberKind,
-    /// The permission bits of Unix; usual ones if the archive has none.
-    pub mode: u32,
-    pub(crate) crc32: u32,
-    /// The number of the compression method in the ZIP file.
-    pub(crate) method: u16,
-    pub(crate) encrypted: bool,
-    /// Position of the bytes in the file.
-    pub(crate) offset: u64,
-    /// Position of its local header in the file.
-    pub(crate) header: u64,
-    /// The fields of the local header that the directory entry has too.
-    pub(crate) own: [u8; directory::OWN],
-    /// Records that the bytes of a stored member have been compared with `crc32`.
-    pub(crate) compared: Compared,
-}
-
-/// A flag for a comparison that is done once for all clones of a member. It does not take part in
-/// the equality of members.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Compared(Arc<Mutex<bool>>);
-
-impl PartialEq for Compared {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Compared {}
-
-impl Compared {
-    /// Runs `compare` unless it has succeeded before. Other threads that call this meanwhile wait.
-    fn once<E>(&self, compare: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*done {
-            compare()?;
-            *done = true;
-        }
-        Ok(())
-    }
-}
-
-impl Listed {
-    /// `true` if the archive contains the bytes uncompressed, so that [`Wheel::reader`] and
-    /// [`ZipFile::reader`] hold none of them in memory.
-    pub fn is_stored(&self) -> bool {
-        self.method == 0
-    }
-
-    /// The checksum of the bytes according to the archive. Members with the same size and checksum
-    /// are equal unless someone constructed them to differ.
-    pub fn crc32(&self) -> u32 {
-        self.crc32
-    }
-
-    /// `true` if [`Wheel::reader`] and [`ZipFile::reader`] hold all bytes in memory.
-    pub fn is_held(&self) -> bool {
-        !self.is_stored() && self.size <= unpack::IN_MEMORY
-    }
 }
 
 impl Wheel {
@@ -181,11 +66,10 @@ impl Wheel {
     }
 
     fn open_as(path: &Path, name: WheelName) -> Result<Wheel, Error> {
-        let directory::Directory { file, members, start, comment } = directory::read(path)?;
-        let info = info_folder(&members, path)?;
-        let index = members.iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
-        let rows = OnceLock::new();
-        let wheel = Wheel { name, path: path.to_owned(), file, members, index, directory: start, comment, info, rows };
+        let zip = ZipFile::open(path)?;
+        let info = info_folder(zip.members(), path)?;
+        let index = zip.members().iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
+        let wheel = Wheel { name, zip, index, info, rows: OnceLock::new() };
         for needed in ["METADATA", "WHEEL"] {
             wheel.check_has(needed)?;
         }
@@ -198,25 +82,27 @@ impl Wheel {
     }
 
     fn malformed(&self, reason: String) -> Error {
-        Error::Malformed { path: self.path.clone(), reason }
+        malformed(self.path(), reason)
     }
 
     /// The path of the wheel.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.zip.path()
+    }
+
+    /// The archive.
+    pub(crate) fn zip(&self) -> &ZipFile {
+        &self.zip
     }
 
     /// The open file.
     pub fn file(&self) -> &SharedFile {
-        &self.file
+        self.zip.file()
     }
 
     /// The bytes of the file that are not of the archive.
     pub fn foreign_bytes(&self) -> Result<ForeignBytes, Error> {
-        let open = |source| Error::Open { path: self.path.clone(), source };
-        let size = fs_err::metadata(&self.path).map_err(open)?.len();
-        let ahead = self.members.iter().map(|member| member.header).min().unwrap_or_default();
-        Ok(ForeignBytes { ahead, behind: directory::bytes_behind(&self.file, size).map_err(open)? })
+        Ok(self.zip.foreign_bytes()?)
     }
 
     /// The name of the `.dist-info` folder, without a slash.
@@ -230,49 +116,36 @@ impl Wheel {
 
     /// All members in the order of the archive.
     pub fn members(&self) -> &[Listed] {
-        &self.members
+        self.zip.members()
     }
 
     /// The member with this name.
     pub fn member(&self, name: &str) -> Option<&Listed> {
-        self.index.get(name).map(|index| &self.members[*index])
+        self.index.get(name).map(|index| &self.members()[*index])
     }
 
-    fn find(&self, name: &str) -> Result<Packed<'_>, Error> {
-        let listed = self.member(name).ok_or_else(|| Error::Member {
-            path: self.path.clone(),
+    fn find(&self, name: &str) -> Result<&Listed, Error> {
+        self.member(name).ok_or_else(|| Error::Member {
+            path: self.path().to_owned(),
             member: name.to_owned(),
             reason: "does not exist",
-        })?;
-        let packed = self.packed(listed);
-        if listed.kind == MemberKind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
-    }
-
-    /// The directory entries of [`Wheel::members`]; `None` if they cannot be reused.
-    pub(crate) fn entries(&self) -> Result<Option<Entries>, Error> {
-        directory::entries(&self.file, self.directory, &self.members)
-            .map_err(|source| Error::Open { path: self.path.clone(), source })
-    }
-
-    pub(crate) fn packed<'a>(&'a self, listed: &'a Listed) -> Packed<'a> {
-        Packed { path: &self.path, file: &self.file, listed }
+        })
     }
 
     /// The bytes of one member, at most 64 MiB. The CRC is checked.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
-        self.find(name)?.bytes()
+        Ok(self.zip.bytes(self.find(name)?)?)
     }
 
     /// Shows the bytes of one member, at most 64 MiB, to `look`. The CRC is checked before that.
     pub fn with_bytes<T>(&self, name: &str, memory: &MemberMemory, look: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
-        let packed = self.find(name)?;
-        memory.with(|space| Ok(look(packed.bytes_in(space)?)))
+        Ok(self.zip.with_bytes(self.find(name)?, memory, look)?)
     }
 
     /// The bytes of one member in their order. Nothing is kept, so the size does not matter. Size
     /// and CRC are checked at the end, where reading fails if they differ.
     pub fn stream(&self, name: &str) -> Result<MemberStream, Error> {
-        self.find(name)?.stream()
+        Ok(self.zip.stream(self.find(name)?)?)
     }
 
     /// Random access to the bytes of one member. The CRC is checked here. A stored member is read
@@ -280,19 +153,19 @@ impl Wheel {
     /// up to 64 MiB into memory (together with the packed bytes), larger ones into an unnamed file
     /// in the folder `scratch`, which is deleted with the reader.
     pub fn reader(&self, name: &str, scratch: &Path) -> Result<Reader, Error> {
-        self.find(name)?.reader(scratch)
+        Ok(self.zip.reader_in(self.find(name)?, scratch)?)
     }
 
     /// Random access to a few ranges of one member. Only as much of it is unpacked as its stream
     /// requires; `scratch` is used like in [`Wheel::reader`]. The CRC is checked only if the whole
     /// member is unpacked.
     pub fn sparse(&self, name: &str, scratch: &Path) -> Result<Sparse, Error> {
-        self.find(name)?.sparse(scratch)
+        Ok(self.zip.sparse(self.find(name)?, scratch)?)
     }
 
     /// The first `length` bytes of one member, or all if it has fewer. The checksum is not checked.
     pub fn start(&self, name: &str, length: usize) -> Result<Vec<u8>, Error> {
-        self.find(name)?.start(length)
+        Ok(self.zip.start(self.find(name)?, length)?)
     }
 
     /// Unpacks the members with these names on all threads, and compares each with its CRC in the
@@ -305,22 +178,15 @@ impl Wheel {
         names: impl IntoIterator<Item = &'a str>,
         reporter: &dyn Reporter,
     ) -> Result<(), Error> {
-        let mut members: Vec<Packed<'_>> = names.into_iter().map(|name| self.find(name)).collect::<Result<_, _>>()?;
-        // Starts with the largest, so that it does not run alone at the end.
-        members.sort_by_key(|packed| std::cmp::Reverse(packed.listed.size));
-        members.into_par_iter().try_for_each(|packed| {
-            packed.each(|_| {
-                reporter.check()?;
-                Ok(())
-            })
-        })
+        let members = names.into_iter().map(|name| self.find(name)).collect::<Result<_, _>>()?;
+        Ok(self.zip.check_members(members, reporter)?)
     }
 
     /// `true` if a member has the same packed bytes as a member of another wheel, as copies do. For
     /// members that were packed by different tools the result may be `false` although their
     /// contents are equal.
     pub fn is_copy(&self, name: &str, other: &Wheel, other_name: &str) -> Result<bool, Error> {
-        self.find(name)?.is_packed_like(&other.find(other_name)?)
+        Ok(self.zip.is_copy(self.find(name)?, &other.zip, other.find(other_name)?)?)
     }
 
     fn info_text(&self, file: &str) -> Result<String, Error> {
@@ -354,27 +220,35 @@ impl Wheel {
         &self,
         member: &Listed,
         algorithm: HashAlgorithm,
-        go_on: impl Fn() -> Result<(), Error>,
+        go_on: impl Fn() -> Result<(), rocwheel_archive::Error>,
     ) -> Result<Hash, Error> {
-        Hash::of(algorithm, |hasher| {
-            self.packed(member).each(|window| {
+        let hash = Hash::of(algorithm, |hasher| {
+            self.zip.each(member, |window| {
                 go_on()?;
                 hasher.update(window);
                 Ok(())
             })
-        })
+        });
+        Ok(hash?)
     }
+}
+
+fn malformed(path: &Path, reason: String) -> Error {
+    rocwheel_archive::Error::Malformed { path: path.to_owned(), reason }.into()
 }
 
 /// Refuses a missing file and a folder, so that they are reported as that, whatever their name.
 fn check_is_file(path: &Path) -> Result<(), Error> {
-    let open = |source| Error::Open { path: path.to_owned(), source };
-    if fs_err::metadata(path).map_err(open)?.is_dir() { Err(open(io::ErrorKind::IsADirectory.into())) } else { Ok(()) }
+    let open = |source| rocwheel_archive::Error::Open { path: path.to_owned(), source };
+    let is_folder = fs_err::metadata(path).map_err(open)?.is_dir();
+    if is_folder { Err(open(io::ErrorKind::IsADirectory.into()).into()) } else { Ok(()) }
 }
 
 /// The one `.dist-info` folder, without a slash.
-fn info_folder(members: &[Listed], path: &Path) -> Result<String, Error> {
-    let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
+///
+/// # Errors
+/// None or several of them; `path` is the wheel that the message names.
+pub fn info_folder(members: &[Listed], path: &Path) -> Result<String, Error> {
     let infos: BTreeSet<&str> = members
         .iter()
         .filter_map(|member| member.name.split_once('/'))
@@ -383,8 +257,10 @@ fn info_folder(members: &[Listed], path: &Path) -> Result<String, Error> {
         .collect();
     match infos.iter().copied().collect::<Vec<_>>()[..] {
         [info] => Ok(info.to_owned()),
-        [] => Err(malformed("it has no `.dist-info` folder".to_owned())),
-        [first, second, ..] => Err(malformed(format!("it has several `.dist-info` folders: `{first}`, `{second}`"))),
+        [] => Err(malformed(path, "it has no `.dist-info` folder".to_owned())),
+        [first, second, ..] => {
+            Err(malformed(path, format!("it has several `.dist-info` folders: `{first}`, `{second}`")))
+        }
     }
 }
 
@@ -401,7 +277,7 @@ impl MemberContent {
     /// The member `name` of `wheel`; `scratch` is used like in [`Wheel::reader`]. Fails if there is
     /// no such file.
     pub fn new(wheel: &Arc<Wheel>, name: &str, scratch: &Path) -> Result<MemberContent, Error> {
-        let size = wheel.find(name)?.listed.size;
+        let size = wheel.find(name)?.size;
         Ok(MemberContent { wheel: Arc::clone(wheel), name: name.to_owned(), size, scratch: scratch.to_owned() })
     }
 }
@@ -428,6 +304,6 @@ impl Content for MemberContent {
     }
 
     fn origin(&self) -> Option<&Path> {
-        Some(&self.wheel.path)
+        Some(self.wheel.path())
     }
 }

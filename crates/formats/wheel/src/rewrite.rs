@@ -17,16 +17,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rocwheel_archive::{
+    Beginning, DirectoryEntries, FileDigest, Level, Listed, MemberKind, WriteOptions, Written, ZipSource, ZipWriter,
+    check_tree, file_mode,
+};
 use rocwheel_content::{Content, HashAlgorithm};
-use rocwheel_progress::{Interrupted, Reporter, Silent, Unit};
+use rocwheel_progress::{Reporter, Silent, Unit};
 
-use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
-use crate::distribution::check_tree;
 use crate::names::canonical_name;
-use crate::output::Beginning;
-use crate::read::{Entries, Listed, MemberKind, Wheel, same_version, unhashed};
+use crate::read::{Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
-use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
+use crate::{Error, Headers, Member, WheelName};
 
 /// The changes to make. The default changes no member, but still sorts them, completes RECORD and
 /// removes its signatures.
@@ -107,7 +108,7 @@ impl<'a> Item<'a> {
     fn length(&self) -> u64 {
         match self.bytes {
             Bytes::Copied(listed) => listed.compressed,
-            Bytes::Taken(listed, _) => end(listed) - listed.header,
+            Bytes::Taken(listed, _) => listed.range().end - listed.range().start,
             Bytes::Written(_, content) => content.size(),
         }
     }
@@ -116,15 +117,10 @@ impl<'a> Item<'a> {
     fn goes_with(&self, next: &Item<'_>) -> bool {
         match (&self.bytes, &next.bytes) {
             (Bytes::Written(..), Bytes::Written(..)) => true,
-            (Bytes::Taken(one, _), Bytes::Taken(next, _)) => end(one) == next.header,
+            (Bytes::Taken(one, _), Bytes::Taken(next, _)) => one.range().end == next.range().start,
             _ => false,
         }
     }
-}
-
-/// The end of a member's bytes in the file.
-fn end(listed: &Listed) -> u64 {
-    listed.offset + listed.compressed
 }
 
 /// Writes the changed wheel into the folder `output`, which must exist. Links are kept with a
@@ -155,8 +151,8 @@ pub fn rewrite_and_hash(
     reporter: &dyn Reporter,
 ) -> Result<(Written, String), Error> {
     let (written, beginning) = write(wheel, rewrite, output, options, reporter)?;
-    let sha256 = beginning.complete(wheel.file());
-    Ok((written, sha256.map_err(|source| Error::Open { path: wheel.path().to_owned(), source })?))
+    let failed = |source| rocwheel_archive::Error::Open { path: wheel.path().to_owned(), source };
+    Ok((written, beginning.complete(wheel.file()).map_err(failed)?))
 }
 
 fn write(
@@ -177,7 +173,7 @@ fn write(
     let texts = Texts::new(wheel, rewrite)?;
     let names = Names::new(wheel, rewrite, &texts)?;
     check(wheel, rewrite)?;
-    let entries = if rewrite.order == MemberOrder::Kept { wheel.entries()? } else { None };
+    let entries = if rewrite.order == MemberOrder::Kept { wheel.zip().entries()? } else { None };
     let items = items(wheel, rewrite, &texts, (&names, entries.as_ref()))?;
     let hashes = hashes(wheel, &items, reporter)?;
 
@@ -283,7 +279,7 @@ pub fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
 }
 
 /// The members that sign RECORD. They are removed when it changes.
-pub(crate) fn signatures(wheel: &Wheel) -> Vec<String> {
+pub fn signatures(wheel: &Wheel) -> Vec<String> {
     let is_signature = |name: &String| *name != wheel.record_name() && wheel.member(name).is_some();
     unhashed(wheel.info()).into_iter().filter(is_signature).collect()
 }
@@ -329,7 +325,7 @@ fn items<'a>(
     wheel: &'a Wheel,
     rewrite: &'a Rewrite,
     texts: &'a Texts,
-    (names, entries): (&Names<'_>, Option<&'a Entries>),
+    (names, entries): (&Names<'_>, Option<&'a DirectoryEntries>),
 ) -> Result<Vec<Item<'a>>, Error> {
     let gone: BTreeSet<String> = unhashed(wheel.info()).into_iter().collect();
     let stays = |listed: &Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);
@@ -350,10 +346,10 @@ fn items<'a>(
         let content = rewrite.replace.get(&listed.name).map(|content| &**content as &dyn Content);
         let text = texts.contents.get(&listed.name).map(|text| text as &dyn Content);
         let bytes = match content.or(text) {
-            Some(content) => Bytes::Written(REGULAR_FILE | listed.mode, content),
+            Some(content) => Bytes::Written(listed.file_mode(), content),
             None => copied(index, listed, &name),
         };
-        items.push(Item { name, place: listed.header, bytes });
+        items.push(Item { name, place: listed.range().start, bytes });
     }
     items.extend(rewrite.add.iter().map(|member| Item {
         name: Cow::Borrowed(member.name.as_str()),
@@ -367,7 +363,7 @@ fn items<'a>(
         let was_empty = !wheel.members().iter().any(|file| is_file(&file));
         if was_empty || items.iter().any(|item| item.name.starts_with(&*name)) {
             let bytes = copied(index, listed, &name);
-            items.push(Item { name, place: listed.header, bytes });
+            items.push(Item { name, place: listed.range().start, bytes });
         }
     }
     let info = format!("{}/", names.info);
@@ -380,7 +376,7 @@ fn items<'a>(
         }
     });
     for listed in items.iter().filter_map(Item::copied) {
-        wheel.packed(listed).check_form()?;
+        wheel.zip().check_form(listed)?;
     }
     Ok(items)
 }
@@ -422,11 +418,8 @@ fn hashes<'a>(wheel: &'a Wheel, items: &[Item<'a>], reporter: &dyn Reporter) -> 
     let result = rocwheel_pipeline::ordered(
         missing.into_iter(),
         |listed| {
-            let go_on = || {
-                let interrupted = || Error::Interrupted(Interrupted);
-                if reporter.interrupted() { Err(interrupted()) } else { Ok(()) }
-            };
-            Ok((listed, wheel.hash(listed, HashAlgorithm::Sha256, go_on)?))
+            let hash = wheel.hash(listed, HashAlgorithm::Sha256, || Ok(reporter.check()?))?;
+            Ok((listed, hash))
         },
         |(listed, hash)| {
             reporter.advance(listed.size);
@@ -453,10 +446,10 @@ impl Job<'_> {
         hashes: &Hashes<'_>,
         record_name: &str,
     ) -> Result<(Written, Beginning), Error> {
-        let mut archive = Archive::create(path, self.options.clone())?;
-        archive.inherit(self.options.reuse.packing_of(self.wheel.file()));
+        let mut archive = ZipWriter::create(path, self.options.clone())?;
+        archive.inherit(self.wheel.zip());
         if self.order == MemberOrder::Kept {
-            archive.set_comment(&self.wheel.comment);
+            archive.set_comment(self.wheel.zip().comment());
         }
         let mut record = Record::default();
         for run in items.chunk_by(Item::goes_with) {
@@ -469,10 +462,10 @@ impl Job<'_> {
                 }
                 continue;
             }
-            let sources: Vec<Source<'_>> = run
+            let sources: Vec<ZipSource<'_>> = run
                 .iter()
                 .filter_map(|item| match item.bytes {
-                    Bytes::Written(mode, content) => Some(Source { name: &item.name, mode, content }),
+                    Bytes::Written(mode, content) => Some(ZipSource { name: &item.name, mode, content }),
                     Bytes::Copied(_) | Bytes::Taken(..) => None,
                 })
                 .collect();
@@ -487,43 +480,24 @@ impl Job<'_> {
             archive.set_level(self.options.level.min(Level::Fast));
         }
         // The bytes of RECORD are not part of the announced progress.
-        archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record }], &Silent)?;
-        archive.finish(self.reporter)
+        archive.add(&[ZipSource { name: record_name, mode: file_mode(false), content: &record }], &Silent)?;
+        Ok(archive.finish(self.reporter)?)
     }
 
     /// Copies adjacent members with their headers, or each one with a new header.
-    fn copy(&self, archive: &mut Archive, items: &[Item<'_>]) -> Result<(), Error> {
-        let read_error = |source| Error::Open { path: self.wheel.path().to_owned(), source };
-        let entries: Vec<(&[u8], &Listed)> = items
+    fn copy(&self, archive: &mut ZipWriter, items: &[Item<'_>]) -> Result<(), Error> {
+        let entries: Vec<(&Listed, &[u8])> = items
             .iter()
             .filter_map(|item| match item.bytes {
-                Bytes::Taken(listed, entry) => Some((entry, listed)),
+                Bytes::Taken(listed, entry) => Some((listed, entry)),
                 Bytes::Copied(_) | Bytes::Written(..) => None,
             })
             .collect();
-        if let (Some(&(_, first)), Some(&(_, last))) = (entries.first(), entries.last())
-            && archive.has_room_for_run(end(last) - first.header)
-        {
-            let run = Run { bytes: first.header..end(last), archive: self.wheel.packed(first).file, entries };
-            return archive.copy_run(&run, read_error, self.reporter);
+        if archive.copy_run(self.wheel.zip(), &entries, self.reporter)? {
+            return Ok(());
         }
         for (item, listed) in items.iter().filter_map(|item| Some((item, item.copied()?))) {
-            let packed = self.wheel.packed(listed);
-            let kind = match listed.kind {
-                MemberKind::File => REGULAR_FILE,
-                MemberKind::Directory => DIRECTORY,
-                MemberKind::Symlink => SYMLINK,
-            };
-            let copied = Copied {
-                name: &item.name,
-                mode: kind | listed.mode,
-                method: if listed.method == 0 { Method::Stored } else { Method::Deflated },
-                crc32: listed.crc32,
-                size: listed.size,
-                bytes: listed.offset..end(listed),
-                archive: packed.file,
-            };
-            archive.copy(&copied, read_error, self.reporter)?;
+            archive.copy(self.wheel.zip(), listed, &item.name, self.reporter)?;
         }
         Ok(())
     }
@@ -556,8 +530,8 @@ mod tests {
         let wheel = Wheel::open(&input).unwrap();
         let record = wheel.member(&wheel.record_name()).unwrap();
         for order in [MemberOrder::Sorted, MemberOrder::Kept] {
-            let changes = [("pkg/a", 0), ("pkg/b", wheel.member("pkg/b").unwrap().header)];
-            let changes = changes.into_iter().chain([("pkg/c", wheel.member("pkg/c").unwrap().header)]);
+            let changes = [("pkg/a", 0), ("pkg/b", wheel.member("pkg/b").unwrap().range().start)];
+            let changes = changes.into_iter().chain([("pkg/c", wheel.member("pkg/c").unwrap().range().start)]);
             for (name, length) in changes {
                 let content: Box<dyn Content> = Box::new(b"new".to_vec());
                 let change = Rewrite { replace: [(name.to_owned(), content)].into(), order, ..Rewrite::default() };
@@ -566,7 +540,7 @@ mod tests {
             }
             let unchanged = Rewrite { order, ..Rewrite::default() };
             let (_, beginning) = write(&wheel, &unchanged, folders[1].path(), &options, &Silent).unwrap();
-            assert_eq!(beginning.length, record.header, "{order:?}");
+            assert_eq!(beginning.length, record.range().start, "{order:?}");
         }
     }
 }

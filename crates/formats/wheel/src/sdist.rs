@@ -1,18 +1,14 @@
 //! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP
 //! 643), with the same bytes on every machine.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
-use flate2::write::GzEncoder;
-use flate2::{Compression, GzBuilder};
+use rocwheel_archive::{TarGzWriter, WriteOptions, Written, check_tree};
 use rocwheel_content::Content;
 use rocwheel_progress::{Reporter, Unit};
 
-use crate::distribution::check_tree;
-use crate::output::Output;
-use crate::tar::TarBuilder;
-use crate::{Error, Level, Member, Metadata, WriteOptions, Written, names};
+use crate::{Error, Member, Metadata, names};
 
 /// The contents of one source distribution.
 pub struct Sdist {
@@ -48,47 +44,18 @@ pub fn write_sdist(
     let path = output.join(format!("{stem}.tar.gz"));
     let raw = files.iter().map(|(_, _, content)| content.size()).sum();
     let _stage = reporter.stage(&format!("writing {stem}.tar.gz"), Some(raw), Unit::Bytes);
-    let written = write_archive(&path, &stem, &files, options, reporter);
-    written?.finish(files.len() as u64, raw)
-}
-
-type Files<'a> = [(&'a str, bool, &'a dyn Content)];
-
-fn write_archive(
-    path: &Path,
-    stem: &str,
-    files: &Files<'_>,
-    options: &WriteOptions,
-    reporter: &dyn Reporter,
-) -> Result<Output, Error> {
-    let mut encoder = encoder(Output::create(path, options.digest)?, options.level);
+    let mut archive = TarGzWriter::create(&path, options)?;
     let mut buffer = vec![0; WINDOW];
-    let builder = TarBuilder::new(options.epoch);
     for (name, executable, content) in files {
         reporter.check()?;
-        let member = format!("{stem}/{name}");
-        let write = |source| Error::Write { path: path.to_owned(), member: Some((*name).to_owned()), source };
-        encoder.write_all(&builder.file_header(&member, *executable, content.size())).map_err(write)?;
-        copy(*content, name, &mut buffer, |bytes| {
-            reporter.advance(bytes.len() as u64);
-            encoder.write_all(bytes).map_err(write)
+        archive.file(&format!("{stem}/{name}"), executable, content.size(), |sink| {
+            copy(content, name, &mut buffer, |bytes| {
+                reporter.advance(bytes.len() as u64);
+                sink(bytes)
+            })
         })?;
-        encoder.write_all(crate::tar::padding(content.size())).map_err(write)?;
     }
-    let write = |source| Error::Write { path: path.to_owned(), member: None, source };
-    encoder.write_all(&crate::tar::END).map_err(write)?;
-    encoder.finish().map_err(write)
-}
-
-/// A compressor that writes to `output`. Its header does not depend on the machine or the date.
-pub(crate) fn encoder(output: Output, level: Level) -> GzEncoder<Output> {
-    let level = match level {
-        Level::None => Compression::none(),
-        Level::Fast => Compression::fast(),
-        Level::Default | Level::Small => Compression::new(6),
-        Level::Best => Compression::best(),
-    };
-    GzBuilder::new().mtime(0).operating_system(255).write(output, level)
+    Ok(archive.finish()?)
 }
 
 /// Passes the bytes of `content` to `sink` in windows.
@@ -96,9 +63,9 @@ fn copy(
     content: &dyn Content,
     member: &str,
     buffer: &mut [u8],
-    mut sink: impl FnMut(&[u8]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let fail = |source: io::Error| crate::archive::read_error(member, content, source);
+    mut sink: impl FnMut(&[u8]) -> Result<(), rocwheel_archive::Error>,
+) -> Result<(), rocwheel_archive::Error> {
+    let fail = |source: io::Error| rocwheel_archive::read_error(member, content, source);
     let reader = content.open().map_err(fail)?;
     let mut position = 0;
     while position < content.size() {

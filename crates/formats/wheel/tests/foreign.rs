@@ -6,8 +6,10 @@ use std::path::Path;
 
 use forge::{NAME, forge};
 use positioned_io::ReadAt as _;
+use rocwheel_archive::Error as Archive;
+use rocwheel_archive::MemberKind;
 use rocwheel_wheel::Error;
-use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
+use rocwheel_wheel::read::{Wheel, WheelProblem};
 
 fn causes(error: &Error) -> String {
     let mut text = error.to_string();
@@ -97,7 +99,10 @@ texts(b'')
     let error = causes(&wheel.bytes("pkg/none").expect_err("no member"));
     assert!(error.contains("member `pkg/none`") && error.ends_with("does not exist"), "{error}");
     let error = wheel.reader("pkg/large", &folder.path().join("none")).err().expect("no scratch");
-    assert!(matches!(&error, Error::Create { directory, .. } if directory.ends_with("none")), "{error}");
+    assert!(
+        matches!(&error, Error::Archive(Archive::Create { directory, .. }) if directory.ends_with("none")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -208,12 +213,12 @@ fn what_is_no_wheel_says_so() {
     for bytes in [&b""[..], b"PK\x05\x06", b"\x7fELF and more", &[0; 100]] {
         fs_err::write(&path, bytes).expect("write");
         let error = Wheel::open(&path).err().expect("no ZIP");
-        assert!(matches!(error, Error::Open { .. } | Error::Malformed { .. }), "{error}");
+        assert!(matches!(error, Error::Archive(Archive::Open { .. } | Archive::Malformed { .. })), "{error}");
     }
     let unnamed = folder.path().join("x.whl");
     for missing in [unnamed.as_path(), folder.path()] {
         let error = Wheel::open(missing).err().expect("no file");
-        assert!(matches!(error, Error::Open { .. }), "{error}");
+        assert!(matches!(error, Error::Archive(Archive::Open { .. })), "{error}");
     }
     fs_err::write(&unnamed, "").expect("write");
     let error = Wheel::open(&unnamed).err().expect("no name");

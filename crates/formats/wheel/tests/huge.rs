@@ -5,15 +5,13 @@
 use std::process::Command;
 
 use positioned_io::ReadAt;
+use rocwheel_archive::{FileDigest, Level, WriteOptions};
 use rocwheel_content::{Content, Reader};
+use rocwheel_edit::{self as edit, EditPlacement, VersionEdit, WheelEdit};
 use rocwheel_output::Destination;
 use rocwheel_progress::Silent;
-use rocwheel_wheel::edit::{self, EditPlacement, VersionEdit, WheelEdit};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{
-    EntryPoints, Existing, FileDigest, Level, Member, Metadata, Rewrite, Tag, WheelContents, WriteOptions, rewrite,
-    write_wheel,
-};
+use rocwheel_wheel::{EntryPoints, Existing, Member, Metadata, Rewrite, Tag, WheelContents, rewrite, write_wheel};
 
 struct Zeros(u64);
 

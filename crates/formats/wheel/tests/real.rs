@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge::listing;
+use rocwheel_archive::MemberKind;
+use rocwheel_archive::{FileDigest, WriteOptions};
+use rocwheel_edit::{self as edit, EditPlacement, VersionEdit, WheelEdit};
 use rocwheel_output::Destination;
 use rocwheel_progress::Silent;
-use rocwheel_wheel::edit::{self, EditPlacement, VersionEdit, WheelEdit};
-use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
-use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use rocwheel_wheel::read::{Wheel, WheelProblem};
+use rocwheel_wheel::{Existing, Headers, Rewrite, rewrite};
 
 fn real_wheels() -> Vec<PathBuf> {
     let folder = std::env::var_os("ROCWHEEL_REAL_WHEELS")

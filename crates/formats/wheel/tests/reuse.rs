@@ -8,13 +8,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use forge::python;
+use rocwheel_archive::{EarlierWheel, Level, PackedSource, WriteOptions, Written};
 use rocwheel_content::{Content, Reader};
 use rocwheel_fixtures::Warnings;
 use rocwheel_progress::Silent;
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{
-    EarlierWheel, EntryPoints, Error, Level, Member, MemberOrder, Metadata, PackedSource, Rewrite, Tag, WheelContents,
-    WriteOptions, Written, rewrite, write_wheel,
+    EntryPoints, Error, Member, MemberOrder, Metadata, Rewrite, Tag, WheelContents, add_earlier_wheels, rewrite,
+    write_wheel,
 };
 
 const CHUNK: usize = 4 << 20;
@@ -123,7 +124,7 @@ impl Night {
     /// the number of bytes that were reused.
     fn reused(&self, folder: &str) -> u64 {
         let source = PackedSource::new(self.path("records"));
-        source.add_path(&self.path(folder)).expect("add");
+        add_earlier_wheels(&source, &self.path(folder)).expect("add");
         let output = tempfile::tempdir().expect("folder");
         let written = write_with(&self.second, output.path(), LEVEL, &source);
         assert!(fs_err::read(&written.path).expect("read") == self.expected, "the bytes of a run from nothing");
@@ -148,7 +149,7 @@ fn unchanged_members_and_chunks_are_not_compressed_again() {
           assert int(size) == len(data)\n\
         print(len(rows))";
     let source = PackedSource::new(night.path("records"));
-    source.add_path(&night.path("first")).expect("add");
+    add_earlier_wheels(&source, &night.path("first")).expect("add");
     let written = write_with(&night.second, night.folder.path(), LEVEL, &source);
     assert_eq!(python(script, &[&written.path]).trim(), (written.files - 1).to_string());
     assert_eq!(Wheel::open(&written.path).expect("open").verify().expect("verify"), []);
@@ -180,7 +181,7 @@ fn a_rewritten_wheel_reuses_too() {
     let mut bytes = wheel.bytes(name).expect("bytes");
     bytes[7] = 7;
     let source = PackedSource::new(night.path("records"));
-    source.add_path(&night.first).expect("add");
+    add_earlier_wheels(&source, &night.first).expect("add");
     let plain = WriteOptions { level: LEVEL, ..WriteOptions::default() };
     let options = WriteOptions { reuse: source.clone(), ..plain.clone() };
     let with = rewrite(&wheel, &change(bytes.clone()), output.path(), &options, &Silent).expect("rewrite");
@@ -326,7 +327,7 @@ fn another_level_is_not_reused() {
     for level in [LEVEL, Level::Default, Level::None, Level::Small, Level::Best] {
         let [with, without] = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
         let source = PackedSource::new(night.path("records"));
-        source.add_path(&night.path("first")).expect("add");
+        add_earlier_wheels(&source, &night.path("first")).expect("add");
         let header = || Member::new("hip.h", b"#pragma once\n".repeat(400));
         let contents = || WheelContents { members: vec![header()], ..without_members() };
         let one = write_with(&contents(), with.path(), level, &source);
@@ -432,5 +433,5 @@ fn a_content_that_changes_while_it_is_read_is_not_hashed_wrongly() {
     write_with(&contents(Member::new("lib.so", bytes.clone())), folder.path(), LEVEL, &source);
     let options = WriteOptions { level: LEVEL, reuse: source, ..WriteOptions::default() };
     let error = write_wheel(&contents(Member::new("lib.so", Unsteady(bytes))), folder.path(), &options, &Silent);
-    assert!(matches!(error, Err(Error::SizeChanged { .. })), "{error:?}");
+    assert!(matches!(error, Err(Error::Archive(rocwheel_archive::Error::SizeChanged { .. }))), "{error:?}");
 }

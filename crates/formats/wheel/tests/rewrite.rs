@@ -11,13 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
+use rocwheel_archive::{FileDigest, WriteOptions, Written};
 use rocwheel_content::Content;
 use rocwheel_progress::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::{Wheel, WheelProblem};
-use rocwheel_wheel::{
-    Error, Existing, FileDigest, Headers, Member, MemberOrder, Rewrite, WriteOptions, Written, rewrite,
-    rewrite_and_hash,
-};
+use rocwheel_wheel::{Error, Existing, Headers, Member, MemberOrder, Rewrite, rewrite, rewrite_and_hash};
 
 /// A wheel with many peculiarities: data descriptors, folders, a link, hexadecimal, missing and
 /// wrong rows, signatures.

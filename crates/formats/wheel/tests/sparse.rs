@@ -9,9 +9,11 @@ use std::process::Command;
 use flate2::{Compress, Compression, FlushCompress};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
+use rocwheel_archive::Sparse;
+use rocwheel_archive::{Level, WriteOptions};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::read::{Sparse, Wheel, WheelProblem};
-use rocwheel_wheel::{EntryPoints, Level, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::read::{Wheel, WheelProblem};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 const CHUNK: usize = 4 << 20;
 

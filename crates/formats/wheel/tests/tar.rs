@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::process::Command;
 
+use rocwheel_archive::WriteOptions;
+use rocwheel_archive::tar::TarBuilder;
 use rocwheel_content::{Content, FileContent};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Member, Metadata, Sdist, WriteOptions, write_sdist};
+use rocwheel_wheel::{Member, Metadata, Sdist, write_sdist};
 
 fn bytes(content: &dyn Content) -> Vec<u8> {
     let mut bytes = vec![0; content.size() as usize];

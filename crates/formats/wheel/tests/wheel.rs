@@ -6,12 +6,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
+use rocwheel_archive::{Level, WriteOptions, Written};
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_progress::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::{Wheel, WheelProblem};
-use rocwheel_wheel::{
-    EntryPoints, Error, Level, Member, Metadata, Tag, WheelContents, WriteOptions, Written, write_wheel,
-};
+use rocwheel_wheel::{EntryPoints, Error, Member, Metadata, Tag, WheelContents, write_wheel};
 
 const CHUNK: usize = 4 << 20;
 
@@ -353,7 +352,10 @@ fn contents_that_lie_are_found_out() {
 fn a_missing_output_folder_is_named() {
     let folder = tempfile::tempdir().expect("folder");
     let error = write(members(), &folder.path().join("none"), Level::Fast).expect_err("no folder");
-    assert!(matches!(&error, Error::Create { directory, .. } if directory.ends_with("none")), "{error}");
+    assert!(
+        matches!(&error, Error::Archive(rocwheel_archive::Error::Create { directory, .. }) if directory.ends_with("none")),
+        "{error}"
+    );
 }
 
 /// Counts progress and stops the work after a certain amount.

@@ -7,8 +7,8 @@ use positioned_io::Cursor;
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_progress::{Interrupted, Reporter, Watched, with_causes};
 use rocwheel_wheel::Headers;
-use rocwheel_wheel::edit::{sdist_metadata, sdist_metadata_of};
 use rocwheel_wheel::read::{Wheel, WheelDirectory};
+use rocwheel_wheel::{sdist_metadata, sdist_metadata_of};
 
 use crate::chooser::needs_of;
 use crate::listing::Distribution;

@@ -2,18 +2,20 @@
 //! unpacks such archives into artifact directories.
 
 mod encoder;
-mod older;
+mod file_state;
+mod plan;
+mod previous_tree;
 mod read;
 mod record;
 mod sidecar;
-mod state;
 mod tarball;
 mod unpack;
 mod write;
 
+pub use plan::{ArchiveOptions, ArchivePlan, ArchiveState, PackedArtifact, PlannedArchive, plan};
 pub use sidecar::{digest, parse_sidecar, sidecar_line, sidecar_path, verify_digest};
 pub use unpack::{Scratch, unpack, unpack_over, unpack_stream};
-pub use write::{ArchiveOptions, ArchivePlan, ArchiveState, PackedArtifact, PlannedArchive, plan, update, write};
+pub use write::{update, write};
 
 pub(crate) use read::for_each_member;
 pub(crate) use sidecar::read_sidecar;

@@ -11,7 +11,9 @@ use serde::Serialize;
 
 use crate::archive::{self, Compression, Scratch};
 use crate::component::Component;
+use crate::entry::{ArtifactEntry, EntryKind};
 use crate::error::Error;
+use crate::location::{ArtifactForm, ArtifactLocation, locate};
 use crate::name::{self, ArtifactName};
 use crate::scan::{self, MANIFEST};
 
@@ -38,50 +40,6 @@ pub struct Artifact {
     pub basedirs: Vec<String>,
     /// All files, links and directories below the basedirs, sorted by basedir and path.
     pub entries: Vec<ArtifactEntry>,
-}
-
-/// The form in which an artifact is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ArtifactForm {
-    /// As a directory.
-    Directory,
-    /// As an archive, which is unpacked before it is read.
-    Archive {
-        /// Path of the archive.
-        path: PathBuf,
-        /// Its SHA-256 digest in lower-case hexadecimal.
-        digest: String,
-    },
-}
-
-/// A file, directory or symbolic link of an artifact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArtifactEntry {
-    /// Index into [`Artifact::basedirs`].
-    pub basedir: usize,
-    /// Path relative to the basedir, separated by `/`; it is the path in the flattened tree too.
-    pub path: String,
-    /// File, directory or link.
-    pub kind: EntryKind,
-}
-
-/// The type of an entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A regular file.
-    File {
-        /// Size in bytes.
-        size: u64,
-        /// `true` if an execute bit is set for the user, the group or others.
-        executable: bool,
-    },
-    /// A directory. Its contents are separate entries.
-    Directory,
-    /// A symbolic link, not followed.
-    Symlink {
-        /// The text of the link.
-        target: String,
-    },
 }
 
 /// A directory entry that is not read as an artifact.
@@ -127,24 +85,6 @@ pub struct PathOwner {
 impl std::fmt::Display for PathOwner {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "`{}` (basedir `{}`)", self.artifact, self.basedir)
-    }
-}
-
-/// The location of an artifact that is not read yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ArtifactLocation {
-    /// A directory, or a link to one.
-    Directory(PathBuf),
-    /// An archive, or a link to one.
-    Archive(PathBuf, Compression),
-}
-
-impl ArtifactLocation {
-    /// Returns the path. A link is not resolved, because its name is the artifact's.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Directory(path) | Self::Archive(path, _) => path,
-        }
     }
 }
 
@@ -323,7 +263,7 @@ impl Catalog {
     /// As for [`Catalog::open`], and for a path that is not an artifact or a name that is given
     /// twice.
     pub fn read(paths: &[PathBuf], scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
-        let places = crate::flatten::places(paths)?;
+        let places = locate(paths)?;
         let artifacts = read_places(&places, &Scratch::new(scratch), reporter).into_iter().collect::<Result<_, _>>()?;
         Ok(Self { artifacts, ignored: Vec::new() })
     }

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) use rocwheel_output::storage_hint;
-use rocwheel_progress::{Exit, Hint};
+use rocwheel_output::storage_hint;
+use rocwheel_progress::{Exit, Hint, is_full};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -313,11 +313,6 @@ pub(crate) fn with_source(error: &Error) -> String {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     }
-}
-
-/// `true` if writing failed because the disk or the user's quota is full.
-pub(crate) fn is_full(source: &io::Error) -> bool {
-    matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Hint for Error {

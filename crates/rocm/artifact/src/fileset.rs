@@ -10,7 +10,7 @@ use rocwheel_system::FileMetadata as _;
 use rocwheel_tables::Predicate;
 use walkdir::WalkDir;
 
-use crate::catalog::EntryKind;
+use crate::entry::EntryKind;
 use crate::error::Error;
 use crate::flatten;
 use crate::input::separate;

@@ -11,14 +11,15 @@ use rocwheel_progress::{Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
-use crate::archive::{Compression, Scratch};
-use crate::catalog::{self, Artifact, ArtifactForm, ArtifactLocation, Catalog, EntryKind};
+use crate::archive::Scratch;
+use crate::catalog::{self, Artifact, Catalog};
 use crate::contents;
+use crate::entry::{ArtifactEntry, EntryKind};
 use crate::error::Error;
 use crate::input::separate;
 use crate::links::{self, Links};
+use crate::location::{ArtifactForm, ArtifactLocation, locate};
 use crate::name::ArtifactName;
-use crate::scan::MANIFEST;
 
 /// The file in the root of a flattened tree that lists its artifacts. Only a directory with this
 /// file is replaced without being asked to.
@@ -71,7 +72,7 @@ pub fn flatten(
     run: Mode,
     reporter: &dyn Reporter,
 ) -> Result<Flattened, Error> {
-    let places = places(inputs)?;
+    let places = locate(inputs)?;
     let output = check_output(output, existing, inputs)?;
     make(&places, &output, run, reporter).map_err(|error| error.or_full_disk(&output))
 }
@@ -114,35 +115,6 @@ fn make(
     Ok(flattened)
 }
 
-/// Returns the inputs, sorted by artifact name.
-pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, ArtifactLocation)>, Error> {
-    let mut places: BTreeMap<ArtifactName, ArtifactLocation> = BTreeMap::new();
-    for path in inputs {
-        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_directory = fs_err::metadata(path)?.is_dir();
-        let (stem, place) = if is_directory {
-            if !path.join(MANIFEST).is_file() && ArtifactName::parse(&file_name).is_none() {
-                return Err(Error::NotAnArtifact { path: path.clone() });
-            }
-            (file_name.as_str(), ArtifactLocation::Directory(path.clone()))
-        } else {
-            let compression = Compression::of(path)?;
-            (
-                file_name.strip_suffix(compression.suffix()).unwrap_or(&file_name),
-                ArtifactLocation::Archive(path.clone(), compression),
-            )
-        };
-        let Some(name) = ArtifactName::parse(stem) else {
-            return Err(Error::MalformedName { name: stem.to_owned(), path: path.clone() });
-        };
-        if let Some(other) = places.insert(name.clone(), place) {
-            let (artifact, first, second) = (name.to_string(), other.path().to_owned(), path.clone());
-            return Err(Error::DuplicateArtifact { artifact, first, second });
-        }
-    }
-    Ok(places.into_iter().collect())
-}
-
 /// Resolves the links in the output and checks that it may be written.
 fn check_output(output: &Path, existing: Replaceable, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let not_ours = || Error::OutputNotOurs { path: output.to_owned() };
@@ -175,7 +147,7 @@ pub(crate) fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Err
 
 /// The union of all basedirs: each path once, with the artifact that provides it first.
 struct Tree<'a> {
-    places: BTreeMap<&'a str, (&'a Artifact, &'a catalog::ArtifactEntry)>,
+    places: BTreeMap<&'a str, (&'a Artifact, &'a ArtifactEntry)>,
 }
 
 /// A regular file that goes into the tree.

@@ -9,24 +9,25 @@ pub mod catalog;
 pub mod component;
 mod contents;
 pub mod descriptor;
+mod entry;
 pub mod error;
 pub mod fileset;
 pub mod flatten;
-pub mod import;
 mod input;
 pub mod links;
 pub mod list;
+mod location;
 pub mod manifest;
 pub mod name;
 mod scan;
 pub mod verify;
 
-pub use catalog::{
-    Artifact, ArtifactEntry, ArtifactForm, ArtifactLocation, ArtifactSurvey, Catalog, Collision, EntryKind, Ignored,
-    PathOwner, survey,
-};
+pub use catalog::{Artifact, ArtifactSurvey, Catalog, Collision, Ignored, PathOwner, survey};
 pub use component::Component;
+pub use entry::{ArtifactEntry, EntryKind};
 pub use error::Error;
 pub use input::{outside, separate};
+pub use location::{ArtifactForm, ArtifactLocation};
 pub use manifest::{DistInfo, Manifest};
 pub use name::ArtifactName;
+pub use scan::MANIFEST;

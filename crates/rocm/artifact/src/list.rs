@@ -8,8 +8,10 @@ use rocwheel_progress::{Reporter, Unit, WithoutProgress};
 use serde::Serialize;
 
 use crate::archive;
-use crate::catalog::{self, ArtifactLocation, EntryKind, Ignored};
+use crate::catalog::{self, Ignored};
+use crate::entry::{ArtifactEntry, EntryKind};
 use crate::error::Error;
+use crate::location::ArtifactLocation;
 use crate::name::ArtifactName;
 use crate::scan;
 
@@ -139,7 +141,7 @@ fn list_one(name: &ArtifactName, place: &ArtifactLocation, reporter: &dyn Report
             }
         }
     };
-    let size = |entry: &catalog::ArtifactEntry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
+    let size = |entry: &ArtifactEntry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
     Ok(ListedArtifact {
         artifact: name.clone(),
         name: name.name.clone(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::document;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -192,9 +193,7 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
 }
 
 fn to_json<T: Serialize>(value: &T) -> String {
-    let mut text = serde_json::to_string_pretty(value).expect("plain data with text keys always serialises");
-    text.push('\n');
-    text
+    String::from_utf8(document::write_pretty(value)).expect("JSON is UTF-8")
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ use rocwheel_progress::Reporter;
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
-use crate::catalog::{ArtifactEntry, EntryKind};
+use crate::entry::{ArtifactEntry, EntryKind};
 use crate::error::Error;
 use crate::input::read_small;
 use crate::links::{self, Links};
 use crate::name::ArtifactName;
 
 /// The file in the root of an artifact that lists its basedirs.
-pub(crate) const MANIFEST: &str = "artifact_manifest.txt";
+pub const MANIFEST: &str = "artifact_manifest.txt";
 
 /// The contents of an artifact directory.
 #[derive(Debug, Default)]

@@ -9,10 +9,12 @@ use rocwheel_progress::{Reporter, Severity};
 use rocwheel_tables::{Pattern, Predicate, TargetTable};
 use serde::Serialize;
 
-use crate::catalog::{self, Artifact, ArtifactForm, ArtifactLocation, Catalog, Collision, EntryKind};
+use crate::catalog::{self, Artifact, Catalog, Collision};
 use crate::component::Component;
+use crate::entry::EntryKind;
 use crate::error::{Error, with_source};
 use crate::links::{self, Links};
+use crate::location::{ArtifactForm, ArtifactLocation};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
 use crate::{archive, contents, scan};

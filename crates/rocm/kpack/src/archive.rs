@@ -11,7 +11,7 @@ mod write;
 use std::cmp::Ordering;
 use std::io::{self, BufReader, Read};
 
-use positioned_io::ReadAt;
+use positioned_io::{Cursor, ReadAt, Slice};
 use rocwheel_tables::target;
 
 use crate::code_object;
@@ -267,7 +267,7 @@ impl KpackArchive {
     ) -> Result<Option<u64>, Error> {
         let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
         let span =
-            BufReader::with_capacity(WINDOW, Span { reader, at: located.offset, end: located.offset + located.size });
+            BufReader::with_capacity(WINDOW, Cursor::new(Slice::new(reader, located.offset, Some(located.size))));
         let mut stored: Box<dyn Read + '_> = match self.scheme {
             Scheme::None => Box::new(span),
             Scheme::ZstdPerKernel => {
@@ -401,22 +401,6 @@ fn frames(reader: &dyn ReadAt, offset: u64, size: u64, table_offset: u64) -> Res
         return Err(malformed(format!("{} bytes follow its last frame", end - position)));
     }
     Ok(frames)
-}
-
-/// A range of a file as a stream.
-struct Span<'a> {
-    reader: &'a dyn ReadAt,
-    at: u64,
-    end: u64,
-}
-
-impl Read for Span<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.reader.read_at(self.at, &mut buffer[..left])?;
-        self.at += read as u64;
-        Ok(read)
-    }
 }
 
 /// Fills a window; only the end of the stream leaves it partly filled. Returns the number of bytes.

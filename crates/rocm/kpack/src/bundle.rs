@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
 
-use positioned_io::ReadAt;
+use positioned_io::{Cursor, ReadAt, Slice};
 use rocwheel_tables::target;
 
 use crate::error::Error;
@@ -165,7 +165,7 @@ impl Window<'_> {
             return self.read_compressed(offset);
         }
         let available = self.size() - offset;
-        let source = BufReader::with_capacity(4096, Span { window: self, position: offset, end: self.size() });
+        let source = BufReader::with_capacity(4096, self.stream(offset, self.size()));
         let table = Table::read(source, offset, available)?;
         let length = table.end;
         Ok(Bundle { offset, length, compression: None, entries: table.entries })
@@ -178,6 +178,12 @@ impl Window<'_> {
         Ok(Bundle { offset, length: header.total, compression: Some(header.compression), entries: table.entries })
     }
 
+    /// The bytes from `start` to `end`, both from the beginning of the section.
+    fn stream(&self, start: u64, end: u64) -> Cursor<Slice<&dyn ReadAt>> {
+        let first = self.section.start.saturating_add(start);
+        Cursor::new(Slice::new(self.reader, first, Some(end.saturating_sub(start))))
+    }
+
     fn number(&self, bundle: u64, at: u64, width: usize) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         self.fill(bundle, bundle + at, &mut bytes[..width])?;
@@ -185,23 +191,8 @@ impl Window<'_> {
     }
 }
 
-/// A range of the section as a stream.
-struct Span<'a> {
-    window: &'a Window<'a>,
-    position: u64,
-    end: u64,
-}
-
-impl Read for Span<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = (self.end.saturating_sub(self.position)).min(buffer.len() as u64) as usize;
-        let read = self
-            .window
-            .reader
-            .read_at(self.window.section.start.saturating_add(self.position), &mut buffer[..length])?;
-        self.position += read as u64;
-        Ok(read)
-    }
+fn more_than_stated(bundle: u64, stated: u64) -> Error {
+    malformed(bundle, format!("its content is longer than the {stated} bytes it claims"))
 }
 
 /// A bundle's entries, and the end of the last one. (clang pads the bundle up to an entry without

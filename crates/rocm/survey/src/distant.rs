@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_archive::{DistantMember, Listed, MemberKind};
 use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::Error;
 use rocwheel_kpack::archive::{read_table, share};
 use rocwheel_kpack::code_object::{self, MetadataFormat};
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_wheel::read::{DistantMember, Listed, MemberKind, WheelDirectory};
+use rocwheel_wheel::read::WheelDirectory;
 
 use crate::open::{Looks, Open, START, looks};
 use crate::{CodeFormat, FileFormat, FileMessage, FoundCode, Location, Options, Subject, Surveyed};

@@ -2,6 +2,7 @@
 //! objects and findings.
 
 use positioned_io::ReadAt;
+use rocwheel_archive::FileDigest;
 use rocwheel_content::{MemoryBudget, sha256_at};
 use rocwheel_kpack::Error;
 use rocwheel_kpack::aotriton::{ImageArchive, XZ_MEMORY};
@@ -9,11 +10,10 @@ use rocwheel_kpack::archive::{Scheme, share};
 use rocwheel_kpack::bundle::{Bundle, BundleEntry, Limits};
 use rocwheel_kpack::code_object::{CodeObject, EmbeddedCode, MetadataFormat, agrees, embedded, is_bitcode, is_spirv};
 use rocwheel_tables::target::TargetId;
-use rocwheel_wheel::FileDigest;
 
-use crate::front::Front;
 use crate::open::{ENTRIES, Shared, Window};
 use crate::source::Unit;
+use crate::stream_front::Front;
 use crate::{CodeFormat, FileFormat, FileMessage, FoundCode, Kernels, Options, Subject};
 
 /// The result of one unit of work.

@@ -8,15 +8,16 @@
 
 mod distant;
 mod examine;
-mod front;
 mod open;
 mod source;
+mod stream_front;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
 use positioned_io::ReadAt as _;
+use rocwheel_archive::FileDigest;
 use rocwheel_content::{Digest, Reader};
 use rocwheel_kpack::Error;
 use rocwheel_kpack::bundle::CompressionHeader;
@@ -24,7 +25,6 @@ use rocwheel_kpack::code_object::{Kernel, MetadataFormat};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_progress::{Reporter, Unit as Counted};
 use rocwheel_tables::target::{TargetId, base_target};
-use rocwheel_wheel::FileDigest;
 
 pub use distant::{DistantFile, survey_distant};
 use open::Open;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
+use rocwheel_archive::{Listed, ZipFile};
 use rocwheel_content::{PACK_WITHOUT_SPARSE, Reader, pax_sparse_name};
 use rocwheel_progress::{NamedWriter, write_error};
-use rocwheel_wheel::read::{Listed, ZipFile};
 use tar::EntryType;
 use walkdir::WalkDir;
 
@@ -125,7 +125,7 @@ impl<'a> Sources<'a> {
                 None => drop(self.feeders.pop()),
             },
             Feeder::Zip { path, zip, members } => match members.next() {
-                Some(member) if member.kind == rocwheel_wheel::read::MemberKind::File => {
+                Some(member) if member.kind == rocwheel_archive::MemberKind::File => {
                     let location = Location { path: path.clone(), member: Some(member.name.clone()) };
                     let opened = open_member(zip, &member);
                     self.member(location, &member, opened);

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
+use rocwheel_archive::FileDigest;
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit as Source};
 use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use rocwheel_progress::{Reporter, Silent, Unit};
 use rocwheel_survey::{self as survey, CodeFormat, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
-use rocwheel_wheel::FileDigest;
 
 const TARGETS: [&str; 3] = ["gfx90a:xnack+", "gfx942", "gfx1100"];
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
+use rocwheel_archive::FileDigest;
 use rocwheel_kpack::Error;
 use rocwheel_progress::Silent;
 use rocwheel_survey::{self as survey, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
-use rocwheel_wheel::FileDigest;
 
 const TARGETS: [&str; 3] = ["gfx942:sramecc+:xnack-", "gfx942", "gfx1100"];
 

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use crate::RocmTables;
 use crate::error::Error;
 use crate::rows::{DatabaseRow, RuleRow, Within};
 
@@ -63,11 +62,6 @@ fn tensile(name: &str) -> [RuleRow; 2] {
 }
 
 impl Databases {
-    /// The rules of [`RocmTables::in_use`].
-    pub fn embedded() -> &'static Self {
-        RocmTables::in_use().databases()
-    }
-
     /// # Errors
     /// [`Error::Expression`] for a rule whose expression does not compile.
     pub(crate) fn new(rows: &[DatabaseRow]) -> Result<Self, Error> {

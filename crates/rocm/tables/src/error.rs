@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rocwheel_progress::{Exit, Hint};
 
-use crate::tables::KEYS;
+use crate::rows::KEYS;
 
 /// A name that is in no table, or a table that does not parse.
 #[derive(Debug, thiserror::Error)]

@@ -6,12 +6,13 @@
 
 pub mod database;
 pub mod device_packages;
+mod dll_names;
 pub mod dlopen;
 mod error;
-mod former;
-pub mod gaps;
+mod former_format;
 mod installed;
 pub mod machine;
+pub mod missing_rows;
 pub mod owners;
 pub mod pattern;
 pub mod providers;
@@ -31,7 +32,7 @@ pub use owners::{LibraryOwner, Owners};
 pub use pattern::{Pattern, Predicate};
 pub use providers::{LibraryFamily, Providers};
 pub use python::with_libraries;
-pub use rows::ArtifactRow;
-pub use tables::{KEYS, RocmTables};
+pub use rows::{ArtifactRow, KEYS, LibraryProduct};
+pub use tables::RocmTables;
 pub use target::{Feature, TargetId};
 pub use targets::TargetTable;

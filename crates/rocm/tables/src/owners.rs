@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crate::providers::{self, LibraryProduct, Providers};
-use crate::rows::{LibraryRow, OwnedLibraryRow};
+use crate::providers::{self, Providers};
+use crate::rows::{LibraryProduct, LibraryRow, OwnedLibraryRow};
 use crate::{Pattern, RocmTables, windows};
 
 /// The products that provide well-known libraries.

@@ -4,22 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Serialize};
-
-use crate::tables::MACHINE;
+use crate::rows::{LibraryProduct, MACHINE};
 use crate::{Pattern, RocmTables};
-
-/// The product that a library belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LibraryProduct {
-    /// ROCm, in the `rocm-sdk-*` wheels.
-    Rocm,
-    /// PyTorch, which is imported before its extensions.
-    Torch,
-    /// The machine: a driver of its GPU or network, or its display server. In no wheel.
-    Driver,
-}
 
 /// A family of libraries and the distribution that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+/// The tables that consist of rows: the name, and the key field of a row.
+pub const KEYS: [(&str, &str); 7] = [
+    ("target", "name"),
+    ("package", "name"),
+    ("library", "soname"),
+    ("loader", "library"),
+    ("owner", "name"),
+    ("database", "name"),
+    ("artifact", "name"),
+];
+
+/// The owner of the libraries that belong to the machine: its drivers and display server.
+pub(crate) const MACHINE: &str = "machine";
 
 /// A GPU target of `data/targets.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -101,11 +115,23 @@ pub struct OwnerRow {
     pub(crate) library: Vec<OwnedLibraryRow>,
     pub(crate) distributions: Vec<String>,
     /// The kind of the libraries whose rows name this owner.
-    pub(crate) kind: Option<crate::providers::LibraryProduct>,
+    pub(crate) kind: Option<LibraryProduct>,
     #[serde(default)]
     pub(crate) families: Vec<String>,
     #[serde(default)]
     pub(crate) windows: Vec<String>,
+}
+
+/// The product that a library belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LibraryProduct {
+    /// ROCm, in the `rocm-sdk-*` wheels.
+    Rocm,
+    /// PyTorch, which is imported before its extensions.
+    Torch,
+    /// The machine: a driver of its GPU or network, or its display server. In no wheel.
+    Driver,
 }
 
 /// Libraries of an owner, and the part of its requirement that brings them.

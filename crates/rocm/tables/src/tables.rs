@@ -13,11 +13,13 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::database::Databases;
+use crate::dll_names::DllNames;
 use crate::error::Error;
-use crate::former;
-use crate::providers::LibraryProduct;
-use crate::rows::{ArtifactRow, DatabaseRow, LibraryRow, LoaderRow, OwnerRow, PackageRow, TargetRow, WindowsNames};
-use crate::windows::DllNames;
+use crate::former_format::renew_rows;
+use crate::rows::{
+    ArtifactRow, DatabaseRow, KEYS, LibraryProduct, LibraryRow, LoaderRow, MACHINE, OwnerRow, PackageRow, TargetRow,
+    WindowsNames,
+};
 
 /// The built-in files, as name and text.
 const BUILT_IN: [(&str, &str); 4] = [
@@ -27,22 +29,8 @@ const BUILT_IN: [(&str, &str); 4] = [
     ("data/windows-libraries.toml", include_str!("../../../../data/windows-libraries.toml")),
 ];
 
-/// The tables that consist of rows: the name, and the key field of a row.
-pub const KEYS: [(&str, &str); 7] = [
-    ("target", "name"),
-    ("package", "name"),
-    ("library", "soname"),
-    ("loader", "library"),
-    ("owner", "name"),
-    ("database", "name"),
-    ("artifact", "name"),
-];
-
 /// Keys that hold a list or a text instead of rows. A user's file replaces their values.
 const SINGLE: [&str; 8] = ["plain", "shortnames", "default-license", "system", "python", "runtime", "debug", "driver"];
-
-/// The owner of the libraries that belong to the machine: its drivers and display server.
-pub(crate) const MACHINE: &str = "machine";
 
 /// Why expressions cannot be wrong when they are needed.
 const COMPILED: &str = "a test compiles the expressions of the built-in tables, and `with` those of a user";
@@ -131,7 +119,7 @@ impl RocmTables {
         for (name, text) in BUILT_IN.into_iter().chain(users) {
             let parsed = toml::from_str(text)
                 .map_err(|source| Error::Syntax { file: name.to_owned(), source: Box::new(source) })?;
-            let rows = former::renewed(parsed, &raw);
+            let rows = renew_rows(parsed, &raw);
             merge(&mut raw, rows, name, &mut sources)?;
         }
         let whole: Whole = Value::Table(raw.clone())
@@ -213,6 +201,13 @@ impl RocmTables {
     /// The files that contain a row, the built-in one first.
     pub fn sources(&self, table: &str, key: &str) -> &[String] {
         self.sources.get(&(table.to_owned(), key.to_owned())).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Databases {
+    /// The rules of [`RocmTables::in_use`].
+    pub fn embedded() -> &'static Self {
+        RocmTables::in_use().databases()
     }
 }
 

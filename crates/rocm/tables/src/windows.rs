@@ -2,30 +2,11 @@
 //! machine, as far as the tables know. Windows has no equivalent of the manylinux policies: there
 //! is no list of DLLs that packages may rely on.
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-
-use crate::rows::WindowsNames;
-use crate::{Error, RocmTables};
+use crate::RocmTables;
+pub use crate::dll_names::DllProvider;
 
 /// The platform tag of 64-bit Windows on x86-64 (PEP 425).
 pub const PLATFORM: &str = "win_amd64";
-
-/// The component that provides a DLL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DllProvider {
-    /// Windows itself, in every installation.
-    System,
-    /// The Python interpreter.
-    Python,
-    /// Visual Studio's redistributable package.
-    Runtime,
-    /// A driver, in no package.
-    Driver,
-    /// Visual Studio only: the DLL is for debugging and must not be redistributed.
-    Debug,
-    /// ROCm, so a package must contain it.
-    Rocm,
-}
 
 /// The interpreter that a DLL with CPython's API belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,37 +20,9 @@ pub struct Interpreter {
     pub debug: bool,
 }
 
-/// Names of DLLs, grouped by provider.
-#[derive(Debug)]
-pub(crate) struct DllNames(Vec<(DllProvider, GlobSet)>);
-
-impl DllNames {
-    /// # Errors
-    /// [`Error::DllName`] for a pattern that is not a valid glob.
-    pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Error> {
-        let set = |provider, patterns: &[String]| -> Result<(DllProvider, GlobSet), Error> {
-            let wrong = |source| Error::DllName { source: Box::new(source) };
-            let mut builder = GlobSetBuilder::new();
-            for pattern in patterns {
-                builder.add(GlobBuilder::new(pattern).case_insensitive(true).build().map_err(wrong)?);
-            }
-            Ok((provider, builder.build().map_err(wrong)?))
-        };
-        Ok(Self(vec![
-            // First, because their names are those of the other groups with one more letter.
-            set(DllProvider::Debug, &names.debug)?,
-            set(DllProvider::System, &names.system)?,
-            set(DllProvider::Python, &names.python)?,
-            set(DllProvider::Runtime, &names.runtime)?,
-            set(DllProvider::Driver, &names.driver)?,
-            set(DllProvider::Rocm, rocm)?,
-        ]))
-    }
-}
-
 /// The provider of the DLL with this file name; `None` for an unknown one. Case is ignored.
 pub fn provider(library: &str) -> Option<DllProvider> {
-    RocmTables::in_use().dlls().0.iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
+    RocmTables::in_use().dlls().provider(library)
 }
 
 /// `true` if a machine has the DLL without a package that contains it.

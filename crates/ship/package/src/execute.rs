@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
+use rocwheel_archive::tar::TarBuilder;
+use rocwheel_archive::{WriteOptions, Written};
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_output::{LastLook, Staged, StagedFile};
 use rocwheel_progress::{Failure, Reporter};
-use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{EntryPoints, Member, Platform, Tag, WheelContents, WheelName, WriteOptions, Written};
+use rocwheel_wheel::{EntryPoints, Member, Platform, Tag, WheelContents, WheelName};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;

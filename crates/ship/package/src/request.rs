@@ -112,11 +112,11 @@ pub struct Request {
     /// Platform tag of the packages for the system that it names. `None` computes the lowest one
     /// that the symbols allow; for Windows it is `win_amd64`.
     pub platform_tag: Option<String>,
-    pub level: rocwheel_wheel::Level,
+    pub level: rocwheel_archive::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
     /// Earlier wheels whose packed bytes may be used.
-    pub reuse: rocwheel_wheel::PackedSource,
+    pub reuse: rocwheel_archive::PackedSource,
     pub unclaimed: Unclaimed,
     pub unsupported: Unsupported,
     pub incompletes: Incompletes,
@@ -161,9 +161,9 @@ impl Request {
             windows_targets: Vec::new(),
             only: Vec::new(),
             platform_tag: None,
-            level: rocwheel_wheel::Level::Default,
+            level: rocwheel_archive::Level::Default,
             epoch: 315_532_800,
-            reuse: rocwheel_wheel::PackedSource::default(),
+            reuse: rocwheel_archive::PackedSource::default(),
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,
             incompletes: Incompletes::Refuse,

@@ -26,10 +26,10 @@ mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_output::{Destination, Mode, Staged};
 use rocwheel_progress::{Failure, Reporter};
 use rocwheel_tables::TargetTable;
-use rocwheel_wheel::WriteOptions;
 
 pub use keep::Keep;
 pub use outcome::{PruneAction, PruneReport, Pruned, PrunedFile};

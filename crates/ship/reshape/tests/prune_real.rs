@@ -4,11 +4,11 @@
 
 use std::path::PathBuf;
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_output::{Destination, Mode};
 use rocwheel_progress::Silent;
 use rocwheel_reshape::prune::{Empty, Keep, Options, prune};
 use rocwheel_tables::TargetTable;
-use rocwheel_wheel::WriteOptions;
 use rocwheel_wheel::read::Wheel;
 
 /// Debian's librocsparse has 111 translation units for 7 targets each, 1.3 GB.

@@ -63,11 +63,11 @@ pub struct Request {
     pub names: TargetNames,
     pub packing: Packing,
     /// Compression of new and changed members.
-    pub level: rocwheel_wheel::Level,
+    pub level: rocwheel_archive::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
     /// Earlier wheels whose packed bytes may be used.
-    pub reuse: rocwheel_wheel::PackedSource,
+    pub reuse: rocwheel_archive::PackedSource,
     /// `Full` compares the written wheels with the input before they are moved to the output.
     pub verification: Verification,
 }

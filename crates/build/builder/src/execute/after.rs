@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_archive::{FileDigest, Level, WriteOptions};
 use rocwheel_repair::{self as repair, ReadingDepth, Resolve, RocmFrom};
 use rocwheel_split::tree::OldRuntime;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, wheels};
-use rocwheel_wheel::{FileDigest, Level, WheelName, WriteOptions};
+use rocwheel_wheel::WheelName;
 
 use crate::error::Error;
 use crate::execute::context::Context;
@@ -139,7 +140,7 @@ impl Context<'_> {
             packing: Packing { level: ZSTD_LEVEL, ..Packing::default() },
             level: Level::Default,
             epoch: self.job.epoch,
-            reuse: rocwheel_wheel::PackedSource::default(),
+            reuse: rocwheel_archive::PackedSource::default(),
             verification: Verification::Full,
         };
         let made = self.folder.join("made");

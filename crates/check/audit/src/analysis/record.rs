@@ -47,7 +47,9 @@ pub(crate) fn read(
         let state = match problems(distribution, hashes, (cache, reporter)) {
             None => RecordState::Absent,
             Some(Err(
-                error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Malformed { .. })
+                error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Archive(
+                    rocwheel_archive::Error::Malformed { .. },
+                ))
                 | rocwheel_loader::Error::Record { .. }),
             )) => RecordState::Malformed(error.to_string()),
             Some(problems) => RecordState::Compared(unexplained(distribution, problems?)),

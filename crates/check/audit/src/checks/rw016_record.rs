@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_archive::ForeignBytes;
 use rocwheel_loader::site::Distribution;
-use rocwheel_wheel::read::{ForeignBytes, WheelProblem};
+use rocwheel_wheel::read::WheelProblem;
 
 use crate::Error;
 use crate::analysis::Context;

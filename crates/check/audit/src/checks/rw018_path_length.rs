@@ -60,7 +60,7 @@ fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
                 findings.push(context.finding((Code::PathLength, wheel), format!("{room}"), message, [path]));
             }
         }
-        for group in rocwheel_wheel::case_collisions(context.paths(wheel).iter().copied()) {
+        for group in rocwheel_archive::case_collisions(context.paths(wheel).iter().copied()) {
             let message = "the names are one where upper and lower case do not count".to_owned();
             findings.push(context.finding((Code::PathLength, wheel), group[0].to_owned(), message, group));
         }

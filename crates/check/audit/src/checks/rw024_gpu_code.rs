@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rocwheel_archive::FileDigest;
 use rocwheel_loader::site::Distribution;
 use rocwheel_survey as survey;
 use rocwheel_survey::{Kernels, Weight};
-use rocwheel_wheel::FileDigest;
 
 use crate::Error;
 use crate::analysis::Context;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
+use rocwheel_archive::{Listed, MemberKind, Sparse};
 use rocwheel_progress::Reporter;
-use rocwheel_wheel::read::{Known, Listed, MemberKind, Sparse, Wheel, WheelProblem};
+use rocwheel_wheel::read::{Known, Wheel, WheelProblem};
 use rocwheel_wheel::{Headers, RecordRow, Tag};
 
 use super::Role;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_wheel::read::MemberKind;
+use rocwheel_archive::MemberKind;
 
 use super::distribution::{Distribution, DistributionForm};
 use super::installation_path::{Destination, PythonEnvironment, entry_points};

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocwheel_archive::{Level, WriteOptions};
 use rocwheel_content::FileContent;
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{HostSystem, Loader, Root, Scenario, Trace, Where};
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Level, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 use tempfile::TempDir;
 
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use pep440_rs::Version;
+use rocwheel_archive::WriteOptions;
 use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::StagedFile;
@@ -16,7 +17,7 @@ use rocwheel_progress::Exit;
 use rocwheel_release::promote::{
     OldFiles, PlannedPromotion, Promoted, PromotionPlan, PromotionRequest, STATEMENT, plan_promotion, promote,
 };
-use rocwheel_wheel::{WheelName, WriteOptions};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use rocwheel_commands_wheel::last_look::{self, LastLook, LastLookArguments, Look};

@@ -5,18 +5,17 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use rocwheel_console::environment;
+use rocwheel_archive::{EarlierWheel, PackedSource};
 use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::index_site::site;
-use rocwheel_console::message;
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::BucketOptions;
+use rocwheel_console::{environment, message};
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Context;
 use rocwheel_release::{
     FolderSite, IndexSite, PublicKey, RecordedStream, RemoteServer, StreamWheel, open_remote, read_recorded,
 };
-use rocwheel_wheel::{EarlierWheel, PackedSource};
 use url::Url;
 
 use super::first_of;

@@ -134,9 +134,9 @@ impl TryFrom<split::Arguments> for Settings {
             variant: wheel.variant,
             names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
             packing,
-            level: rocwheel_wheel::Level::Default,
+            level: rocwheel_archive::Level::Default,
             epoch: environment::epoch()?,
-            reuse: rocwheel_wheel::PackedSource::default(),
+            reuse: rocwheel_archive::PackedSource::default(),
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
         };
         Ok(Self { wheels: arguments.inputs, output, request, mode, last_look, reuse })

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::import;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::Exit;
-use rocwheel_tables::gaps::{self, Gap};
+use rocwheel_tables::missing_rows::{self, Gap};
 use rocwheel_tables::{KEYS, RocmTables, providers};
 use serde::Serialize;
 use toml::{Table, Value};
@@ -103,10 +102,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::Check { therock, debian } => {
             let mut found = Vec::new();
             if let Some(checkout) = therock {
-                found.extend(gaps::therock(checkout, tables)?);
+                found.extend(missing_rows::therock(checkout, tables)?);
             }
             if let Some(folder) = debian {
-                found.extend(import::gaps(folder, tables, printer.reporter())?);
+                found.extend(rocwheel_import::missing_rows(folder, tables, printer.reporter())?);
             }
             return report(&found, printer);
         }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Answer, Tool, unnamed};
+use super::{Answer, unnamed};
 use crate::Error;
+use crate::tool::Tool;
 
 /// The keys that matter here; a file may have others.
 #[derive(Debug, Default, Deserialize)]

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_archive::{Level, WriteOptions};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{
-    EntryPoints, Level, Member, Metadata, Sdist, Tag, WheelContents, WriteOptions, write_sdist, write_wheel,
-};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Sdist, Tag, WheelContents, write_sdist, write_wheel};
 
 /// Writes a source distribution with these requirements.
 pub(crate) fn source(folder: &Path, stem: &str, requires: &[&str]) -> PathBuf {

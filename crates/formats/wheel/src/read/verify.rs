@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rayon::prelude::*;
+use rocwheel_archive::{Listed, MemberKind};
 use rocwheel_content::{HashAlgorithm, Reader};
 use serde::{Deserialize, Serialize};
 
-use super::{Listed, MemberKind, Wheel};
+use super::Wheel;
 use crate::Error;
 use crate::names::canonical_name;
 use crate::record::{Hash, RecordRow};
@@ -118,7 +119,7 @@ impl Wheel {
         pairs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
         let mut rest = Vec::new();
         for (member, row) in pairs {
-            let starts = if member.size < LARGE { None } else { self.packed(member).chunks().unwrap_or_default() };
+            let starts = if member.size < LARGE { None } else { self.zip().chunks(member) };
             let Some(starts) = starts else {
                 rest.push((member, row, None));
                 continue;
@@ -154,10 +155,7 @@ impl Wheel {
                 Hash::of(algorithm, |hasher| hasher.read_at(&reader, member.size)).map_err(drop)
             }
             Work::Known(Known::Nothing) => whole(),
-            Work::Chunks(starts) => match self.packed(member).hash_of_chunks(starts, algorithm) {
-                Ok(Some(hash)) => Ok(hash),
-                Ok(None) | Err(_) => whole(),
-            },
+            Work::Chunks(starts) => self.hash_of_chunks(member, starts, algorithm).map_or_else(whole, Ok),
         };
         match actual {
             Ok(actual) if recorded.is_some_and(|recorded| recorded != actual) => {
@@ -167,6 +165,16 @@ impl Wheel {
             Err(()) => problems.push(WheelProblem::Unreadable(name())),
         }
         problems
+    }
+
+    /// The hash of a member whose chunks all threads unpack; `None` if it does not consist of them.
+    fn hash_of_chunks(&self, member: &Listed, starts: &[u64], algorithm: HashAlgorithm) -> Option<Hash> {
+        let mut is_whole = false;
+        let hash = Hash::of(algorithm, |hasher| {
+            is_whole = self.zip().each_chunk(member, starts, |bytes| hasher.update(bytes))?;
+            Ok::<_, rocwheel_archive::Error>(())
+        });
+        hash.ok().filter(|_| is_whole)
     }
 
     /// `true` if the `.dist-info` folder has the distribution and version of the file name,

@@ -1,69 +1,18 @@
 //! Input: a wheel that is far away, as a content. Output: its directory and the bytes of single
 //! members, with no more of the wheel read than that.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use positioned_io::ReadAt;
+use rocwheel_archive::{DistantMember, Listed, ZipDirectory};
 use rocwheel_content::{Content, Reader};
 
-use super::{Fault, Listed, MemberKind, Packed, directory, info_folder};
+use super::{info_folder, malformed};
 use crate::{Error, WheelName};
 
-/// The directory of a wheel, at the end of the file. [`super::Wheel`] also reads the header before
-/// each member, which over a network would take as many requests as there are members. Here only
-/// the headers of members that are read are compared with the directory.
+/// The directory of a wheel, at the end of the file.
 pub struct WheelDirectory {
-    path: PathBuf,
-    file: SharedReader,
-    members: Vec<Listed>,
+    zip: ZipDirectory,
     info: String,
-}
-
-/// A member of a wheel that is far away. Nothing but what is asked for is read.
-pub struct DistantMember {
-    path: PathBuf,
-    file: SharedReader,
-    listed: Listed,
-}
-
-impl DistantMember {
-    fn packed(&self) -> Packed<'_, SharedReader> {
-        Packed { path: &self.path, file: &self.file, listed: &self.listed }
-    }
-
-    /// The first `length` bytes, or all if there are fewer. The checksum is not compared.
-    ///
-    /// # Errors
-    /// Bytes that cannot be read or unpacked.
-    pub fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
-        self.packed().start(length)
-    }
-
-    /// All bytes, at most 64 MiB; the CRC is compared.
-    ///
-    /// # Errors
-    /// As [`WheelDirectory::bytes`].
-    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
-        self.packed().bytes()
-    }
-
-    /// Random access to a stored member, whose checksum is not compared; `None` for a compressed
-    /// one.
-    pub fn stored(&self) -> Option<Reader> {
-        self.listed.is_stored().then(|| Box::new(self.packed().window()) as Reader)
-    }
-}
-
-/// An open content with several owners.
-#[derive(Clone)]
-struct SharedReader(Arc<Reader>);
-
-impl ReadAt for SharedReader {
-    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(position, buffer)
-    }
 }
 
 impl WheelDirectory {
@@ -74,10 +23,9 @@ impl WheelDirectory {
     /// Those of [`super::Wheel::open`] that the directory shows.
     pub fn open(path: &Path, content: &dyn Content) -> Result<WheelDirectory, Error> {
         let _: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
-        let file = content.open().map_err(|source| Error::Open { path: path.to_owned(), source })?;
-        let members = directory::read_central(path, &file, content.size())?;
-        let info = info_folder(&members, path)?;
-        let wheel = WheelDirectory { path: path.to_owned(), file: SharedReader(Arc::new(file)), members, info };
+        let zip = ZipDirectory::open(path, content)?;
+        let info = info_folder(zip.members(), path)?;
+        let wheel = WheelDirectory { zip, info };
         for needed in ["METADATA", "WHEEL"] {
             wheel.find(&format!("{}/{needed}", wheel.info))?;
         }
@@ -92,45 +40,38 @@ impl WheelDirectory {
     /// The bytes of one member, at most 64 MiB; the CRC is checked.
     ///
     /// # Errors
-    /// A member that does not exist, has another header than the directory says, or cannot be
-    /// unpacked.
+    /// A member that does not exist, and those of [`ZipDirectory::bytes`].
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
-        let listed = directory::locate(&self.path, &self.file, self.find(name)?)?;
-        let packed = Packed { path: &self.path, file: &self.file, listed: &listed };
-        if listed.kind == MemberKind::Directory { Err(packed.error(Fault::Directory)) } else { packed.bytes() }
+        Ok(self.zip.bytes(self.find(name)?)?)
     }
 
     /// All members in the order of the archive, as the directory has them.
     pub fn members(&self) -> &[Listed] {
-        &self.members
+        self.zip.members()
     }
 
-    /// One of [`WheelDirectory::members`], read through `file`, another reader of the same wheel.
-    /// With a reader for each thread, none waits for another.
+    /// One of [`WheelDirectory::members`], read through `file`, as [`ZipDirectory::open_member`]
+    /// does.
     ///
     /// # Errors
-    /// A member that has another header than the directory says, or a form that wheels do not
-    /// have.
+    /// Those of [`ZipDirectory::open_member`].
     pub fn open_member(&self, member: &Listed, file: Reader) -> Result<DistantMember, Error> {
-        let file = SharedReader(Arc::new(file));
-        let listed = directory::locate(&self.path, &file, member)?;
-        Packed { path: &self.path, file: &file, listed: &listed }.check_form()?;
-        Ok(DistantMember { path: self.path.clone(), file, listed })
+        Ok(self.zip.open_member(member, file)?)
     }
 
     fn find(&self, name: &str) -> Result<&Listed, Error> {
-        self.members
-            .iter()
-            .find(|member| member.name == name)
-            .ok_or_else(|| Error::Malformed { path: self.path.clone(), reason: format!("it has no `{name}`") })
+        let found = self.members().iter().find(|member| member.name == name);
+        found.ok_or_else(|| malformed(self.zip.path(), format!("it has no `{name}`")))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Cursor, Write as _};
+    use std::io::{self, Cursor, Write as _};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use positioned_io::ReadAt;
     use zip::write::{SimpleFileOptions, ZipWriter};
 
     use super::*;

@@ -19,9 +19,9 @@ use fastcdc::v2020::FastCDC;
 use memchr::memmem::Finder;
 use positioned_io::ReadAt;
 use rayon::prelude::*;
+use rocwheel_archive::ZipLayout;
 use rocwheel_content::sha256;
 use rocwheel_progress::{Interrupted, Reporter};
-use rocwheel_wheel::read::ZipLayout;
 
 /// How files are cut. Only pieces that were cut in the same way can be found again, so another
 /// value is another way.
@@ -63,7 +63,7 @@ pub(super) struct Piece {
 /// # Errors
 /// A file that is no ZIP file or cannot be read; an interruption.
 pub(super) fn cut(path: &Path, reporter: &dyn Reporter) -> Result<Vec<Piece>, crate::Error> {
-    let layout = ZipLayout::read(path)?;
+    let layout = ZipLayout::read(path).map_err(rocwheel_wheel::Error::from)?;
     let fail = |source| crate::Error::Read { path: path.to_owned(), source };
     let (file, _) = fs_err::File::open(path).map_err(fail)?.into_parts();
     let parts: Vec<Result<Vec<Piece>, Stop>> =
@@ -151,8 +151,8 @@ fn piece_length(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_archive::MemberPlace;
     use rocwheel_progress::Silent;
-    use rocwheel_wheel::read::MemberPlace;
 
     use super::*;
 
@@ -224,7 +224,7 @@ mod tests {
             // With 16 bytes of a data descriptor before it.
             member(106_371, 4096, 1),
         ];
-        let layout = ZipLayout { directory: 110_517, size: 111_000, info: None, members };
+        let layout = ZipLayout { directory: 110_517, size: 111_000, members };
         let ends: Vec<u64> = parts(&layout).iter().map(|part| part.end).collect();
         assert_eq!(ends, [2100, 2150, 102_150, 106_371, 106_421, 110_517, 111_000]);
         let all = parts(&layout);

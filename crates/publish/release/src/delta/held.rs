@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use pep440_rs::Version;
+use rocwheel_archive::ZipFile;
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_wheel::read::ZipLayout;
+use rocwheel_wheel::read::info_folder;
 use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
 
@@ -106,7 +107,7 @@ fn held_wheel(path: &Path, wanted: &WheelName) -> Option<HeldWheel> {
         let shared = own.iter().filter(|tag| others.contains(tag)).count();
         (name.distribution, name.version, shared)
     } else if path.extension().is_some_and(|ending| ending == PIP_ENDING) {
-        let info = ZipLayout::read(path).ok()?.info?;
+        let info = info_folder(ZipFile::open(path).ok()?.members(), path).ok()?;
         let (project, version) = info.strip_suffix(".dist-info")?.rsplit_once('-')?;
         (project.to_owned(), version.to_owned(), 0)
     } else {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use positioned_io::ReadAt;
+use rocwheel_archive::tar::TarMembers;
 use rocwheel_content::{Content, Reader};
 use rocwheel_progress::{Interrupted, Reporter, Unit, Watched, write_error};
-use rocwheel_wheel::tar::TarMembers;
 
 use super::rules::{Findings, LARGEST_TEXT, MemberPath, Rules};
 use super::{Error, wheel::read_whole};

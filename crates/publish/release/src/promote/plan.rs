@@ -5,8 +5,8 @@ use std::io::Read;
 
 use pep440_rs::Version;
 use rayon::prelude::*;
+use rocwheel_archive::MemberMemory;
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_wheel::read::MemberMemory;
 use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
 use super::archive::{find_text, plan_tar, unpacked};

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use rocwheel_content::WINDOW;
 use rocwheel_progress::Reporter;
-use rocwheel_wheel::edit::MemberPattern;
+use rocwheel_wheel::MemberPattern;
 use serde::Serialize;
 use similar::TextDiff;
 

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use rocwheel_content::archive_path::file_name;
-use rocwheel_wheel::edit::{Belongs, belongs};
+use rocwheel_wheel::requirement::{Belongs, belongs};
 use rocwheel_wheel::{Headers, canonical_name};
 
 use super::Error;

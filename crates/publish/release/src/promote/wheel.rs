@@ -6,11 +6,13 @@ use std::path::Path;
 
 use pep440_rs::Version;
 use rayon::prelude::*;
+use rocwheel_archive::{Listed, MemberKind};
+use rocwheel_archive::{WriteOptions, Written};
 use rocwheel_content::Content;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_progress::Reporter;
-use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
-use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, WriteOptions, Written, rewrite_and_hash, same_version};
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, rewrite_and_hash, same_version};
 
 use super::Error;
 use super::archive::{PlanError, TarPatch, plan_tar};

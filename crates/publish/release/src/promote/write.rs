@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use rayon::prelude::*;
+use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_progress::{Reporter, Unit, WithoutProgress, write_error};
-use rocwheel_wheel::{FileDigest, WriteOptions};
 use serde::Serialize;
 
 use super::archive::write_packed;

@@ -3,7 +3,7 @@
 //!
 //! The record is `WHEEL.packing` beside the wheel, and the signed snapshot has its SHA-256. So the
 //! publisher vouches for the packer, which the bytes of a wheel cannot tell. Everything else that a
-//! record says is compared with the bytes when they are used ([`rocwheel_wheel::PackedSource`]).
+//! record says is compared with the bytes when they are used ([`rocwheel_archive::PackedSource`]).
 //! A snapshot that expired is not trusted, as in [`verify_stream`](crate::verify_stream).
 
 use std::collections::BTreeMap;
@@ -48,8 +48,8 @@ pub struct StreamWheel {
     pub address: Url,
     /// Its size in bytes.
     pub size: u64,
-    /// The record, as [`rocwheel_wheel::PackedSource::record_of`] made it; only of the newest wheel
-    /// of each project and tag, if that was published with a record.
+    /// The record, as [`rocwheel_archive::PackedSource::record_of`] made it; only of the newest
+    /// wheel of each project and tag, if that was published with a record.
     pub record: Option<Vec<u8>>,
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use rocwheel_content::reader::MeasuredReader;
 use rocwheel_content::{open_regular, pax_sparse_name};
 use rocwheel_progress::{Interrupted, Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
-use crate::catalog::{ArtifactEntry, EntryKind};
+use crate::entry::{ArtifactEntry, EntryKind};
 use crate::error::Error;
 use crate::scan::{self, Basedirs, MANIFEST};
 
@@ -110,7 +111,7 @@ pub(crate) fn for_each_member_of(
             continue;
         };
         let member = checker.member(&entry, archive)?;
-        let mut content = Exact { left: entry.size(), inner: &mut entry };
+        let mut content = MeasuredReader::at_least(entry.size(), &mut entry);
         take(&member, &mut content)?;
         io::copy(&mut content, &mut io::sink()).map_err(failed)?;
     }
@@ -136,7 +137,7 @@ fn read_manifest<R: Read>(
     }
     let size = entry.size();
     let mut bytes = Vec::new();
-    Exact { left: size, inner: entry }.read_to_end(&mut bytes).map_err(failed)?;
+    MeasuredReader::at_least(size, entry).read_to_end(&mut bytes).map_err(failed)?;
     let (basedirs, mut problems) = scan::parse_manifest(&String::from_utf8_lossy(&bytes), archive);
     if !problems.is_empty() {
         return Err(problems.swap_remove(0));
@@ -285,21 +286,4 @@ fn finish(mut rest: impl Read) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends before its end mark"));
     }
     Ok(())
-}
-
-/// Turns an early end into an error: the tar reader treats it as if the member were shorter.
-struct Exact<R> {
-    left: u64,
-    inner: R,
-}
-
-impl<R: Read> Read for Exact<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        if read == 0 && self.left > 0 && !buffer.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends inside a member"));
-        }
-        self.left = self.left.saturating_sub(read as u64);
-        Ok(read)
-    }
 }

@@ -7,12 +7,12 @@
 use std::io;
 use std::path::Path;
 
-use rocwheel_content::{CacheEntry, CacheFolder, FileStamp};
+use rocwheel_content::{CacheEntry, CacheFolder, FileStamp, document};
 use serde::{Deserialize, Serialize};
 
+use super::plan::{ArchiveOptions, ArchiveState, PackedArtifact, PlannedArchive};
 use super::sidecar::{read_sidecar, sidecar_path};
-use super::write::{ArchiveOptions, ArchiveState, PackedArtifact, PlannedArchive};
-use crate::catalog::EntryKind;
+use crate::entry::EntryKind;
 use crate::input::read_small;
 use crate::scan::MANIFEST;
 
@@ -100,8 +100,7 @@ impl ArchiveRecords {
             raw: packed.raw,
             compressed: packed.compressed,
         };
-        let text = serde_json::to_vec(&record).expect("numbers and texts are JSON");
-        let _ = self.0.write(&name(planned), &text);
+        let _ = self.0.write(&name(planned), &document::write(&record));
     }
 }
 

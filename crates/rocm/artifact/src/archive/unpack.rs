@@ -10,12 +10,12 @@ use rocwheel_progress::{Interrupted, Reporter, Unit, Watched};
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
-use super::older::{OlderTree, Sharing, UnpackedFile};
+use super::file_state::FileState;
+use super::previous_tree::{OlderTree, Sharing, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
-use super::state::FileState;
-use crate::catalog::{ArtifactForm, ArtifactLocation};
 use crate::error::Error;
+use crate::location::{ArtifactForm, ArtifactLocation};
 use crate::name::ArtifactName;
 
 /// Name of the file that is written last into a directory of the scratch space: the digest of the

@@ -4,129 +4,23 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rocwheel_content::{Sha256, hexadecimal};
 use rocwheel_progress::{Interrupted, Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
-use serde::Serialize;
 use tar::EntryType;
 
-use super::Compression;
 use super::encoder::Encoder;
+use super::plan::{ArchiveOptions, ArchivePlan, ArchiveState, PackedArtifact, PlannedArchive};
 use super::record::{ArchiveInputs, ArchiveRecords};
 use super::sidecar::{sidecar_line, sidecar_path};
 use super::tarball::{Head, Tarball};
-use crate::catalog::{Artifact, EntryKind};
+use crate::catalog::Artifact;
+use crate::entry::EntryKind;
 use crate::error::Error;
-use crate::input::{outside, read_small};
-use crate::name::ArtifactName;
+use crate::input::read_small;
 use crate::scan::MANIFEST;
-
-/// Options for all archives of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ArchiveOptions {
-    /// The format, which also determines the suffix of the name.
-    pub compression: Compression,
-    /// One of [`Compression::levels`].
-    pub level: u32,
-    /// Modification time of every member, in seconds since 1970.
-    pub epoch: u64,
-    /// Number of threads that compress. The bytes do not depend on it.
-    pub threads: usize,
-}
-
-/// The archives that [`write()`] will create.
-#[derive(Debug, Clone, Serialize)]
-pub struct ArchivePlan {
-    /// The options for all of them.
-    pub options: ArchiveOptions,
-    /// The archives, sorted by artifact name.
-    pub archives: Vec<PlannedArchive>,
-}
-
-/// An archive that [`write()`] will create.
-#[derive(Debug, Clone, Serialize)]
-pub struct PlannedArchive {
-    /// Name of the artifact.
-    pub artifact: ArtifactName,
-    /// Path of the artifact's directory.
-    pub source: PathBuf,
-    /// Path of the archive.
-    pub path: PathBuf,
-    /// Number of files and links.
-    pub files: u64,
-    /// Total size of all files in bytes.
-    pub bytes: u64,
-    #[serde(skip)]
-    pub(super) contents: Artifact,
-}
-
-/// Where an archive came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ArchiveState {
-    /// It was written.
-    Written,
-    /// An earlier run wrote it of the same files.
-    Unchanged,
-}
-
-/// An archive in the output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PackedArtifact {
-    /// Name of the artifact.
-    pub artifact: ArtifactName,
-    /// Path of the archive.
-    pub path: PathBuf,
-    /// Path of its sidecar.
-    pub sidecar: PathBuf,
-    /// SHA-256 digest of the archive in lower-case hexadecimal.
-    pub digest: String,
-    /// Number of files and links in it.
-    pub files: u64,
-    /// Total size of all files in bytes, each hard link counted once.
-    pub raw: u64,
-    /// Size of the archive in bytes.
-    pub compressed: u64,
-    /// Where it came from.
-    pub state: ArchiveState,
-}
-
-/// Reads the artifact directories and plans one archive each below `output`, for [`write()`].
-///
-/// # Errors
-/// A defect of an artifact; a name given twice; a level the format does not have; an output inside
-/// an input.
-pub fn plan(
-    directories: &[PathBuf],
-    output: &Path,
-    options: ArchiveOptions,
-    reporter: &dyn Reporter,
-) -> Result<ArchivePlan, Error> {
-    let levels = options.compression.levels();
-    if !levels.contains(&options.level) {
-        return Err(Error::UnknownLevel { level: options.level, least: *levels.start(), most: *levels.end() });
-    }
-    outside(output, directories)?;
-    let mut archives: Vec<PlannedArchive> = Vec::new();
-    for directory in directories {
-        let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        let Some(name) = ArtifactName::parse(&name) else {
-            return Err(Error::MalformedName { name: name.into_owned(), path: directory.clone() });
-        };
-        if let Some(other) = archives.iter().find(|archive| archive.artifact == name) {
-            let (first, second) = (other.source.clone(), directory.clone());
-            return Err(Error::DuplicateArtifact { artifact: name.to_string(), first, second });
-        }
-        let contents = Artifact::open(name.clone(), directory, reporter)?;
-        let (files, bytes) = contents.size();
-        let path = output.join(name.archive_name(options.compression));
-        archives.push(PlannedArchive { artifact: name, source: directory.clone(), path, files, bytes, contents });
-    }
-    archives.sort_by(|left, right| left.artifact.cmp(&right.artifact));
-    Ok(ArchivePlan { options, archives })
-}
 
 /// Writes the planned archives and their sidecars. Each appears complete or not at all; an existing
 /// archive of the same name is replaced.

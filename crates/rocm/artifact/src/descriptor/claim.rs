@@ -8,8 +8,8 @@ use rocwheel_tables::Predicate;
 
 use super::parse::{Basedir, Rules};
 use super::{Descriptor, Error};
-use crate::catalog::EntryKind;
 use crate::contents::same;
+use crate::entry::EntryKind;
 use crate::fileset::Fileset;
 
 /// The files of every component of an artifact.

@@ -6,7 +6,7 @@ use std::io::{BufReader, Read};
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-use super::{CompressionHeader, Method, Span, Window, malformed};
+use super::{CompressionHeader, Method, Window, malformed, more_than_stated};
 use crate::error::Error;
 
 /// Bytes read and decompressed at a time.
@@ -66,8 +66,8 @@ pub(super) fn payload<'a>(
     header: CompressionHeader,
 ) -> Result<Box<dyn Read + 'a>, Error> {
     let position = bundle.saturating_add(header_size(header.version));
-    let span = Span { window, position, end: bundle.saturating_add(length).min(window.size()) };
-    let span = BufReader::with_capacity(CHUNK, span);
+    let end = bundle.saturating_add(length).min(window.size());
+    let span = BufReader::with_capacity(CHUNK, window.stream(position, end));
     Ok(match header.method {
         Method::Zlib => Box::new(flate2::bufread::ZlibDecoder::new(span)),
         Method::Zstd => {
@@ -97,7 +97,7 @@ fn payload_length(window: &Window<'_>, bundle: u64, header: u64, compression: Co
         consumed += step.consumed as u64;
         produced += step.produced as u64;
         if produced > compression.uncompressed {
-            return Err(super::visit::more_than_stated(bundle, compression.uncompressed));
+            return Err(more_than_stated(bundle, compression.uncompressed));
         }
         if step.finished {
             return Ok(consumed);

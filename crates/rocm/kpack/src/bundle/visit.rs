@@ -6,7 +6,9 @@ use std::ops::Range;
 use md5::{Digest, Md5};
 use positioned_io::ReadAt;
 
-use super::{Bundle, BundleEntry, CompressionHeader, Span, Window, compressed, in_order, malformed, same_bytes};
+use super::{
+    Bundle, BundleEntry, CompressionHeader, Window, compressed, in_order, malformed, more_than_stated, same_bytes,
+};
 use crate::error::Error;
 
 /// Bytes that are allocated because of a size in a table, before any of them was read.
@@ -252,8 +254,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Plain { window, bundle, position } => {
                 let start = bundle.saturating_add(*position);
-                let mut span = Span { window, position: start, end: start.saturating_add(buffer.len() as u64) };
-                let read = read_some(&mut span, buffer);
+                let read = read_some(&mut window.stream(start, window.size()), buffer);
                 let count = read.map_err(|source| failed(*bundle, source, "its section ends within a code object"))?;
                 *position += count as u64;
                 Ok(count)
@@ -306,10 +307,6 @@ pub(super) fn checksum(digest: Md5) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&digest.finalize()[..8]);
     u64::from_le_bytes(first)
-}
-
-pub(super) fn more_than_stated(bundle: u64, stated: u64) -> Error {
-    malformed(bundle, format!("its content is longer than the {stated} bytes it claims"))
 }
 
 /// Reads exactly `size` bytes to the start of a buffer.

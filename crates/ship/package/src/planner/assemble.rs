@@ -289,7 +289,7 @@ impl Planner<'_> {
 
 /// Refuses a name that cannot be unpacked on every system or be listed in a RECORD.
 fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Failure> {
-    rocwheel_wheel::check_member_name(name).map_err(|error| {
+    rocwheel_archive::check_member_name(name).map_err(|error| {
         let path = file.and_then(|file| file.path().cloned()).unwrap_or_else(|| name.into());
         let attempt = format!("`{}` cannot be packaged under its name", path.display());
         Failure::attempt(attempt)(error).with_hint(RENAME).with_exit(Exit::Failed)

@@ -159,7 +159,7 @@ impl Build {
     }
 
     pub fn request(&self) -> Request {
-        Request { level: rocwheel_wheel::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
+        Request { level: rocwheel_archive::Level::Fast, ..Request::new(self.artifacts(), self.output()) }
     }
 
     pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocwheel_archive::WriteOptions;
+use rocwheel_archive::{Listed, MemberKind};
 use rocwheel_content::Content;
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_progress::{Failure, Reporter};
 use rocwheel_tables::Databases;
-use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
-use rocwheel_wheel::{Headers, Member, Rewrite, WriteOptions};
+use rocwheel_wheel::read::{MemberContent, Wheel};
+use rocwheel_wheel::{Headers, Member, Rewrite};
 use serde::Serialize;
 
 use super::fuse_error;

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
+use rocwheel_archive::MemberKind;
 use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::bundle::{self, Bundle};
 use rocwheel_kpack::{FatBinary, KpackArchive, Points};
 use rocwheel_progress::{Failure, with_causes};
 use rocwheel_wheel::Rewrite;
-use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
+use rocwheel_wheel::read::{Wheel, WheelProblem};
 
 use super::Keep;
 use super::content::{Kind, looks_like, member_content};

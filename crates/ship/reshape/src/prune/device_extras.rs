@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_tables::TargetTable;
-use rocwheel_wheel::edit::{Belongs, WrittenRequirement, belongs};
+use rocwheel_wheel::requirement::{Belongs, WrittenRequirement, belongs};
 use rocwheel_wheel::{Headers, canonical_name};
 
 use super::Keep;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use rocwheel_archive::MemberKind;
 use rocwheel_content::{Content, FileContent};
 use rocwheel_wheel::Rewrite;
-use rocwheel_wheel::read::{MemberKind, Wheel};
+use rocwheel_wheel::read::Wheel;
 
 use rocwheel_progress::Failure;
 

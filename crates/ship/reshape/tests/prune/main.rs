@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocwheel_archive::WriteOptions;
 use rocwheel_content::FileContent;
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
 use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
@@ -16,7 +17,7 @@ use rocwheel_reshape::prune::{Compress, Empty, Keep, Options, PruneAction, Prune
 use rocwheel_system::symlink;
 use rocwheel_tables::TargetTable;
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 mod trees;
 

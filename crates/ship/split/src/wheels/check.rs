@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocwheel_archive::{Listed, MemberKind};
 use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_progress::{Failure, Interrupted, Reporter};
 use rocwheel_tables::Databases;
 use rocwheel_tables::device_packages::{self, DevicePackages};
-use rocwheel_wheel::read::{Known, Listed, MemberContent, MemberKind, Wheel};
+use rocwheel_wheel::read::{Known, MemberContent, Wheel};
 use rocwheel_wheel::{Headers, RecordRow, WheelName};
 
 use super::install_paths::{Folders, Place, Scheme};

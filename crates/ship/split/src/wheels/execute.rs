@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rocwheel_archive::{WriteOptions, Written};
 use rocwheel_content::{Content, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_progress::{Exit, Failure, Interrupted, Reporter, Unit as Counted};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Member, Rewrite, WriteOptions, Written};
+use rocwheel_wheel::{Member, Rewrite};
 use serde::Serialize;
 
 use super::metadata::{self, Markers};
@@ -213,7 +214,7 @@ impl Job<'_> {
         let parts = &self.plan.parts;
         let is_program = |name: &str| parts.programs.is_known(name);
         let members =
-            parts.wheel.members().iter().filter(|member| member.kind != rocwheel_wheel::read::MemberKind::Directory);
+            parts.wheel.members().iter().filter(|member| member.kind != rocwheel_archive::MemberKind::Directory);
         let copied = members.map(|member| member.name.as_str()).filter(|name| !is_program(name));
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
@@ -300,7 +301,7 @@ impl Job<'_> {
         let mut licenses = Vec::new();
         for member in parts.wheel.members() {
             let Some(name) = member.name.strip_prefix(&license_folder) else { continue };
-            if member.kind == rocwheel_wheel::read::MemberKind::File {
+            if member.kind == rocwheel_archive::MemberKind::File {
                 licenses.push(name.to_owned());
                 stay.insert(member.name.clone());
             }

@@ -167,7 +167,9 @@ pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
 
 /// Returns the name and the canonical version of a wheel.
 pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Failure> {
-    let malformed = |reason: String| rocwheel_wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
+    let malformed = |reason: String| {
+        rocwheel_wheel::Error::from(rocwheel_archive::Error::Malformed { path: wheel.path().to_owned(), reason })
+    };
     let value = |field: &str| {
         let value = headers.get(field).filter(|value| !value.is_empty());
         value.ok_or_else(|| malformed(format!("its METADATA has no {field}")))

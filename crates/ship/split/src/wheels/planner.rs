@@ -319,7 +319,7 @@ fn root(
         wheel.members().iter().filter_map(|member| Some((in_site(&member.name)?, member.size))).collect();
     if let Some(given) = given {
         let root = given.trim_end_matches('/');
-        if rocwheel_wheel::check_member_name(root).is_err() {
+        if rocwheel_archive::check_member_name(root).is_err() {
             return Err(wrong_root(wheel, given, "it is not a relative path inside of site-packages"));
         }
         let inside = |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rocwheel_archive::{Listed, MemberKind};
 use rocwheel_content::{Content, Spool};
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_progress::{Failure, Interrupted, Reporter, Unit as Counted};
 use rocwheel_tables::Databases;
 use rocwheel_wheel::read::MemberContent;
-use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
+use rocwheel_wheel::read::Wheel;
 
 use super::install_paths::{Folders, Place, Scheme};
 use crate::error::{gpu_code_error, read_error};

@@ -78,7 +78,7 @@ pub(super) fn complete(
     let plan = plan_promotion(&request, printer.reporter())?;
     let folder = work.scratch.join("complete");
     fs_err::create_dir(&folder)?;
-    let write = rocwheel_wheel::WriteOptions { epoch: environment::epoch()?, ..Default::default() };
+    let write = rocwheel_archive::WriteOptions { epoch: environment::epoch()?, ..Default::default() };
     let (promoted, _) = promote_into(&plan, &folder, &write, printer.reporter())?;
     carry_attestations(&promoted, &folder, |name| local.attestations(name))?;
     printer.warn(format!("dropped, because something is missing for them: {}", names.join(", ")));

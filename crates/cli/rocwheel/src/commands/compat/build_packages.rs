@@ -86,9 +86,9 @@ impl TryFrom<Arguments> for Settings {
             linux_targets: given(arguments.linux_amdgpu_families).into_iter().collect(),
             windows_targets: given(arguments.windows_amdgpu_families).into_iter().collect(),
             level: if arguments.no_wheel_compression {
-                rocwheel_wheel::Level::None
+                rocwheel_archive::Level::None
             } else {
-                rocwheel_wheel::Level::Default
+                rocwheel_archive::Level::Default
             },
             epoch: environment::epoch()?,
             unclaimed: Unclaimed::Report,

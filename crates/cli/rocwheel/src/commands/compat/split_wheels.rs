@@ -103,9 +103,9 @@ impl Arguments {
             variant: self.generate_variant_wheel.then_some(self.variant_label),
             names: TargetNames::Base,
             packing: Packing { scheme, level: self.compression_level, ..Packing::default() },
-            level: rocwheel_wheel::Level::Default,
+            level: rocwheel_archive::Level::Default,
             epoch: environment::epoch()?,
-            reuse: rocwheel_wheel::PackedSource::default(),
+            reuse: rocwheel_archive::PackedSource::default(),
             verification: Verification::Full,
         };
         let unused = self.clang_offload_bundler.is_some().then_some("--clang-offload-bundler").into_iter().collect();

@@ -1,0 +1,70 @@
+//! Input: paths. Output: where artifacts are, as directories or archives, judged by name only.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::archive::Compression;
+use crate::error::Error;
+use crate::name::ArtifactName;
+use crate::scan::MANIFEST;
+
+/// The form in which an artifact is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArtifactForm {
+    /// As a directory.
+    Directory,
+    /// As an archive, which is unpacked before it is read.
+    Archive {
+        /// Path of the archive.
+        path: PathBuf,
+        /// Its SHA-256 digest in lower-case hexadecimal.
+        digest: String,
+    },
+}
+
+/// The location of an artifact that is not read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArtifactLocation {
+    /// A directory, or a link to one.
+    Directory(PathBuf),
+    /// An archive, or a link to one.
+    Archive(PathBuf, Compression),
+}
+
+impl ArtifactLocation {
+    /// Returns the path. A link is not resolved, because its name is the artifact's.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::Archive(path, _) => path,
+        }
+    }
+}
+
+/// Returns the artifacts at these paths, sorted by name.
+pub(crate) fn locate(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, ArtifactLocation)>, Error> {
+    let mut places: BTreeMap<ArtifactName, ArtifactLocation> = BTreeMap::new();
+    for path in inputs {
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_directory = fs_err::metadata(path)?.is_dir();
+        let (stem, place) = if is_directory {
+            if !path.join(MANIFEST).is_file() && ArtifactName::parse(&file_name).is_none() {
+                return Err(Error::NotAnArtifact { path: path.clone() });
+            }
+            (file_name.as_str(), ArtifactLocation::Directory(path.clone()))
+        } else {
+            let compression = Compression::of(path)?;
+            (
+                file_name.strip_suffix(compression.suffix()).unwrap_or(&file_name),
+                ArtifactLocation::Archive(path.clone(), compression),
+            )
+        };
+        let Some(name) = ArtifactName::parse(stem) else {
+            return Err(Error::MalformedName { name: stem.to_owned(), path: path.clone() });
+        };
+        if let Some(other) = places.insert(name.clone(), place) {
+            let (artifact, first, second) = (name.to_string(), other.path().to_owned(), path.clone());
+            return Err(Error::DuplicateArtifact { artifact, first, second });
+        }
+    }
+    Ok(places.into_iter().collect())
+}

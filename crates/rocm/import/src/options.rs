@@ -1,0 +1,69 @@
+//! What to import, and how.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use rocwheel_tables::Pattern;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::libraries::SystemLibraries;
+use crate::report::Missing;
+
+/// The input of an import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportSource {
+    /// Debian packages.
+    Debs(Vec<PathBuf>),
+    /// An installed ROCm: `/opt/rocm`, or the shared prefix `/usr` of a root with dpkg's database.
+    Prefix(PathBuf),
+    /// A `therock-dist-*.tar.gz` (or `.xz`, `.zst`), whose root is the flattened tree.
+    Tarball(PathBuf),
+}
+
+/// Options of an import.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportOptions {
+    /// Directory for the artifacts: empty, missing, or written by an earlier import.
+    pub output: PathBuf,
+    /// SONAMEs that may be missing; `*` matches any text.
+    pub allow_unresolved: Vec<String>,
+    /// Treatment of the SONAMEs of libraries from outside ROCm.
+    pub sonames: Sonames,
+    /// The version of the set; `None` determines it from the input.
+    pub version: Option<String>,
+}
+
+impl ImportOptions {
+    /// Returns the missing libraries that are allowed to be.
+    ///
+    /// # Errors
+    /// [`Error::Unresolved`] if others are missing. `present` are the packages of the input.
+    pub(crate) fn judge(&self, missing: Vec<Missing>, present: &[String]) -> Result<Vec<Missing>, Error> {
+        let allowed: Vec<Pattern> = self.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
+        let is_allowed = |missing: &Missing| {
+            allowed.iter().any(|pattern| pattern.matches(&missing.library) || pattern.glob() == missing.library)
+        };
+        let (unresolved, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_allowed);
+        if missing.is_empty() {
+            return Ok(unresolved);
+        }
+        let present: BTreeSet<String> = present.iter().cloned().collect();
+        let packages =
+            missing.iter().filter(|one| one.other_version.is_none()).filter_map(|one| one.package.as_deref());
+        let in_turn = SystemLibraries::embedded().needs_of(packages, &present);
+        Err(Error::Unresolved { missing, in_turn })
+    }
+}
+
+/// Treatment of the SONAMEs of libraries from outside ROCm.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sonames {
+    /// `libnuma.so.1` becomes `librocm_sysdeps_numa.so.1`, so that it is found even if the process
+    /// has loaded another `libnuma.so.1` before.
+    #[default]
+    Rename,
+    /// The names are kept. A library of the same name that is already loaded is used instead.
+    Keep,
+}
