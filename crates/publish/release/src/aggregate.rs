@@ -14,15 +14,16 @@ use rocwheel_index::pages::{
     HTML_TYPE, IndexedFile, IndexedProject, JSON_TYPE, ProjectStatus, project_html, project_json, root_html, root_json,
 };
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::listing::{Listing, NameFilter};
+use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
+use rocwheel_store::{PageChange, Store, StoredFile};
 use rocwheel_wheel::canonical_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use crate::build::{HTML, JSON, PageChange, PageFile, VERSIONED_HTML, check_ours, offered_in, put};
+use crate::build::{PageFile, check_ours, offered_in, put};
 use crate::chooser::{self, ChooserData};
-use crate::listing::{Listing, NameFilter};
-use crate::store::{Store, StoredFile};
 use crate::{ChooserOptions, Error, stream};
 
 /// The version of both documents.

@@ -15,18 +15,17 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_progress::Reporter;
+use rocwheel_store::listing::NameFilter;
+use rocwheel_store::{Error as StoreError, PageChange, Store, StoredFile, with_threads};
 use serde::Serialize;
 
 use crate::catalog::Catalog;
-use crate::facts;
 use crate::layout::{self, Layout};
-use crate::listing::NameFilter;
 use crate::status::{self, StatusTable};
-use crate::store::{Store, StoredFile, with_threads};
 use crate::stream::{self, StreamFault};
-use crate::{ChooserOptions, Error, IndexView};
+use crate::{ChooserOptions, Error, IndexView, facts};
 use pages::Writer;
-pub(crate) use pages::{HTML, JSON, VERSIONED_HTML, check_ours, is_ours, put};
+pub(crate) use pages::{check_ours, is_ours, put};
 use reading::Reading;
 pub(crate) use work::offered_in;
 use work::{Records, Work, with_views};
@@ -59,18 +58,6 @@ pub struct BuildOptions {
     pub replace_pages: bool,
     /// `false` for a dry run.
     pub write: bool,
-}
-
-/// How a page changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PageChange {
-    /// It did not exist before.
-    New,
-    /// It has other bytes than before.
-    Changed,
-    /// Its project has no files any more.
-    Removed,
 }
 
 /// A changed page.
@@ -118,7 +105,7 @@ pub struct Built {
 /// Makes the index of a store.
 ///
 /// # Errors
-/// [`Error::Files`] for distributions that cannot be in an index, all of them at once and before
+/// [`rocwheel_store::Error::Files`] for distributions that cannot be in an index, all of them at once and before
 /// any page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`],
 /// [`Error::Status`]; what cannot be read or written.
 pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
@@ -137,7 +124,7 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
         None if options.project.is_some() => Layout::Structured,
         None => Layout::of(&catalog, &store.name())?,
     };
-    let roots = layout::roots(layout, &catalog).map_err(|problems| Error::Files { problems })?;
+    let roots = layout::roots(layout, &catalog).map_err(|problems| StoreError::Files { problems })?;
     let status = status_table(store, options)?;
     if let Some((path, table)) = &status
         && options.project.is_none()

@@ -10,10 +10,10 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_progress::Reporter;
+use rocwheel_store::listing::{Distribution, Identity, NameFilter, distribution, identity};
+use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
+use rocwheel_store::{Store, StoredFile};
 
-use crate::build::{HTML, JSON, VERSIONED_HTML};
-use crate::listing::{Distribution, Identity, NameFilter, distribution, identity};
-use crate::store::{Store, StoredFile};
 use crate::views::pythons;
 use crate::{Error, chooser};
 

@@ -6,7 +6,6 @@
 //! the files themselves.
 
 mod file;
-mod folder;
 mod installers;
 mod page;
 
@@ -20,7 +19,6 @@ use serde::Serialize;
 use url::Url;
 
 use crate::Error;
-pub use folder::FolderSite;
 
 /// How an index is checked.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,6 @@ pub(crate) mod description;
 mod extras;
 mod held;
 mod rebuild;
-mod site;
 mod transfer;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +23,7 @@ use rocwheel_index::Fetch;
 use rocwheel_index::page::{FileHash, PageLink};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_progress::{Exit, Reporter, Unit, Watched};
+use rocwheel_store::Error as StoreError;
 use rocwheel_wheel::{Platform, PythonVersion};
 use serde::Serialize;
 use url::Url;
@@ -33,7 +33,6 @@ pub(crate) use choose::ProjectAnswer;
 use choose::{ChosenWheel, shown};
 use description::Description;
 use rebuild::{Rebuilt, rebuild};
-pub use site::StoreSite;
 pub(crate) use transfer::RemoteFile;
 
 /// The ending of a description beside a wheel.
@@ -150,7 +149,7 @@ fn refused(link: &PageLink, reason: String, hint: &str) -> Error {
 ///
 /// # Errors
 /// [`Error::Get`] for a wheel that cannot be chosen, a name with extras, a wheel without a hash on
-/// its page, or whose place has another file; [`Error::Read`] for a path of [`GetRequest::have`]
+/// its page, or whose place has another file; [`rocwheel_store::Error::Read`] for a path of [`GetRequest::have`]
 /// that does not exist; what cannot be read; an interruption.
 pub fn plan_get<'a>(request: GetRequest<'a>, reporter: &dyn Reporter) -> Result<GetPlan<'a>, Error> {
     held::check_places(request.have)?;
@@ -188,14 +187,14 @@ pub fn get(plan: &GetPlan<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Erro
         got.size = size;
         return Ok(got);
     }
-    let write = |source| Error::Write { path: path.clone(), source };
+    let write = |source| StoreError::Write { path: path.clone(), source };
     let staging = StagingFolder::for_results(request.output, ".rocwheel-").map_err(write)?;
     let staged = staging.path().join(file_name);
     let transferred = AtomicU64::new(0);
     let work = Download { chosen, hash, request, staged: &staged, transferred: &transferred, reporter };
     let outcome = work.run().map_err(|error| match error {
         // The user knows the result, and not where it is written first.
-        Error::Write { source, .. } => write(source),
+        Error::Store(StoreError::Write { source, .. }) => write(source).into(),
         error => error,
     })?;
     got.transferred = transferred.into_inner();
@@ -230,7 +229,7 @@ enum Existing {
 
 fn existing(path: &Path, hash: &FileHash, reporter: &dyn Reporter) -> Result<Existing, Error> {
     let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-    let fail = |source| Error::Read { path: path.to_owned(), source };
+    let fail = |source| StoreError::Read { path: path.to_owned(), source };
     match fs_err::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(Existing::Other("is a folder")),
         // To read a pipe would take for ever.
@@ -242,15 +241,15 @@ fn existing(path: &Path, hash: &FileHash, reporter: &dyn Reporter) -> Result<Exi
         Err(error) if is_missing(&error) => match fs_err::symlink_metadata(path) {
             Ok(_) => Ok(Existing::Other("is a link that leads nowhere")),
             Err(error) if is_missing(&error) => Ok(Existing::Nothing),
-            Err(source) => Err(fail(source)),
+            Err(source) => Err(fail(source).into()),
         },
-        Err(source) => Err(fail(source)),
+        Err(source) => Err(fail(source).into()),
     }
 }
 
 /// The hash of a file in hexadecimal.
 fn hash_of(path: &Path, algorithm: HashAlgorithm, reporter: &dyn Reporter) -> Result<String, Error> {
-    let fail = |source| Error::Read { path: path.to_owned(), source };
+    let fail = |source| StoreError::Read { path: path.to_owned(), source };
     let file = fs_err::File::open(path).map_err(fail)?;
     let size = file.metadata().map_err(fail)?.len();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -326,7 +325,7 @@ impl Download<'_> {
     /// Downloads all of the wheel.
     fn whole(&self) -> Result<(), Error> {
         let file = fs_err::File::create(self.staged)
-            .map_err(|source| Error::Write { path: self.staged.to_owned(), source })?;
+            .map_err(|source| StoreError::Write { path: self.staged.to_owned(), source })?;
         let link = &self.chosen.link;
         let _stage = self.reporter.stage(&format!("Downloading {}", link.file_name), link.size, Unit::Bytes);
         let algorithm = self.hash.algorithm;

@@ -6,13 +6,13 @@ use std::path::Path;
 use positioned_io::Cursor;
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_progress::{Interrupted, Reporter, Watched, with_causes};
+use rocwheel_store::listing::Distribution;
+use rocwheel_store::{Store, StoredBytes, StoredFile};
 use rocwheel_wheel::Headers;
 use rocwheel_wheel::edit::{sdist_metadata, sdist_metadata_of};
 use rocwheel_wheel::read::{Wheel, WheelDirectory};
 
 use crate::chooser::needs_of;
-use crate::listing::Distribution;
-use crate::store::{Store, StoredBytes, StoredFile};
 use crate::{Error, file_rules};
 
 /// What can be read in a file.
@@ -55,7 +55,7 @@ impl Facts {
             Ok(()) => Fault::File(text),
         };
         let file = &distribution.file;
-        let bytes = store.bytes(file).map_err(Fault::Store)?;
+        let bytes = store.bytes(file).map_err(|error| Fault::Store(error.into()))?;
         let mut size = 0;
         let (headers, metadata_sha256) = if distribution.wheel.is_some() {
             let metadata = stored_metadata(file, &bytes).map_err(|error| fault(with_causes(&error)))?;
@@ -77,7 +77,7 @@ impl Facts {
             (needs, rocm) = needs_of(&headers);
         }
         file_rules::check_listed(distribution, requires_python.as_deref()).map_err(fault)?;
-        let known = store.sha256(file).map_err(Fault::Store)?;
+        let known = store.sha256(file).map_err(|error| Fault::Store(error.into()))?;
         let digest = if let Some(digest) = known {
             reporter.advance(file.size);
             digest

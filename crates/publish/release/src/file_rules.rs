@@ -8,9 +8,8 @@
 use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
+use rocwheel_store::listing::Distribution;
 use rocwheel_wheel::{Headers, canonical_name};
-
-use crate::listing::Distribution;
 
 /// Checks the name of a file, and what its page says of Pythons. The error is the reason.
 pub(crate) fn check_listed(file: &Distribution, requires_python: Option<&str>) -> Result<(), String> {
@@ -51,9 +50,10 @@ pub(crate) fn check_metadata(headers: &Headers, file: &Distribution) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_store::StoredFile;
+    use rocwheel_store::listing::distribution;
+
     use super::*;
-    use crate::listing::distribution;
-    use crate::store::StoredFile;
 
     fn file(name: &str) -> Distribution {
         distribution(StoredFile { key: name.to_owned(), size: 1, stamp: String::new() }).unwrap()

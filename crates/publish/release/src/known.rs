@@ -10,25 +10,20 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
-use rocwheel_content::{Digest, hexadecimal, sha256};
+use rocwheel_content::{Digest, hexadecimal, parse_sha256, sha256};
+use rocwheel_store::StoredFile;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::catalog::ListedFile;
 use crate::facts::Facts;
-use crate::s3::from_hexadecimal;
-use crate::store::StoredFile;
 
-/// The folder of everything that is neither a page nor a distribution.
-pub(crate) const TOP: &str = ".rocwheel";
 /// The folder of the records. Installers and listings ignore it for its dot.
 pub(crate) const FOLDER: &str = ".rocwheel/index";
-/// The file that a publisher locks.
-pub(crate) const LOCK: &str = ".rocwheel/index.lock";
 /// The form of the records. One of another form is ignored, and its files are read again.
 pub(crate) const SCHEMA: u32 = 4;
 /// A file that changed later than this before it was read may change again without a new time:
@@ -57,15 +52,15 @@ pub(crate) struct KnownFile {
 
 impl KnownFile {
     pub(crate) fn new(file: &StoredFile, facts: &Facts, texts: &mut Texts, began: SystemTime) -> KnownFile {
-        let is_old = began.checked_sub(YOUNG).is_some_and(|limit| file.stamp < stamp(limit));
+        let is_old = began.checked_sub(YOUNG).is_some_and(|limit| file.stamp < rocwheel_store::time_stamp(limit));
         KnownFile {
-            sha256: from_hexadecimal(&facts.sha256).unwrap_or_default(),
-            metadata_sha256: facts.metadata_sha256.as_deref().and_then(from_hexadecimal),
+            sha256: parse_sha256(&facts.sha256).unwrap_or_default(),
+            metadata_sha256: facts.metadata_sha256.as_deref().and_then(parse_sha256),
             requires_python: facts.requires_python.as_deref().map(|text| texts.shared(text)),
             rocm: facts.rocm.as_deref().map(|text| texts.shared(text)),
             needs: texts.shared(&facts.needs),
             uploaded: Timestamp::UNIX_EPOCH,
-            is_young: !is_old && is_time(&file.stamp),
+            is_young: !is_old && rocwheel_store::is_time_stamp(&file.stamp),
         }
     }
 }
@@ -149,7 +144,7 @@ impl<'de> Deserialize<'de> for Hexadecimal {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Hexadecimal, E> {
-                from_hexadecimal(text).map(Hexadecimal).ok_or_else(|| E::custom("no SHA-256"))
+                parse_sha256(text).map(Hexadecimal).ok_or_else(|| E::custom("no SHA-256"))
             }
         }
         deserializer.deserialize_str(Digits)
@@ -283,16 +278,6 @@ pub(crate) fn files_key(project: &str) -> String {
 /// page. No project is called `_roots`.
 pub(crate) fn root_key(pages: &str) -> String {
     join(FOLDER, &join("_roots", &join(pages, "pages")))
-}
-
-/// A time of modification as a stamp. Later times are later texts.
-pub(crate) fn stamp(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{:012}.{:09}", since.as_secs(), since.subsec_nanos())
-}
-
-fn is_time(stamp: &str) -> bool {
-    stamp.len() == 22 && stamp.as_bytes()[12] == b'.'
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use rocwheel_content::archive_path::{join, parent};
+use rocwheel_store::listing::Distribution;
 
 use crate::catalog::Catalog;
-use crate::listing::Distribution;
 use crate::{Error, IndexView, chooser};
 
 /// Where files and pages are.
@@ -140,9 +140,10 @@ pub(crate) fn roots(layout: Layout, catalog: &Catalog) -> Result<Vec<IndexRoot>,
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_store::FolderStore;
+    use rocwheel_store::listing::NameFilter;
+
     use super::*;
-    use crate::FolderStore;
-    use crate::listing::NameFilter;
 
     fn catalog(keys: &[&str]) -> Catalog {
         let folder = tempfile::tempdir().unwrap();

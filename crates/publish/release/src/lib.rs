@@ -13,7 +13,6 @@
 //! [`get()`] downloads a wheel of an index, without the bytes that older wheels have.
 
 mod aggregate;
-mod attempts;
 pub mod build;
 mod catalog;
 pub mod check;
@@ -22,35 +21,25 @@ mod delta;
 mod error;
 mod facts;
 mod file_rules;
-mod folder;
 pub mod gate;
-mod github;
 mod known;
 mod layout;
-mod listing;
 mod mirror;
 mod native;
 pub mod promote;
 mod public_names;
 mod publish;
-mod ranges;
-mod remote;
-mod s3;
 mod status;
-mod store;
 mod stream;
 mod views;
 
 pub use aggregate::{AggregateOptions, Aggregated, Hosting, aggregate};
-pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
-pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, check};
+pub use build::{BuildOptions, Built, BuiltIndex, PageFile, build};
+pub use check::{CheckOptions, CheckedIndex, FaultLevel, IndexFault, check};
 pub use chooser::{ChangedVersion, ChooserOptions, GpuChoice, IndexChanges};
-pub use delta::{GetMethod, GetPlan, GetRequest, GotWheel, IndexSite, StoreSite, get, plan_get};
+pub use delta::{GetMethod, GetPlan, GetRequest, GotWheel, IndexSite, get, plan_get};
 pub use error::Error;
-pub use folder::FolderStore;
-pub use github::{GithubAccess, GithubStore, ReleaseKinds};
 pub use layout::Layout;
-pub use listing::NameFilter;
 pub use mirror::{
     LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
     mirror_into, plan_mirror, verify_mirror, verify_stored_mirror,
@@ -64,14 +53,7 @@ pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_promoted, read_set,
 };
-pub use ranges::{io_error, open_remote, open_remote_sparsely};
-pub use remote::RemoteServer;
-pub use s3::{
-    BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
-    collect_uploads, plan_uploads, upload,
-};
 pub use status::StatusTable;
-pub use store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
 pub use stream::history::{HistoryRow, history, roll_back};
 pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
 pub use stream::packing::{RecordedStream, StreamWheel, read_recorded};

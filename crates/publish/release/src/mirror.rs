@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use rocwheel_content::archive_path::join;
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_index::Http;
-use rocwheel_progress::{Reporter, Unit, Watched};
+use rocwheel_progress::{Reporter, Unit, Watched, counted};
+use rocwheel_store::{Error as StoreError, FolderStore, Store};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use crate::build::{BuildOptions, build};
 use crate::status::FILE as STATUS_FILE;
-use crate::store::Store;
-use crate::{Error, FolderStore, Layout, StatusTable};
+use crate::{Error, Layout, StatusTable};
 pub use bucket::{mirror_into, verify_stored_mirror};
 pub use lock::LockedFile;
 pub use resolve::{MirrorRequest, ResolvedSet};
@@ -122,7 +122,7 @@ pub fn make_mirror(
     http: &Http,
     reporter: &dyn Reporter,
 ) -> Result<MirrorReport, Error> {
-    let write = |path: &Path, source: io::Error| Error::Write { path: path.to_owned(), source };
+    let write = |path: &Path, source: io::Error| StoreError::Write { path: path.to_owned(), source };
     fs_err::create_dir_all(folder).map_err(|source| write(folder, source))?;
     let before = MirrorList::read(folder)?.map(|list| list.distributions).unwrap_or_default();
     check_foreign(plan, folder, &before)?;
@@ -137,7 +137,7 @@ pub fn make_mirror(
     for name in &removed {
         for path in [folder.join(name), folder.join(format!("{name}.metadata"))] {
             match fs_err::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(write(&path, source)),
+                Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(write(&path, source).into()),
                 _ => {}
             }
         }
@@ -168,7 +168,7 @@ fn status_table(store: &dyn Store, plan: &MirrorPlan) -> Result<(PathBuf, Status
 
 /// Distributions that no run fetched would be in the index, or in the way of its files.
 fn check_foreign(plan: &MirrorPlan, folder: &Path, before: &BTreeSet<String>) -> Result<(), Error> {
-    let read = |source| Error::Folder { path: folder.to_owned(), source };
+    let read = |source| StoreError::Folder { path: folder.to_owned(), source };
     let mut names = Vec::new();
     for entry in fs_err::read_dir(folder).map_err(read)? {
         names.push(entry.map_err(read)?.file_name().to_string_lossy().into_owned());
@@ -193,7 +193,7 @@ fn check_names<'n>(
         None => Ok(()),
         Some(first) => Err(Error::Mirror {
             attempted: format!("mirror into `{place}`"),
-            reason: format!("it has {} that no mirror needs: `{first}`", crate::error::count(foreign.len())),
+            reason: format!("it has {} that no mirror needs: `{first}`", counted(foreign.len() as u64, "file")),
             hint: "choose another folder, or move these files away".to_owned(),
             exit: rocwheel_progress::Exit::Failed,
         }),
@@ -206,16 +206,17 @@ impl MirrorList {
         let bytes = match fs_err::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::Read { path, source }),
+            Err(source) => return Err(StoreError::Read { path, source }.into()),
         };
         MirrorList::parse(&bytes, &path).map(Some)
     }
 
     fn parse(bytes: &[u8], path: &Path) -> Result<MirrorList, Error> {
-        let wrong = |source: io::Error| Error::Read { path: path.to_owned(), source };
+        let wrong = |source: io::Error| StoreError::Read { path: path.to_owned(), source };
         let list: MirrorList = serde_json::from_slice(bytes).map_err(|error| wrong(error.into()))?;
         if list.schema != SCHEMA {
-            return Err(wrong(io::Error::other(format!("its schema is {}, and {SCHEMA} is known", list.schema))));
+            let reason = format!("its schema is {}, and {SCHEMA} is known", list.schema);
+            return Err(wrong(io::Error::other(reason)).into());
         }
         Ok(list)
     }
@@ -235,7 +236,7 @@ fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, 
     let is_shown =
         |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
     for entry in WalkDir::new(folder).sort_by_file_name().into_iter().filter_entry(is_shown) {
-        let entry = entry.map_err(|error| Error::Read { path: folder.to_owned(), source: error.into() })?;
+        let entry = entry.map_err(|error| StoreError::Read { path: folder.to_owned(), source: error.into() })?;
         if entry.file_type().is_dir() {
             continue;
         }
@@ -249,7 +250,7 @@ fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, 
     reporter.begin("Hashing files", Some(paths.iter().map(|(.., size)| size).sum()), Unit::Bytes);
     let mut files = BTreeMap::new();
     for (name, path, size) in paths {
-        let read = |source| Error::Read { path: path.clone(), source };
+        let read = |source| StoreError::Read { path: path.clone(), source };
         let digest = sha256_of(Watched::new(fs_err::File::open(&path).map_err(read)?, reporter));
         reporter.check()?;
         files.insert(name, ListedFile { size, sha256: hexadecimal(&digest.map_err(read)?) });

@@ -11,11 +11,11 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_index::page::PageLink;
 use rocwheel_progress::{Reporter, with_causes};
+use rocwheel_store::StoredFile;
+use rocwheel_store::listing::{Distribution, distribution};
 use serde::Serialize;
 
 use crate::delta::{IndexSite, ProjectAnswer};
-use crate::listing::{Distribution, distribution};
-use crate::store::StoredFile;
 use crate::{Error, ReleaseSet};
 
 /// A name of a set on another index.

@@ -23,11 +23,11 @@ use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::Reporter;
+use rocwheel_store::{Error as StoreError, NewFile, Store, with_threads};
 use serde::Serialize;
 
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
-use crate::store::{NewFile, Store, with_threads};
 use crate::stream::manifest::{SnapshotFile, SnapshotManifest};
 use crate::stream::pages::dependencies_first;
 use crate::stream::sets::{self, ReleaseSet};
@@ -212,7 +212,7 @@ pub fn plan_publication(
 /// Projects that installers get elsewhere.
 fn outside(stream: &Stream<'_>, options: &PublishOptions) -> Result<GlobSet, Error> {
     let all: Vec<String> = stream.settings.outside.iter().chain(&options.outside).cloned().collect();
-    patterns_of(&all).map_err(|source| Error::Pattern { pattern: options.outside.join(" "), source })
+    Ok(patterns_of(&all).map_err(|source| StoreError::Pattern { pattern: options.outside.join(" "), source })?)
 }
 
 /// The GPU targets of a set.
@@ -502,7 +502,7 @@ fn publish_pages(
     if !has_files(store, &plan, reporter)? {
         return Err(StreamFault::Raced { store: store.name() }.into());
     }
-    let put = |key: &String| -> Result<(), Error> {
+    let put = |key: &String| -> Result<(), StoreError> {
         reporter.check()?;
         let mut beside = local.files.get(key).into_iter().flat_map(LocalFile::beside);
         beside.try_for_each(|(ending, bytes)| store.write(&format!("{key}{ending}"), bytes))
@@ -570,7 +570,7 @@ mod tests {
     #[test]
     fn a_file_that_was_pruned_after_its_upload_is_on_no_page() {
         let (folder, dist) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let store = crate::FolderStore::open(folder.path()).unwrap();
+        let store = rocwheel_store::FolderStore::open(folder.path()).unwrap();
         let text = b"Metadata-Version: 2.1\nName: a\nVersion: 1\n";
         let mut sdist = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
         let mut header = tar::Header::new_gnu();

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use pep440_rs::Version;
 use rocwheel_index::pages::ProjectStatus;
+use rocwheel_store::listing::{Distribution, distribution, project_of};
 use rocwheel_wheel::canonical_name;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::catalog::Catalog;
-use crate::listing::{Distribution, distribution, project_of};
 
 /// The table's name in a store.
 pub(crate) const FILE: &str = "index-status.toml";

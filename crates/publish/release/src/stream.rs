@@ -33,21 +33,21 @@ pub(crate) mod verify;
 pub(crate) mod yank;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use rocwheel_content::archive_path::join;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::Reporter;
 
-use crate::build::pages::HTML;
 use crate::chooser::ChooserData;
-use crate::store::{Store, StoreLock};
 use crate::{ChooserOptions, Error};
 pub use dated::write_dated_index;
 pub use fault::StreamFault;
 use manifest::{SnapshotManifest, StreamHead};
 pub use rocwheel_attest::{EnvelopeSignature, PublicKey, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey};
+use rocwheel_store::site::HTML;
+use rocwheel_store::{Store, StoreLock, wait_for_lock};
 use sets::ReleaseSet;
 use settings::StreamSettings;
 pub(crate) use transition::Transition;
@@ -61,8 +61,6 @@ const SETTINGS: &str = ".release/stream.toml";
 const PENDING: &str = ".release/pending.json";
 /// What is kept of the page for people.
 const CHOOSER: &str = ".release/chooser.json";
-/// How long a publisher sleeps before it tries again to lock the stream.
-const NAP: Duration = Duration::from_millis(250);
 
 fn snapshot_key(number: u64) -> String {
     format!("{FOLDER}/snapshots/{number}.json")
@@ -223,7 +221,7 @@ impl<'a> Stream<'a> {
     /// Keeps other publishers away, reads the state, and finishes what a killed publisher left.
     ///
     /// # Errors
-    /// [`Error::Locked`] and [`Error::Leased`] when the patience is at its end; as
+    /// [`rocwheel_store::Error::Locked`] and [`rocwheel_store::Error::Leased`] when the patience is at its end; as
     /// [`Stream::read`].
     pub(crate) fn lock(
         store: &'a dyn Store,
@@ -367,28 +365,4 @@ fn read_snapshot(
         return Err(StreamFault::Altered { name }.into());
     }
     Ok((manifest, envelope))
-}
-
-/// Waits until no other publisher holds the lock.
-pub(crate) fn wait_for_lock(
-    store: &dyn Store,
-    patience: Duration,
-    reporter: &dyn Reporter,
-) -> Result<StoreLock, Error> {
-    let end = Instant::now() + patience;
-    let mut is_reported = false;
-    loop {
-        match store.lock() {
-            Err(busy @ (Error::Locked { .. } | Error::Leased { .. })) if Instant::now() < end => {
-                if !is_reported {
-                    reporter.warn(&format!("{busy}; waiting for it up to {} s", patience.as_secs()));
-                }
-                is_reported = true;
-            }
-            other => return other,
-        }
-        reporter.check()?;
-        // A bucket is asked less often than a folder.
-        std::thread::sleep(if store.requests().is_some() { NAP * 4 } else { NAP });
-    }
 }

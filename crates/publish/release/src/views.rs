@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_store::listing::Distribution;
 use rocwheel_wheel::WheelNameParts;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::ListedProject;
-use crate::listing::Distribution;
 
 /// What a view is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -90,10 +90,11 @@ pub(crate) fn target(project: &str) -> Option<&str> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use rocwheel_store::StoredFile;
+    use rocwheel_store::listing::{Listing, NameFilter};
+
     use super::*;
     use crate::layout::IndexRoot;
-    use crate::listing::{Listing, NameFilter};
-    use crate::store::StoredFile;
 
     #[test]
     fn a_view_has_what_fits() {

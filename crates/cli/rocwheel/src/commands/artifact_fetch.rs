@@ -13,7 +13,7 @@ use rocwheel_fetch::{
     StreamType, WorkflowRun,
 };
 use rocwheel_progress::{Exit, Hint as _};
-use rocwheel_release::{FolderStore, S3Address, S3Options, Signing, StoreLocking};
+use rocwheel_store::{FolderStore, S3Address, S3Options, Signing, StoreLocking};
 use serde::Serialize;
 
 use crate::commands::{Mode, artifact_import};

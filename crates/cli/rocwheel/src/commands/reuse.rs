@@ -13,7 +13,7 @@ use clap::Args;
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_index::{Fetch, Source, scheme_of, text_without_users};
 use rocwheel_progress::{Context, Reporter, Watched, WithoutProgress};
-use rocwheel_release::{RemoteServer, StoredBytes, open_remote};
+use rocwheel_store::{RemoteServer, StoredBytes, open_remote};
 use rocwheel_wheel::{EarlierWheel, PackedSource, WheelName};
 use url::{Origin, Url};
 
@@ -268,7 +268,7 @@ struct IndexPage {
 
 impl IndexPage {
     fn read(http: &dyn Fetch, address: &Url, reporter: &dyn Reporter) -> io::Result<IndexPage> {
-        let answer = http.get(address, page::ACCEPT).map_err(rocwheel_release::io_error)?;
+        let answer = http.get(address, page::ACCEPT).map_err(rocwheel_store::io_error)?;
         if answer.status != 200 {
             return Err(io::Error::other(format!("the server answers {}", answer.status)));
         }

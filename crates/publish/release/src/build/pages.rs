@@ -12,21 +12,19 @@ use rocwheel_index::pages::{
     root_json,
 };
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::Error as StoreError;
+use rocwheel_store::listing::{Distribution, distribution};
+use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
+use rocwheel_store::{self as store, PageChange, Store, StoredFile};
 
 use super::work::{ProjectState, Records, RootRecord, Work};
-use super::{BuiltIndex, PageChange, PageFile, metadata_key, metadata_of};
+use super::{BuiltIndex, PageFile, metadata_key, metadata_of};
 use crate::Error;
 use crate::catalog::ListedProject;
 use crate::chooser::{ChooserData, ChooserProject, OfferedFile, OfferedProject};
 use crate::known::{self, KnownFile, ProjectHead};
 use crate::layout::IndexRoot;
-use crate::listing::{Distribution, distribution};
-use crate::store::{self, Store, StoredFile};
 
-/// The pages of a folder, as bandersnatch calls them: servers choose one by `Accept`.
-pub(crate) const HTML: &str = "index.html";
-pub(crate) const VERSIONED_HTML: &str = "index.v1_html";
-pub(crate) const JSON: &str = "index.v1_json";
 /// The folder of pages that are JSON and called `index.html`. A project's has no `_` in its name.
 const JSON_ROOT: &str = "v1_json";
 
@@ -242,7 +240,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A project with links that start in `folder`.
-    fn indexed(&self, name: &str, files: &[FileFacts<'_>], folder: &str) -> Result<IndexedProject, Error> {
+    fn indexed(&self, name: &str, files: &[FileFacts<'_>], folder: &str) -> Result<IndexedProject, StoreError> {
         let Work { store, status, .. } = self.work;
         let mut links = Links::new(folder);
         let mut indexed = Vec::with_capacity(files.len());
@@ -350,7 +348,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A project of an index, for the page for `--find-links`.
-    fn listed(&self, root: &IndexRoot, state: &ProjectState<'a>, folder: &str) -> Result<IndexedProject, Error> {
+    fn listed(&self, root: &IndexRoot, state: &ProjectState<'a>, folder: &str) -> Result<IndexedProject, StoreError> {
         let distributions = state.listed.distributions();
         let all = distributions.iter().zip(state.known.iter().flatten()).zip(&state.listed.files);
         let facts = |((distribution, known), listed): ((_, _), &crate::catalog::ListedFile)| FileFacts {
@@ -516,7 +514,8 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         kept.extend(written.iter().flat_map(|one| [known::head_key(one.name), known::files_key(one.name)]));
-        records.keys.iter().filter(|key| !kept.contains(*key)).try_for_each(|key| store.remove(key))
+        records.keys.iter().filter(|key| !kept.contains(*key)).try_for_each(|key| store.remove(key))?;
+        Ok(())
     }
 
     fn put(&mut self, key: String, bytes: &[u8]) -> Result<(), Error> {

@@ -10,19 +10,19 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_content::{Digest, Sha256, hexadecimal};
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::listing::{Candidate, clashes, distribution};
+use rocwheel_store::site::JSON;
+use rocwheel_store::{Error as StoreError, StoredFile};
 use rocwheel_wheel::WheelName;
 use serde::Deserialize;
 
-use super::JSON;
 use super::work::{ProjectState, Work};
 use crate::Error;
 use crate::catalog::{ATTESTATIONS, ListedFile, ListedProject};
 use crate::facts::{Facts, Fault};
 use crate::known::{self, KnownFile, RecordedFile, Texts};
 use crate::layout::IndexRoot;
-use crate::listing::{Candidate, clashes, distribution};
 use crate::publish::attested::check_attestations;
-use crate::store::StoredFile;
 
 /// The projects of an index.
 pub(super) struct ReadProjects<'a> {
@@ -107,7 +107,7 @@ impl<'a> Reading<'a> {
         }
         if !problems.is_empty() {
             problems.sort();
-            return Err(Error::Files { problems });
+            return Err(StoreError::Files { problems }.into());
         }
         let count = |one: &Looked<'_>| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count();
         let files = projects.iter().map(count).sum();

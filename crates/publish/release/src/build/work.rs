@@ -7,6 +7,8 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::join;
 use rocwheel_content::{Digest, hexadecimal, sha256};
 use rocwheel_progress::Reporter;
+use rocwheel_store::Error as StoreError;
+use rocwheel_store::{Store, StoredFile};
 use serde::{Deserialize, Serialize};
 
 use super::{BuildOptions, metadata_key};
@@ -15,7 +17,6 @@ use crate::chooser::ChooserData;
 use crate::known::{self, KnownFile, ProjectHead, sealed, unsealed};
 use crate::layout::IndexRoot;
 use crate::status::StatusTable;
-use crate::store::{Store, StoredFile};
 use crate::{Error, IndexView};
 
 /// A project whose files are known.
@@ -158,7 +159,7 @@ impl Work<'_> {
     }
 
     /// The SHA-256 of the file with METADATA beside a wheel, where the store knows it.
-    pub(super) fn stored_metadata(&self, key: &str) -> Result<Option<Digest>, Error> {
+    pub(super) fn stored_metadata(&self, key: &str) -> Result<Option<Digest>, StoreError> {
         let file = StoredFile { key: metadata_key(key), size: 0, stamp: String::new() };
         self.store.sha256(&file)
     }

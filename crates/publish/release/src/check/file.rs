@@ -6,6 +6,8 @@ use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
 use rocwheel_index::Answer;
 use rocwheel_index::page::{FileHash, MetadataBeside, PageLink};
 use rocwheel_progress::{NamedWriter, Watched};
+use rocwheel_store::Error as StoreError;
+use rocwheel_store::listing::distribution;
 use rocwheel_wheel::{Headers, WheelName};
 use url::Url;
 
@@ -14,7 +16,6 @@ use super::page::stored;
 use super::{IndexFault, Site};
 use crate::delta::DELTA;
 use crate::delta::description::Description;
-use crate::listing::distribution;
 use crate::{Error, facts, file_rules};
 
 /// The largest METADATA that is read.
@@ -206,14 +207,14 @@ impl Site<'_> {
         let path = if let Ok(path) = link.address.to_file_path() {
             path
         } else {
-            folder = tempfile::tempdir().map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
+            folder = tempfile::tempdir().map_err(|source| StoreError::Write { path: std::env::temp_dir(), source })?;
             let path = folder.path().join(&link.file_name);
             if let Err(error) = self.download(&link.address, &path, faults) {
                 self.reporter.check()?;
                 let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
                 if let Some(kind @ (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) = kind {
                     // That says nothing about the index.
-                    return Err(Error::Write { path: std::env::temp_dir(), source: kind.into() });
+                    return Err(StoreError::Write { path: std::env::temp_dir(), source: kind.into() }.into());
                 }
                 faults.push(IndexFault::error(&link.address, format!("it cannot be downloaded: {error}")));
                 return Ok(());

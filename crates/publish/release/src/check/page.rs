@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use rocwheel_index::page::{GZIP, PageEnd, PageLink, parse, parse_root, parse_status, written_base};
 use rocwheel_index::pages::ProjectStatus;
 use rocwheel_index::{Answer, address_without_user};
+use rocwheel_store::StoredFile;
+use rocwheel_store::listing::{Listing, NameFilter, clashes, distribution, project_of};
 use rocwheel_wheel::canonical_name;
 use url::Url;
 
 use super::installers::{Installer, RequestHeaders, unpack};
 use super::{IndexFault, NOBODY, Site};
-use crate::listing::{Listing, NameFilter, clashes, distribution, project_of};
-use crate::store::StoredFile;
 use crate::{Error, file_rules};
 
 /// The largest page that is read. One of 4,800 files has 2.4 MB.

@@ -10,12 +10,12 @@ use rocwheel_index::pages::JSON_TYPE;
 use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_index::{address_without_user, tags};
 use rocwheel_progress::{Exit, Reporter, Watched, WithoutProgress};
+use rocwheel_store::attempts::TransferFault;
 use rocwheel_wheel::{Platform, WheelName, canonical_name};
 use url::Url;
 
 use super::{GetRequest, IndexSite, extras};
 use crate::Error;
-use crate::attempts::TransferFault;
 
 /// Limit in bytes for a page: those of the largest projects have some megabytes.
 const PAGE: u64 = 64 << 20;

@@ -21,6 +21,7 @@ use positioned_io::ReadAt;
 use rayon::prelude::*;
 use rocwheel_content::sha256;
 use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_store::Error as StoreError;
 use rocwheel_wheel::read::ZipLayout;
 
 /// How files are cut. Only pieces that were cut in the same way can be found again, so another
@@ -64,7 +65,7 @@ pub(super) struct Piece {
 /// A file that is no ZIP file or cannot be read; an interruption.
 pub(super) fn cut(path: &Path, reporter: &dyn Reporter) -> Result<Vec<Piece>, crate::Error> {
     let layout = ZipLayout::read(path)?;
-    let fail = |source| crate::Error::Read { path: path.to_owned(), source };
+    let fail = |source| StoreError::Read { path: path.to_owned(), source };
     let (file, _) = fs_err::File::open(path).map_err(fail)?.into_parts();
     let parts: Vec<Result<Vec<Piece>, Stop>> =
         parts(&layout).into_par_iter().map(|part| cut_part(&file, part, reporter)).collect();
@@ -73,7 +74,7 @@ pub(super) fn cut(path: &Path, reporter: &dyn Reporter) -> Result<Vec<Piece>, cr
         match part {
             Ok(part) => pieces.extend(part),
             Err(Stop::Interrupted(interrupted)) => return Err(interrupted.into()),
-            Err(Stop::Read(source)) => return Err(fail(source)),
+            Err(Stop::Read(source)) => return Err(fail(source).into()),
         }
     }
     Ok(pieces)

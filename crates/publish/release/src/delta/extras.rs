@@ -12,13 +12,13 @@ use rocwheel_content::{Content, Reader};
 use rocwheel_index::page::MetadataBeside;
 use rocwheel_index::requirement::{Requirement, Requirements};
 use rocwheel_progress::{Exit, Reporter, Silent, in_backticks, shell_word, suggestion};
+use rocwheel_store::open_remote;
 use rocwheel_wheel::read::WheelDirectory;
 use rocwheel_wheel::{Headers, canonical_name};
 
 use super::choose::ChosenWheel;
 use super::transfer::RemoteFile;
 use crate::Error;
-use crate::ranges::open_remote;
 
 /// Limit in bytes for METADATA.
 const METADATA: u64 = 64 << 20;
@@ -115,12 +115,12 @@ mod tests {
     use std::io::Write as _;
 
     use rocwheel_progress::Hint as _;
+    use rocwheel_store::FolderSite;
     use rocwheel_wheel::Platform;
     use url::Url;
 
     use super::super::{GetRequest, IndexSite, plan_get};
     use super::*;
-    use crate::FolderSite;
 
     const FILE: &str = "demo_host-1.0-py3-none-any.whl";
     const TEXT: &str = "Metadata-Version: 2.4\nName: demo-host\nVersion: 1.0\nProvides-Extra: device-gfx942\n\

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pep440_rs::Version;
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::Error as StoreError;
 use rocwheel_wheel::read::ZipLayout;
 use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
@@ -47,11 +48,11 @@ pub(super) struct HeldPiece {
 /// Errors for a path that does not exist, in the words of [`find_wheels`].
 ///
 /// # Errors
-/// [`Error::Read`].
+/// [`rocwheel_store::Error::Read`].
 pub(super) fn check_places(places: &[PathBuf]) -> Result<(), Error> {
     for place in places {
         if let Some(Err(error)) = WalkDir::new(place).max_depth(0).follow_links(true).into_iter().next() {
-            return Err(Error::Read { path: place.clone(), source: error.into() });
+            return Err(StoreError::Read { path: place.clone(), source: error.into() }.into());
         }
     }
     Ok(())
@@ -79,7 +80,7 @@ pub(super) fn find_wheels(
                 Ok(entry) => entry,
                 // A link that leads nowhere or around is no wheel.
                 Err(error) if error.depth() > 0 => continue,
-                Err(error) => return Err(Error::Read { path: place.clone(), source: error.into() }),
+                Err(error) => return Err(StoreError::Read { path: place.clone(), source: error.into() }.into()),
             };
             if entry.file_type().is_file()
                 && let Some(wheel) = held_wheel(entry.path(), wanted)

@@ -10,6 +10,7 @@ use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use rocwheel_content::WINDOW;
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::Error as StoreError;
 use rocwheel_system::PositionedWriter;
 
 use super::Download;
@@ -124,7 +125,7 @@ pub(super) fn rebuild(work: &Download<'_>, description: &Description) -> Result<
     if plan.copies.is_empty() {
         return Ok(Err("it has nothing in common with the other wheels".to_owned()));
     }
-    let write = |source| Error::Write { path: work.staged.to_owned(), source };
+    let write = |source| StoreError::Write { path: work.staged.to_owned(), source };
     let file = fs_err::File::create(work.staged).map_err(write)?;
     if let Err(error) = file.set_len(description.size) {
         return Ok(Err(format!(
@@ -170,7 +171,7 @@ fn copy_all(
             block.truncate((copy.length - done).min(WINDOW as u64) as usize);
             from.file().read_exact_at(copy.from + done, &mut block).map_err(read)?;
             let written = writer.write_all(&block);
-            written.map_err(|source| Err(Error::Write { path: file.path().to_owned(), source }))?;
+            written.map_err(|source| Err(StoreError::Write { path: file.path().to_owned(), source }.into()))?;
             done += block.len() as u64;
             reporter.advance(block.len() as u64);
         }

@@ -10,12 +10,13 @@ use rocwheel_content::WINDOW;
 use rocwheel_index::page::GZIP;
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_progress::{Reporter, Watched, WithoutProgress};
+use rocwheel_store::Error as StoreError;
+use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
 use rocwheel_system::PositionedWriter;
 use url::Url;
 
 use super::choose::shown;
 use crate::Error;
-use crate::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
 
 /// Limit in bytes for a file whose size the index does not say. The largest wheels of ROCm and
 /// PyTorch have a third of it.
@@ -53,7 +54,7 @@ impl RemoteFile<'_> {
         };
         self.reporter.check()?;
         match fault {
-            TransferFault::Write { path, source } => Err(Error::Write { path, source }),
+            TransferFault::Write { path, source } => Err(StoreError::Write { path, source }.into()),
             fault => Ok(Err(fault)),
         }
     }

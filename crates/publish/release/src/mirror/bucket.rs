@@ -8,13 +8,12 @@ use std::path::Path;
 
 use positioned_io::Cursor;
 use rayon::prelude::*;
-use rocwheel_content::{hexadecimal, sha256, sha256_of};
+use rocwheel_content::{hexadecimal, parse_sha256, sha256, sha256_of};
 use rocwheel_index::Http;
 use rocwheel_progress::{Reporter, Unit, Watched};
+use rocwheel_store::{Error as StoreError, FileTransfer, NewFile, Store, StoredBytes, StoredFile, with_threads};
 
 use super::{ListedFile, MIRROR_MANIFEST, MirrorList, MirrorPlan, MirrorReport, MirrorVerdict, transfer, verdict};
-use crate::s3::from_hexadecimal;
-use crate::store::{FileTransfer, NewFile, Store, StoredBytes, StoredFile, with_threads};
 use crate::{BuildOptions, Error, Layout, build};
 
 /// Files that are on this machine at the same time.
@@ -24,7 +23,7 @@ const AT_ONCE: usize = 16;
 /// the pages, and removes what an earlier run fetched and nothing needs any more.
 ///
 /// # Errors
-/// As [`super::make_mirror`]; [`Error::OtherBytes`] for a file that the store has with other bytes.
+/// As [`super::make_mirror`]; [`rocwheel_store::Error::OtherBytes`] for a file that the store has with other bytes.
 pub fn mirror_into(
     plan: &MirrorPlan,
     (store, scratch): (&dyn Store, &Path),
@@ -85,13 +84,13 @@ fn upload(
     let mut new = Vec::new();
     for (name, file) in &files {
         let path = scratch.join(name);
-        let size = fs_err::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?.len();
-        let sha256 = from_hexadecimal(&file.sha256).unwrap_or_default();
+        let size = fs_err::metadata(&path).map_err(|source| StoreError::Read { path: path.clone(), source })?.len();
+        let sha256 = parse_sha256(&file.sha256).unwrap_or_default();
         new.push(NewFile { path, key: name.clone(), size, sha256, transfer: FileTransfer::Copy });
     }
     store.put_files(&new, reporter)?;
     for file in new {
-        fs_err::remove_file(&file.path).map_err(|source| Error::Write { path: file.path.clone(), source })?;
+        fs_err::remove_file(&file.path).map_err(|source| StoreError::Write { path: file.path.clone(), source })?;
     }
     Ok(())
 }
@@ -136,7 +135,7 @@ fn stored_files(
 }
 
 fn hash(store: &dyn Store, file: &StoredFile, reporter: &dyn Reporter) -> Result<String, Error> {
-    let failed = |source| Error::Read { path: format!("{}/{}", store.name(), file.key).into(), source };
+    let failed = |source| StoreError::Read { path: format!("{}/{}", store.name(), file.key).into(), source };
     let digest = match store.bytes(file)? {
         StoredBytes::Local(path) => fs_err::File::open(path).and_then(|file| sha256_of(Watched::new(file, reporter))),
         // A range of nothing is an error on most servers.
@@ -146,5 +145,5 @@ fn hash(store: &dyn Store, file: &StoredFile, reporter: &dyn Reporter) -> Result
         }
     };
     reporter.check()?;
-    digest.map(|digest| hexadecimal(&digest)).map_err(failed)
+    Ok(hexadecimal(&digest.map_err(failed)?))
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rocwheel_index::{Http, text_without_users};
 use rocwheel_progress::{Exit, Reporter, Unit};
+use rocwheel_store::Error as StoreError;
 use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -101,7 +102,7 @@ pub(super) fn plan(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
         .map(|(name, file)| (name.clone(), file.clone()))
         .collect();
     if !sources.is_empty() {
-        fs_err::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+        fs_err::create_dir_all(folder).map_err(|source| StoreError::Write { path: folder.to_owned(), source })?;
         transfer::fetch_all(&sources, folder, &request.http, reporter)?;
         let mut needed = BTreeSet::new();
         for name in sources.keys() {
@@ -216,7 +217,7 @@ fn build_requirements(path: &Path) -> Result<Vec<String>, Error> {
         #[serde(default)]
         requires: Vec<String>,
     }
-    let read = |source: std::io::Error| Error::Read { path: path.to_owned(), source };
+    let read = |source: std::io::Error| StoreError::Read { path: path.to_owned(), source };
     let standard = || vec![DEFAULT_BUILD.to_owned()];
     if !path.to_string_lossy().ends_with(".tar.gz") {
         return Ok(standard());

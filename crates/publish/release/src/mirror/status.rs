@@ -10,12 +10,13 @@ use rocwheel_index::Fetch;
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_index::pages::ProjectStatus;
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::FolderSite;
+use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt};
+use rocwheel_store::listing::project_of;
 use url::Url;
 
 use super::{LockedFile, MirrorRequest};
-use crate::attempts::{CONNECTIONS, TransferFault, attempt};
-use crate::listing::project_of;
-use crate::{Error, FolderSite, StatusTable};
+use crate::{Error, StatusTable};
 
 /// The largest page that is read.
 const PAGE_LIMIT: u64 = 256 << 20;

@@ -8,11 +8,11 @@ use rayon::prelude::*;
 use rocwheel_content::{Sha256, hexadecimal, sha256_of};
 use rocwheel_index::Http;
 use rocwheel_progress::{Exit, Reporter, Unit};
+use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt};
 use url::Url;
 
 use super::LockedFile;
 use crate::Error;
-use crate::attempts::{CONNECTIONS, TransferFault, attempt};
 
 /// Fetches the files that the folder does not have, and returns their names.
 ///

@@ -3,9 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use rocwheel_progress::{Exit, Hint, Interrupted};
-
-use crate::error::{count, list};
+use rocwheel_progress::{Exit, Hint, Interrupted, counted, listed_problems};
 
 /// Every failure of a promotion. Nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -55,13 +53,18 @@ pub enum Error {
         reason: String,
     },
     /// Files that cannot be promoted.
-    #[error("nothing was promoted: {} cannot be{}", count(problems.len()), list(problems))]
+    #[error("nothing was promoted: {} cannot be{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
     Files {
         /// `FILE: why`.
         problems: Vec<String>,
     },
     /// The old version is still somewhere.
-    #[error("nothing was promoted: {} still {} version {version}{}", places(problems), verb(problems), list(problems))]
+    #[error(
+        "nothing was promoted: {} still {} version {version}{}",
+        places(problems),
+        verb(problems),
+        listed_problems(problems)
+    )]
     Leftovers {
         /// The old version.
         version: String,
@@ -69,7 +72,7 @@ pub enum Error {
         problems: Vec<String>,
     },
     /// Requirements that nothing fulfils.
-    #[error("nothing was promoted: the set would not be closed{}", list(problems))]
+    #[error("nothing was promoted: the set would not be closed{}", listed_problems(problems))]
     NotClosed {
         /// `FILE requires REQUIREMENT`.
         problems: Vec<String>,

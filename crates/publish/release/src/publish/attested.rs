@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rocwheel_attest::InTotoStatement;
 use rocwheel_content::read_small;
+use rocwheel_store::Error as StoreError;
 use serde::Deserialize;
 
 use super::local::{LocalFile, LocalSet};
@@ -102,7 +103,7 @@ pub(super) fn newly_attested<'l>(stream: &Stream<'_>, local: &'l LocalSet) -> Ve
 /// the other files with attestations.
 ///
 /// # Errors
-/// [`Error::Write`].
+/// [`rocwheel_store::Error::Write`].
 pub fn carry_attestations(
     promoted: &[Promoted],
     folder: &Path,
@@ -117,7 +118,7 @@ pub fn carry_attestations(
             continue;
         }
         let path = folder.join(format!("{}{ATTESTATIONS}", file.name));
-        fs_err::write(&path, bytes).map_err(|source| Error::Write { path, source })?;
+        fs_err::write(&path, bytes).map_err(|source| StoreError::Write { path, source })?;
     }
     Ok(left)
 }

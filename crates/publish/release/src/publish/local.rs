@@ -6,24 +6,23 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join};
-use rocwheel_content::{Digest, hexadecimal};
+use rocwheel_content::{Digest, hexadecimal, parse_sha256};
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::listing::{Distribution, Listing, NameFilter};
+use rocwheel_store::{Error as StoreError, FileTransfer, FolderStore, NewFile, Store, put, with_threads};
 use rocwheel_wheel::canonical_name;
 
 use super::attested;
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
 use crate::facts::{Facts, Fault, headers};
-use crate::listing::{Distribution, Listing, NameFilter};
 use crate::promote::Promoted;
-use crate::s3::from_hexadecimal;
-use crate::store::{self, FileTransfer, NewFile, Store, with_threads};
 use crate::stream::manifest::SnapshotFile;
 use crate::stream::packing::PACKING;
 use crate::stream::repair::SetParts;
 use crate::stream::sets::SetFile;
 use crate::stream::statement_key;
-use crate::{Error, FolderStore, delta};
+use crate::{Error, delta};
 
 /// Built files that are published together.
 #[derive(Debug, Default)]
@@ -104,7 +103,7 @@ impl LocalSet {
             self.files.iter().filter_map(|(key, file)| Some((format!("{key}{DELTA}"), file.delta.as_ref()?))).collect();
         let put = |(key, bytes): &(String, &Vec<u8>)| -> Result<Option<String>, Error> {
             reporter.check()?;
-            Ok(store::put(store, true, key, bytes)?.map(|_| key.clone()))
+            Ok(put(store, true, key, bytes)?.map(|_| key.clone()))
         };
         let written = with_threads(store, || described.par_iter().map(put).collect::<Result<Vec<_>, _>>())?;
         Ok(written.into_iter().flatten().collect())
@@ -135,7 +134,7 @@ impl LocalSet {
             let Some(metadata) = &file.metadata else { continue };
             let mut path = file.path.clone().into_os_string();
             path.push(".metadata");
-            fs_err::write(&path, metadata).map_err(|source| Error::Write { path: path.into(), source })?;
+            fs_err::write(&path, metadata).map_err(|source| StoreError::Write { path: path.into(), source })?;
         }
         Ok(())
     }
@@ -177,7 +176,7 @@ impl LocalFile {
 /// Reads the wheels and source distributions of a folder and its subfolders.
 ///
 /// # Errors
-/// [`Error::Files`] for files that cannot be in an index, all of them at once; [`Error::Empty`];
+/// [`rocwheel_store::Error::Files`] for files that cannot be in an index, all of them at once; [`Error::Empty`];
 /// what cannot be read.
 pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     read_store(&FolderStore::open(folder)?, folder, reporter)
@@ -189,7 +188,7 @@ pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Erro
 /// # Errors
 /// Those of [`read_set`].
 pub fn read_promoted(folder: &Path, promoted: &[Promoted], reporter: &dyn Reporter) -> Result<LocalSet, Error> {
-    let hash = |file: &Promoted| Some((file.name.clone(), from_hexadecimal(&file.sha256)?));
+    let hash = |file: &Promoted| Some((file.name.clone(), parse_sha256(&file.sha256)?));
     let store = FolderStore::open(folder)?.with_hashes(promoted.iter().filter_map(hash).collect());
     Ok(LocalSet { transfer: FileTransfer::Link, ..read_store(&store, folder, reporter)? })
 }
@@ -229,7 +228,7 @@ fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Re
     if problems.is_empty() {
         Ok(LocalSet { files, ignored: listing.ignored, transfer: FileTransfer::Copy })
     } else {
-        Err(Error::Files { problems })
+        Err(StoreError::Files { problems }.into())
     }
 }
 
@@ -242,7 +241,7 @@ fn read_file(
     let facts = Facts::read(store, one, reporter)?;
     let (headers, metadata) = headers(store, one, reporter).map_err(Fault::Store)?;
     let extras: BTreeSet<String> = headers.all("Provides-Extra").iter().map(|extra| canonical_name(extra)).collect();
-    let sha256 = from_hexadecimal(&facts.sha256).unwrap_or_default();
+    let sha256 = parse_sha256(&facts.sha256).unwrap_or_default();
     let set_file = SetFile {
         size: one.file.size,
         sha256: facts.sha256,
@@ -258,7 +257,7 @@ fn read_file(
 
 /// The distributions of keys, by what their names say.
 pub(crate) fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<Distribution> {
-    let stored = |key: &String| crate::StoredFile { key: key.clone(), size: 0, stamp: String::new() };
+    let stored = |key: &String| rocwheel_store::StoredFile { key: key.clone(), size: 0, stamp: String::new() };
     Listing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
 }
 

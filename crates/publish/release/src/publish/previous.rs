@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep440_rs::Version;
 use rocwheel_content::Digest;
 use rocwheel_content::archive_path::parent;
+use rocwheel_store::Error as StoreError;
+use rocwheel_store::listing::{Distribution, clashes};
 use rocwheel_wheel::Platform;
 
 use super::AllowedGap;
 use super::local::{LocalFile, LocalSet, distributions, shown};
 use crate::Error;
-use crate::listing::{Distribution, clashes};
 use crate::promote::target_of;
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::sets::{ReleaseSet, SetFile};
@@ -35,8 +36,8 @@ pub(super) fn published_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Opt
 
 /// The error of an upload for a set that was planned: the stream lists none of the other bytes that
 /// the store has.
-pub(super) fn stored_otherwise(error: Error, set: &str) -> Error {
-    let Error::OtherBytes { problems } = error else { return error };
+pub(super) fn stored_otherwise(error: StoreError, set: &str) -> Error {
+    let StoreError::OtherBytes { problems } = error else { return error.into() };
     let files = if problems.len() == 1 { problems[0].clone() } else { "these files".to_owned() };
     let reason = "has other bytes, which the stream does not list: it was damaged, or another run left it";
     StreamFault::Refused {

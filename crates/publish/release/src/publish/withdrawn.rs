@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_store::listing::Distribution;
+
 use super::local::{distributions, shown};
-use crate::listing::Distribution;
 use crate::stream::manifest::SnapshotManifest;
 
 /// Why a file of a set is withdrawn in the stream, or would be: all listed files of its version

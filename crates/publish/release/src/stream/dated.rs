@@ -6,10 +6,10 @@ use std::path::Path;
 
 use rocwheel_content::archive_path::{join, parent};
 use rocwheel_index::pages::encoded_segment;
+use rocwheel_store::Error as StoreError;
 
 use super::manifest::SnapshotManifest;
 use super::pages;
-use crate::Error;
 
 /// Writes the pages of a snapshot. `files` is the address of the stream, ending in `/`, which
 /// links begin with, except those of the keys in `elsewhere`.
@@ -21,12 +21,12 @@ pub fn write_dated_index(
     files: &str,
     elsewhere: &BTreeMap<String, String>,
     folder: &Path,
-) -> Result<(), Error> {
-    let write = |key: &str, bytes: &[u8]| -> Result<(), Error> {
+) -> Result<(), StoreError> {
+    let write = |key: &str, bytes: &[u8]| -> Result<(), StoreError> {
         let path = folder.join(key);
         let written =
             fs_err::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs_err::write(&path, bytes));
-        written.map_err(|source| Error::Write { path, source })
+        written.map_err(|source| StoreError::Write { path, source })
     };
     let names = manifest.projects();
     for name in &names {

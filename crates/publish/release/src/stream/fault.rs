@@ -1,8 +1,6 @@
 //! What can be wrong with a stream, its snapshots and its keys.
 
-use rocwheel_progress::{Exit, Hint};
-
-use crate::error::list;
+use rocwheel_progress::{Exit, Hint, listed_problems};
 
 /// Why a stream cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +92,7 @@ pub enum StreamFault {
         first: String,
     },
     /// A publication does not keep what the stream promises; each line is one reason.
-    #[error("{what}:{}", list(problems))]
+    #[error("{what}:{}", listed_problems(problems))]
     Refused {
         /// `` `rocm-7.2.0` cannot be published ``.
         what: String,

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_progress::Reporter;
+use rocwheel_store::{Store, with_threads};
 use serde::Serialize;
 
 use super::manifest::{SnapshotChanges, SnapshotFile, UnlistedFile};
 use super::{FOLDER, Stream, StreamChange, StreamFault, Transition, read_snapshot};
 use crate::Error;
-use crate::store::{Store, with_threads};
 
 /// A publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -12,16 +12,16 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::{IndexedProject, ProjectStatus, project_html, project_json, root_html, root_json_of};
+use rocwheel_store::listing::{Distribution, distribution};
+use rocwheel_store::site::HTML;
+use rocwheel_store::{StoredFile, with_threads};
 
 use super::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest};
 use super::pages::{self, Pages};
 use super::{CHOOSER, Stream, StreamChange, StreamFault, is_stream_folder};
 use crate::build::is_ours;
-use crate::build::pages::HTML;
 use crate::catalog::ListedProject;
 use crate::chooser::{self, ChooserData, ChooserProject, OfferedFile, OfferedProject, needs_of_lists};
-use crate::listing::{Distribution, distribution};
-use crate::store::{StoredFile, with_threads};
 use crate::views::pythons;
 use crate::{ChangedVersion, ChooserOptions, Error, IndexChanges, IndexView};
 

@@ -16,13 +16,13 @@ use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_index::{Fetch, address_without_user};
 use rocwheel_progress::{Exit, Reporter};
+use rocwheel_store::attempts::{CONNECTIONS, TransferFault};
 use rocwheel_wheel::WheelNameParts;
 use url::Url;
 
 use super::manifest::{SnapshotFile, SnapshotManifest, StreamHead};
 use super::{HEAD, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, StreamFault, snapshot_key};
 use crate::Error;
-use crate::attempts::{CONNECTIONS, TransferFault};
 use crate::delta::RemoteFile;
 
 /// The ending of a record beside a wheel.

@@ -7,12 +7,13 @@ use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_index::pages::{
     IndexedFile, IndexedProject, ProjectStatus, project_html, project_json, root_html, root_json_of,
 };
+use rocwheel_store::StoredFile;
+use rocwheel_store::listing::{Listing, NameFilter};
+use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
 
 use super::manifest::{SnapshotFile, SnapshotManifest};
-use crate::build::pages::{HTML, JSON, VERSIONED_HTML, link};
+use crate::build::pages::link;
 use crate::catalog::ATTESTATIONS;
-use crate::listing::{Listing, NameFilter};
-use crate::store::StoredFile;
 
 /// The page of a project as a manifest has it; it has no files where the manifest has none of the
 /// project.

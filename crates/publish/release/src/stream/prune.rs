@@ -12,6 +12,8 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::{Reporter, Silent, Unit};
+use rocwheel_store::listing::{Distribution, project_of};
+use rocwheel_store::{Error as StoreError, Store, StoredFile, with_threads};
 use serde::Serialize;
 
 use super::history::{change_stream, numbers};
@@ -25,9 +27,7 @@ use super::{
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
-use crate::listing::{Distribution, project_of};
 use crate::publish::distributions;
-use crate::store::{Store, StoredFile, with_threads};
 
 /// The endings of files beside a distribution.
 const BESIDE: [&str; 4] = [".metadata", ATTESTATIONS, DELTA, PACKING];
@@ -116,7 +116,7 @@ fn plan(
         held.extend(stream.snapshot(*number)?.files.into_keys());
     }
     let sets = patterns_of(&retention.keep_sets)
-        .map_err(|source| Error::Pattern { pattern: retention.keep_sets.join(" "), source })?;
+        .map_err(|source| StoreError::Pattern { pattern: retention.keep_sets.join(" "), source })?;
     for name in stream.manifest.sets.keys().filter(|name| sets.is_match(name)) {
         held.extend(stream.set(name)?.files.into_keys());
     }

@@ -7,15 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
-use rocwheel_progress::{Reporter, few_in_backticks};
+use rocwheel_progress::{Reporter, counted, few_in_backticks};
+use rocwheel_store::{put, with_threads};
 
 use super::offer::StreamView;
 use super::pages::Pages;
 use super::sets::ReleaseSet;
 use super::verify::{PageKind, beside, first_pages, project_pages, small_problem};
 use super::{CHOOSER, Stream, StreamFault, set_key, statement_key};
-use crate::error::count;
-use crate::store::{put, with_threads};
 use crate::{Error, chooser};
 
 /// Keys that a warning names.
@@ -49,7 +48,8 @@ impl Stream<'_> {
             repaired.push(key);
         }
         if !repaired.is_empty() {
-            let (files, were) = (count(repaired.len()), if repaired.len() == 1 { "was" } else { "were" });
+            let (files, were) =
+                (counted(repaired.len() as u64, "file"), if repaired.len() == 1 { "was" } else { "were" });
             let shown = few_in_backticks(&repaired, SHOWN);
             reporter.warn(&format!("repaired {files} of `{}` that {were} missing or damaged: {shown}", set.name));
         }

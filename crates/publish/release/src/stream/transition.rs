@@ -16,6 +16,8 @@ use rocwheel_content::archive_path::{join, parent};
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::{IndexedProject, page_generation};
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_store::site::HTML;
+use rocwheel_store::with_threads;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{SCHEMA, SnapshotFile, SnapshotManifest, StreamHead};
@@ -26,8 +28,6 @@ use super::{
     CHOOSER, HEAD, PENDING, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamFault, document_key,
     read_snapshot, set_key, signers_of, snapshot_key,
 };
-use crate::build::pages::HTML;
-use crate::store::with_threads;
 use crate::{Error, chooser};
 
 /// The next publication.
@@ -124,7 +124,7 @@ impl Stream<'_> {
             }
         }
         // It was finished, and its last step is missing.
-        self.store.remove(PENDING)
+        Ok(self.store.remove(PENDING)?)
     }
 
     /// Writes pages, sets and head.
@@ -377,10 +377,9 @@ mod tests {
     use std::time::Duration;
 
     use rocwheel_progress::Silent;
+    use rocwheel_store::{FolderStore, Store};
 
     use super::*;
-    use crate::FolderStore;
-    use crate::store::Store;
     use crate::stream::{StreamChange, UnsignedChange};
 
     /// A publication of one file.

@@ -9,24 +9,24 @@ use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_progress::{Reporter, Unit, Watched};
+use rocwheel_store::listing::project_of;
+use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
+use rocwheel_store::{Error as StoreError, Store, StoredBytes, StoredFile, with_threads};
 use serde::Serialize;
 use url::Url;
 
-use super::PublicKey;
 use super::history::numbers;
 use super::manifest::{SnapshotFile, SnapshotManifest};
 use super::offer::StreamView;
 use super::packing::PACKING;
 use super::pages::Pages;
 use super::{
-    InnerStreams, SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key,
+    InnerStreams, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key,
+    statement_key,
 };
-use crate::build::pages::{HTML, JSON, VERSIONED_HTML};
 use crate::catalog::ATTESTATIONS;
 use crate::delta::DELTA;
 use crate::delta::description::Description;
-use crate::listing::project_of;
-use crate::store::{Store, StoredBytes, StoredFile, with_threads};
 use crate::{Error, chooser};
 
 /// How a stream is verified.
@@ -280,12 +280,12 @@ impl Verification<'_> {
     }
 
     /// The SHA-256 of a stored file, as far as the options want it.
-    fn digest(&self, stored: &StoredFile) -> Result<Option<Digest>, Error> {
+    fn digest(&self, stored: &StoredFile) -> Result<Option<Digest>, StoreError> {
         if !self.options.read_files {
             self.reporter.advance(stored.size);
             return self.store.sha256(stored);
         }
-        let failed = |source| Error::Read { path: join(&self.store.name(), &stored.key).into(), source };
+        let failed = |source| StoreError::Read { path: join(&self.store.name(), &stored.key).into(), source };
         let digest = match self.store.bytes(stored)? {
             StoredBytes::Local(path) => {
                 let file = fs_err::File::open(path).map_err(failed)?;

@@ -11,15 +11,15 @@ use pep508_rs::MarkerEnvironment;
 use rocwheel_content::archive_path::parent;
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::Reporter;
+use rocwheel_store::Store;
+use rocwheel_store::listing::Distribution;
 use serde::Serialize;
 
 use super::history::change_stream;
 use super::manifest::SnapshotManifest;
 use super::{Stream, StreamChange, StreamFault, Transition};
 use crate::Error;
-use crate::listing::Distribution;
 use crate::publish::{distributions, marker_environments};
-use crate::store::Store;
 
 /// The withdrawn files.
 #[derive(Debug, Clone, PartialEq, Eq)]

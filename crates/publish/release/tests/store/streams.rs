@@ -6,9 +6,10 @@ use std::time::Duration;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::{Hint as _, Silent};
 use rocwheel_release::{
-    Error, FileTransfer, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, UnsignedChange,
-    VerifyOptions, build, publish, read_set, verify_stream,
+    Error, PublishOptions, SigningKey, Stream, StreamChange, StreamFault, UnsignedChange, VerifyOptions, build,
+    publish, read_set, verify_stream,
 };
+use rocwheel_store::{Error as StoreError, FileTransfer, NewFile, Store};
 
 use crate::server::Server;
 use crate::{on_both, open, options, wheel};
@@ -78,7 +79,7 @@ fn a_name_has_one_content() {
         assert_eq!(store.put_files(&all, &Silent).unwrap(), 1, "the first one is there");
         let other = file("one.whl", b"uno");
         let refused = store.put_files(&[other], &Silent).unwrap_err();
-        assert!(matches!(&refused, Error::OtherBytes { problems } if problems.len() == 1), "{refused}");
+        assert!(matches!(&refused, StoreError::OtherBytes { problems } if problems.len() == 1), "{refused}");
         let changed = NewFile { sha256: sha256(b"else"), ..file("three.whl", b"three") };
         assert!(store.put_files(&[changed], &Silent).is_err(), "it is not what was examined");
         assert_eq!(store.read("p/one.whl").unwrap().unwrap(), b"one");

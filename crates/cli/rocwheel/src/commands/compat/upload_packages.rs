@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use rocwheel_fetch::{BuildSystem, RunPlace, StreamType};
 use rocwheel_progress::Exit;
-use rocwheel_release::{
+use rocwheel_store::{
     S3Address, S3Options, Signing, StoreLocking, UploadOptions, collect_uploads, plan_uploads, upload,
 };
 

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use rocwheel_progress::Exit;
-use rocwheel_release::{AggregateOptions, BuildOptions, Hosting, PageChange, Store, aggregate};
+use rocwheel_release::{AggregateOptions, BuildOptions, Hosting, aggregate};
+use rocwheel_store::{PageChange, Store};
 
 use crate::failure::Result;
 use crate::printer::{self, Format, Printer};

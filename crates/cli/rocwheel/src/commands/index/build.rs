@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
 use rocwheel_progress::{Context as _, Exit, few_in_backticks};
 use rocwheel_release::{
-    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange,
-    StatusTable, build,
+    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, StatusTable, build,
 };
+use rocwheel_store::PageChange;
 use rocwheel_tables::{DevicePackages, TargetTable};
 use url::Url;
 

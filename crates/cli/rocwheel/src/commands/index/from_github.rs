@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rocwheel_index::Http;
-use rocwheel_release::{GithubAccess, GithubStore, ReleaseKinds, Store};
+use rocwheel_store::{GithubAccess, GithubStore, ReleaseKinds, Store};
 use url::{Host, Url};
 
 use crate::commands::release::pages::repository;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_progress::{Exit, Hint, Silent};
-use rocwheel_release::{
+use rocwheel_store::{
     BucketFault, BucketUpload, Error, S3Options, S3Store, Store as _, UploadOptions, UploadState, collect_uploads,
     plan_uploads, upload,
 };

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Context;
-use rocwheel_release::{
-    FolderSite, IndexSite, PublicKey, RecordedStream, RemoteServer, StreamWheel, open_remote, read_recorded,
-};
+use rocwheel_release::{IndexSite, PublicKey, RecordedStream, StreamWheel, read_recorded};
+use rocwheel_store::{FolderSite, RemoteServer, open_remote};
 use rocwheel_wheel::{EarlierWheel, PackedSource};
 use url::Url;
 

@@ -15,10 +15,11 @@ use rocwheel_release::promote::{
     Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into,
 };
 use rocwheel_release::{
-    FolderStore, LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD, SignedEnvelope,
-    Store, StoredSet, Stream, carry_attestations, find_set, plan_promoted, plan_publication, planned_manifest, publish,
-    read_promoted, stored_set, write_dated_index,
+    LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD, SignedEnvelope, StoredSet,
+    Stream, carry_attestations, find_set, plan_promoted, plan_publication, planned_manifest, publish, read_promoted,
+    stored_set, write_dated_index,
 };
+use rocwheel_store::{FolderStore, Store};
 use rocwheel_wheel::WheelName;
 use url::Url;
 

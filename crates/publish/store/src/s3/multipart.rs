@@ -16,11 +16,11 @@ use positioned_io::ReadAt;
 use rocwheel_content::{Sha256, hexadecimal, sha256};
 use rocwheel_progress::Reporter;
 
+use super::bucket_upload::{BucketUpload, UploadState, changed_here, other_bytes};
 use super::client::{CHECKSUM, Stop};
-use super::fault::CONFLICT;
-use super::upload::{BucketUpload, UploadState, changed_here, other_bytes};
-use super::{BucketFault, S3Store, Special, media};
-use crate::Error;
+use super::{S3Store, Special, media};
+use crate::bucket_fault::{BucketFault, CONFLICT};
+use crate::error::Error;
 
 /// Bytes of a part, and the largest file that is uploaded in one piece. S3 takes no smaller part
 /// than 5 MiB.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rocwheel_index::BadAddress;
 use rocwheel_progress::{Exit, Reporter};
 
-use crate::BucketFault;
+use crate::bucket_fault::BucketFault;
 
 /// Requests to one server at the same time.
-pub(crate) const CONNECTIONS: usize = 8;
+pub const CONNECTIONS: usize = 8;
 /// Attempts for one request.
 const MOST: u32 = 4;
 /// Time before the second attempt; each later one waits three times as long.
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// Why a transfer failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TransferFault {
+pub enum TransferFault {
     /// Another attempt may help.
     #[error("{0}")]
     Passing(String),
@@ -51,16 +51,18 @@ pub(crate) enum TransferFault {
 }
 
 impl TransferFault {
-    pub(crate) fn passing(error: impl std::fmt::Display) -> TransferFault {
+    /// A fault that another attempt may overcome.
+    pub fn passing(error: impl std::fmt::Display) -> TransferFault {
         TransferFault::Passing(error.to_string())
     }
 
-    pub(crate) fn lasting(reason: impl std::fmt::Display) -> TransferFault {
+    /// A fault that stays.
+    pub fn lasting(reason: impl std::fmt::Display) -> TransferFault {
         TransferFault::Lasting(reason.to_string())
     }
 
     /// The fault of a server that answers with this status.
-    pub(crate) fn of_status(status: u16) -> TransferFault {
+    pub fn of_status(status: u16) -> TransferFault {
         let reason = format!("the server answers {status}");
         // 501 and 505: the server does not know what it is asked for.
         if matches!(status, 429 | 500 | 502..=504 | 506..) {
@@ -71,7 +73,7 @@ impl TransferFault {
     }
 
     /// The fault of a request without an answer.
-    pub(crate) fn of_request(error: &(dyn std::error::Error + Send + Sync + 'static)) -> TransferFault {
+    pub fn of_request(error: &(dyn std::error::Error + Send + Sync + 'static)) -> TransferFault {
         // Clients for servers have errors of their own; these are of the files in a folder.
         let is_of_file = error
             .downcast_ref::<io::Error>()
@@ -89,7 +91,7 @@ impl TransferFault {
     }
 
     /// The fault of an answer that cannot be read to its end.
-    pub(crate) fn of_body(error: &io::Error) -> TransferFault {
+    pub fn of_body(error: &io::Error) -> TransferFault {
         match lasting_refusal(error) {
             Some(fault) => TransferFault::refused(fault.to_string(), fault),
             None if is_timeout(error) => TransferFault::Stalled(error.to_string()),
@@ -101,7 +103,8 @@ impl TransferFault {
         TransferFault::Refused { reason, exit: fault.exit(), hint: fault.hint() }
     }
 
-    pub(crate) fn exit(&self) -> Exit {
+    /// The exit code of a command that ends with it.
+    pub fn exit(&self) -> Exit {
         match self {
             TransferFault::Refused { exit, .. } => *exit,
             fault if fault.may_pass() => Exit::TryAgain,
@@ -110,14 +113,15 @@ impl TransferFault {
     }
 
     /// The advice of [`BucketFault::hint`] for the refusal of a bucket.
-    pub(crate) fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&'static str> {
         match self {
             TransferFault::Refused { hint, .. } => *hint,
             _ => None,
         }
     }
 
-    pub(crate) fn may_pass(&self) -> bool {
+    /// `true` if another attempt may help.
+    pub fn may_pass(&self) -> bool {
         matches!(self, TransferFault::Passing(_) | TransferFault::Stalled(_))
     }
 }
@@ -145,15 +149,12 @@ fn is_timeout(error: &io::Error) -> bool {
 
 /// Attempts a request until it succeeds, until another attempt cannot help, or until the user stops
 /// it; then the last fault is returned.
-pub(crate) fn attempt<T>(
-    reporter: &dyn Reporter,
-    request: impl Fn() -> Result<T, TransferFault>,
-) -> Result<T, TransferFault> {
+pub fn attempt<T>(reporter: &dyn Reporter, request: impl Fn() -> Result<T, TransferFault>) -> Result<T, TransferFault> {
     attempt_after(TransferFault::may_pass, reporter, request)
 }
 
 /// Like [`attempt`], for somebody who waits: a server that stalls is not asked again.
-pub(crate) fn attempt_unless_stalled<T>(
+pub fn attempt_unless_stalled<T>(
     reporter: &dyn Reporter,
     request: impl Fn() -> Result<T, TransferFault>,
 ) -> Result<T, TransferFault> {

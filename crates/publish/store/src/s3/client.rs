@@ -14,13 +14,14 @@ use object_store::client::{HttpClient, HttpConnector as _, HttpErrorKind, HttpRe
 use object_store::path::Path;
 use object_store::{Attribute, BackoffConfig, ClientOptions, RetryConfig};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rocwheel_content::{Digest, HashAlgorithm};
+use rocwheel_content::{Digest, parse_sha256};
 use rocwheel_progress::{Interrupted, Reporter};
 use tokio::runtime::Runtime;
 use url::Url;
 
-use super::{BucketFault, S3Options, Signing, Special};
-use crate::Error;
+use super::{S3Options, Signing, Special};
+use crate::bucket_fault::BucketFault;
+use crate::error::Error;
 
 /// The key of the SHA-256 in the metadata of an object, as PyTorch's and AMD's scripts read it.
 pub(super) const CHECKSUM: Attribute = Attribute::Metadata(std::borrow::Cow::Borrowed("checksum-sha256"));
@@ -323,18 +324,9 @@ fn checksum(headers: &HeaderMap) -> Option<Digest> {
     });
     let left = || {
         let names = ["x-amz-meta-checksum-sha256", "x-amz-meta-x-amz-meta-checksum-sha256"];
-        names.iter().find_map(|name| from_hexadecimal(text(name)?))
+        names.iter().find_map(|name| parse_sha256(text(name)?))
     };
     own.or_else(left)
-}
-
-pub(crate) fn from_hexadecimal(text: &str) -> Option<Digest> {
-    if text.len() != 2 * HashAlgorithm::Sha256.size() || !text.is_ascii() {
-        return None;
-    }
-    let bytes: Option<Vec<u8>> =
-        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect();
-    Digest::try_from(bytes?).ok()
 }
 
 /// Between the last change and the answer, both by the clock of the server.

@@ -11,8 +11,9 @@ use rocwheel_system::Lock;
 use tempfile::NamedTempFile;
 use walkdir::WalkDir;
 
-use crate::store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
-use crate::{Error, PageChange, known};
+use crate::error::Error;
+use crate::store::{FileTransfer, NewFile, PageChange, Store, StoreLock, StoredBytes, StoredFile};
+use crate::traces::{LOCK, TOP, time_stamp};
 
 /// Pages are for everybody who can read the folder.
 const PAGE_MODE: u32 = 0o644;
@@ -44,7 +45,7 @@ impl FolderStore {
     }
 
     /// The store with the SHA-256 of files that this run wrote, by key: they are not read again.
-    pub(crate) fn with_hashes(self, hashes: BTreeMap<String, Digest>) -> FolderStore {
+    pub fn with_hashes(self, hashes: BTreeMap<String, Digest>) -> FolderStore {
         FolderStore { hashes, ..self }
     }
 
@@ -96,7 +97,7 @@ impl FolderStore {
             Err(error) => return Err(self.listing(error)),
         };
         let modified = metadata.modified().map_err(|source| Error::Read { path: entry.path().to_owned(), source })?;
-        Ok(Some(StoredFile { key, size: metadata.len(), stamp: known::stamp(modified) }))
+        Ok(Some(StoredFile { key, size: metadata.len(), stamp: time_stamp(modified) }))
     }
 
     /// Copies a file, unless it is here. The answer is `None` when another one is.
@@ -132,7 +133,7 @@ impl FolderStore {
             }
         }
         let Some(mut file) = rocwheel_system::nameless_file(folder, PAGE_MODE) else {
-            let staging = self.path(known::TOP);
+            let staging = self.path(TOP);
             fs_err::create_dir_all(&staging).map_err(failed)?;
             let mut file = tempfile::Builder::new().prefix("incoming-").tempfile_in(staging).map_err(failed)?;
             copy_checked(new, &mut NamedWriter::new(&mut file, &target), reporter)?;
@@ -154,7 +155,7 @@ impl FolderStore {
 
     /// A page that is not finished.
     fn unfinished(&self) -> io::Result<NamedTempFile> {
-        let folder = self.path(known::TOP);
+        let folder = self.path(TOP);
         let make = || tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder);
         match make() {
             // Most folders exist, and an index has hundreds of thousands of small files.
@@ -179,7 +180,7 @@ impl FolderStore {
 
     /// Removes pages that a killed run did not finish. Only the holder of the lock writes any.
     fn sweep(&self) {
-        let Ok(entries) = fs_err::read_dir(self.path(known::TOP)) else { return };
+        let Ok(entries) = fs_err::read_dir(self.path(TOP)) else { return };
         for entry in
             entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
         {
@@ -397,7 +398,7 @@ impl Store for FolderStore {
     }
 
     fn lock(&self) -> Result<StoreLock, Error> {
-        let path = self.path(known::LOCK);
+        let path = self.path(LOCK);
         let try_lock = || {
             fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
             Lock::at(&path)

@@ -21,9 +21,11 @@ use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 
 use super::client::{Client, Stop};
-use super::{BucketFault, S3Store, media};
+use super::{S3Store, media};
+use crate::bucket_fault::BucketFault;
+use crate::error::Error;
 use crate::store::Store as _;
-use crate::{Error, known};
+use crate::traces::LOCK;
 
 /// A lock that was not renewed for this long may be taken over.
 const LIFE: Duration = Duration::from_mins(1);
@@ -102,7 +104,7 @@ impl Lease {
     /// Takes the lock, or reports who has it.
     pub(super) fn take(store: &S3Store) -> Result<Lease, Error> {
         let failed = |stop: Stop| stop.error(format!("lock `{}`", store.name()));
-        let path = store.path(known::LOCK)?;
+        let path = store.path(LOCK)?;
         let run = random().map_err(|fault| failed(fault.into()))?;
         let life = LIFE.as_secs();
         let record = Record { owner: store.owner.clone(), run, held: true, life, renewals: 0 };
@@ -276,7 +278,7 @@ fn update(etag: String) -> PutMode {
 }
 
 async fn put(store: &AmazonS3, path: &Path, record: &Record, mode: PutMode) -> object_store::Result<String> {
-    let options = PutOptions { mode, attributes: media::attributes(known::LOCK), ..PutOptions::default() };
+    let options = PutOptions { mode, attributes: media::attributes(LOCK), ..PutOptions::default() };
     let put = store.put_opts(path, record.payload(), options).await?;
     Ok(put.e_tag.unwrap_or_default())
 }

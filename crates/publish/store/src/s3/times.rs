@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use rocwheel_progress::Reporter;
 
 use super::S3Store;
-use crate::Error;
+use crate::error::Error;
 
 impl S3Store {
     /// The files directly in a folder (empty: the top), with their names and times, sorted by name.

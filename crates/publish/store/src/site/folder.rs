@@ -9,6 +9,7 @@ use rocwheel_index::pages::{HTML_TYPE, JSON_TYPE};
 use rocwheel_index::{Answer, BadAddress, Fetch};
 use url::Url;
 
+use super::{HTML, JSON};
 use crate::ranges::{asked_range, range_body};
 
 /// Reads indexes in folders.
@@ -35,12 +36,12 @@ impl Fetch for FolderSite {
             return answer(address, &path, "");
         }
         if accept.contains(JSON_TYPE) {
-            let json = answer(address, &path.join("index.v1_json"), JSON_TYPE)?;
+            let json = answer(address, &path.join(JSON), JSON_TYPE)?;
             if json.status == 200 || !accept.contains("html") {
                 return Ok(json);
             }
         }
-        answer(address, &path.join("index.html"), HTML_TYPE)
+        answer(address, &path.join(HTML), HTML_TYPE)
     }
 }
 

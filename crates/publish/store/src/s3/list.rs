@@ -10,11 +10,13 @@ use http::Method;
 use jiff::Timestamp;
 use object_store::path::Path;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Reporter, counted};
 use serde::Deserialize;
 
-use super::{BucketFault, S3Store, Special};
-use crate::Error;
+use super::client::Stop;
+use super::{S3Store, Special};
+use crate::bucket_fault::BucketFault;
+use crate::error::Error;
 
 /// An object below a prefix.
 pub(super) struct ListedObject {
@@ -62,7 +64,7 @@ impl S3Store {
         reporter: &dyn Reporter,
         take: &mut dyn FnMut(ListedObject),
     ) -> Result<(), Error> {
-        let failed = |stop: super::client::Stop| stop.error(format!("list `{}`", self.shown(folder)));
+        let failed = |stop: Stop| stop.error(format!("list `{}`", self.shown(folder)));
         let top = self.path(folder)?.to_string();
         let prefix = if top.is_empty() { top } else { format!("{top}/") };
         let (mut strange, mut first_strange, mut token) = (0, None, None::<String>);
@@ -93,13 +95,13 @@ impl S3Store {
             }
         }
         if let Some(first) = first_strange {
-            let (count, are) = (crate::error::count(strange), if strange == 1 { "is" } else { "are" });
+            let (count, are) = (counted(strange as u64, "file"), if strange == 1 { "is" } else { "are" });
             reporter.warn(&format!("{count} of `{}` {are} passed over: `{first}` is no path", self.shown(folder)));
         }
         Ok(())
     }
 
-    fn list_page(&self, prefix: &str, token: Option<&str>) -> Result<ListPage, super::client::Stop> {
+    fn list_page(&self, prefix: &str, token: Option<&str>) -> Result<ListPage, Stop> {
         let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         // The parts of a signed query are sorted.
         let next = token.map(|token| format!("continuation-token={}&", encoded(token)));

@@ -4,7 +4,7 @@ use http::StatusCode;
 use rocwheel_progress::{Exit, with_causes};
 
 /// The server's word for another request with a condition that is under way.
-pub(super) const CONFLICT: &str = "ConditionalRequestConflict";
+pub(crate) const CONFLICT: &str = "ConditionalRequestConflict";
 
 /// Why a bucket did not do what it was asked. Texts have nothing of the credentials: servers send
 /// key ids and what was signed back in their messages, so only their codes are taken.
@@ -53,7 +53,7 @@ pub enum BucketFault {
 }
 
 impl BucketFault {
-    pub(super) fn of_store(error: &object_store::Error) -> BucketFault {
+    pub(crate) fn of_store(error: &object_store::Error) -> BucketFault {
         if let object_store::Error::Precondition { .. } = error {
             return BucketFault::Changed;
         }
@@ -72,7 +72,7 @@ impl BucketFault {
     }
 
     /// What an answer with this status and body means.
-    pub(super) fn of_answer(status: StatusCode, body: &str) -> BucketFault {
+    pub(crate) fn of_answer(status: StatusCode, body: &str) -> BucketFault {
         let code = code(body).unwrap_or_else(|| status.to_string());
         match code.as_str() {
             "NoSuchBucket" => Self::NoBucket,
@@ -101,7 +101,7 @@ impl BucketFault {
     }
 
     /// `true` if another request changed the file, or is changing it.
-    pub(super) fn is_race(&self) -> bool {
+    pub(crate) fn is_race(&self) -> bool {
         match self {
             Self::Changed => true,
             Self::Busy(code) => code == CONFLICT,

@@ -7,13 +7,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use positioned_io::{Cursor, ReadAt as _};
 use rocwheel_content::{Content, Digest, archive_path};
 use rocwheel_progress::{NamedWriter, Reporter, write_error};
+use serde::Serialize;
 
-use crate::{Error, PageChange};
+use crate::error::Error;
+
+/// How long a publisher sleeps before it tries again to lock a folder.
+const NAP: Duration = Duration::from_millis(250);
 
 /// A file of a store, as a listing has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +78,18 @@ pub enum FileTransfer {
     /// The same, or a folder on the same file system links the file, which was made for it and
     /// never changes: no second copy is written.
     Link,
+}
+
+/// How a page changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PageChange {
+    /// It did not exist before.
+    New,
+    /// It has other bytes than before.
+    Changed,
+    /// Its project has no files any more.
+    Removed,
 }
 
 /// Keeps other publishers away from a store until it is dropped.
@@ -241,12 +258,7 @@ pub trait Store: Send + Sync {
 }
 
 /// Writes a page where it differs from the one of before; `write` is `false` for a dry run.
-pub(crate) fn put<S: Store + ?Sized>(
-    store: &S,
-    write: bool,
-    key: &str,
-    bytes: &[u8],
-) -> Result<Option<PageChange>, Error> {
+pub fn put<S: Store + ?Sized>(store: &S, write: bool, key: &str, bytes: &[u8]) -> Result<Option<PageChange>, Error> {
     let change = match store.read(key)? {
         Some(before) if before == bytes => return Ok(None),
         Some(_) => PageChange::Changed,
@@ -259,11 +271,34 @@ pub(crate) fn put<S: Store + ?Sized>(
 }
 
 /// Runs `work` with as many threads as the requests of a store deserve.
-pub(crate) fn with_threads<T: Send>(store: &dyn Store, work: impl FnOnce() -> T + Send) -> T {
+pub fn with_threads<T: Send>(store: &dyn Store, work: impl FnOnce() -> T + Send) -> T {
     let more = store.requests().filter(|requests| *requests > rayon::current_num_threads());
     let pool = more.and_then(|requests| rayon::ThreadPoolBuilder::new().num_threads(requests).build().ok());
     match pool {
         Some(pool) => pool.install(work),
         None => work(),
+    }
+}
+
+/// Waits until no other publisher holds the lock of a store, and takes it.
+///
+/// # Errors
+/// [`Error::Locked`] and [`Error::Leased`] when the patience is at its end; an interruption.
+pub fn wait_for_lock(store: &dyn Store, patience: Duration, reporter: &dyn Reporter) -> Result<StoreLock, Error> {
+    let end = Instant::now() + patience;
+    let mut is_reported = false;
+    loop {
+        match store.lock() {
+            Err(busy @ (Error::Locked { .. } | Error::Leased { .. })) if Instant::now() < end => {
+                if !is_reported {
+                    reporter.warn(&format!("{busy}; waiting for it up to {} s", patience.as_secs()));
+                }
+                is_reported = true;
+            }
+            other => return other,
+        }
+        reporter.check()?;
+        // A bucket is asked less often than a folder.
+        std::thread::sleep(if store.requests().is_some() { NAP * 4 } else { NAP });
     }
 }

@@ -4,9 +4,9 @@
 //! threads belongs to the store, and every function here blocks until its requests are answered.
 
 mod address;
+mod bucket_upload;
 mod client;
 mod content;
-mod fault;
 mod lease;
 mod list;
 mod media;
@@ -28,15 +28,16 @@ use rocwheel_content::{Digest, hexadecimal};
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_progress::Reporter;
 
+use crate::bucket_fault::BucketFault;
+use crate::error::Error;
 use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
-use crate::{Error, known};
+use crate::traces::time_stamp;
 pub use address::S3Address;
-pub(crate) use client::from_hexadecimal;
+pub use bucket_upload::{BucketUpload, UploadState};
 use client::{Client, Head};
 use content::S3Content;
-pub use fault::BucketFault;
 use lease::Lease;
-pub use upload::{BucketUpload, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
+pub use upload::{UploadOptions, collect_uploads, plan_uploads, upload};
 
 /// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
 const REQUESTS: usize = 16;
@@ -232,7 +233,7 @@ fn stored(folder: &str, object: list::ListedObject) -> Option<StoredFile> {
         return None;
     }
     // A server without ETags: a time of change is enough for files that are not young.
-    let stamp = object.e_tag.unwrap_or_else(|| known::stamp(object.modified));
+    let stamp = object.e_tag.unwrap_or_else(|| time_stamp(object.modified));
     Some(StoredFile { key: join(folder, &object.key), size: object.size, stamp })
 }
 

@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use rocwheel_content::{Content, Digest, Reader};
+use rocwheel_content::{Content, Digest, Reader, parse_sha256};
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_progress::Reporter;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
+use crate::error::Error;
+use crate::folder::FolderStore;
 use crate::listing::{Listing, NameFilter};
 use crate::ranges::RangeReader;
-use crate::s3::from_hexadecimal;
-use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
-use crate::{Error, FolderStore, PageChange};
+use crate::store::{NewFile, PageChange, Store, StoreLock, StoredBytes, StoredFile};
 
 /// Rows of one page of an answer; GitHub sends no more.
 const ROWS: usize = 100;
@@ -355,7 +355,7 @@ impl Store for GithubStore {
 
     fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error> {
         let digest = self.assets.get(&file.key).and_then(|asset| asset.digest.as_deref());
-        Ok(digest.and_then(|text| from_hexadecimal(text.strip_prefix("sha256:")?)))
+        Ok(digest.and_then(|text| parse_sha256(text.strip_prefix("sha256:")?)))
     }
 
     fn address(&self, file: &StoredFile) -> Option<String> {

@@ -9,14 +9,15 @@ use object_store::PutMode;
 use positioned_io::Cursor;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::file_name;
-use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
+use rocwheel_content::{Digest, sha256, sha256_of};
 use rocwheel_progress::{Reporter, Unit, Watched};
 use rocwheel_wheel::WheelName;
-use serde::{Serialize, Serializer};
 use walkdir::{DirEntry, WalkDir};
 
-use super::{BucketFault, S3Store, multipart};
-use crate::Error;
+use super::bucket_upload::{BucketUpload, UploadState, changed_here, other_bytes};
+use super::{S3Store, multipart};
+use crate::bucket_fault::BucketFault;
+use crate::error::Error;
 use crate::listing::NameFilter;
 use crate::store::{NewFile, Store as _, StoredBytes, StoredFile, with_threads};
 
@@ -28,38 +29,6 @@ pub enum UploadOptions {
     /// Such a file is replaced, unless it is a wheel or source distribution: installers and lock
     /// files know those by their hashes.
     Replace,
-}
-
-/// What becomes of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UploadState {
-    /// The bucket gets it.
-    New,
-    /// The bucket has it.
-    Unchanged,
-    /// The bucket has another one of this name, which is replaced.
-    Replaced,
-}
-
-/// A file and what becomes of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BucketUpload {
-    /// On this machine.
-    pub path: PathBuf,
-    /// In the store.
-    pub key: String,
-    /// Bytes.
-    pub size: u64,
-    /// SHA-256.
-    #[serde(serialize_with = "as_hexadecimal")]
-    pub sha256: Digest,
-    /// What becomes of it.
-    pub state: UploadState,
-}
-
-fn as_hexadecimal<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&hexadecimal(digest))
 }
 
 /// Hashes files, and compares them with what the bucket has under their keys.
@@ -230,14 +199,6 @@ fn verify(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
     };
     let attempted = format!("upload `{}`", store.shown(&upload.key));
     Err(Error::Bucket { attempted, source: BucketFault::Other(fault.to_owned()) })
-}
-
-pub(super) fn changed_here(upload: &BucketUpload) -> Error {
-    Error::Read { path: upload.path.clone(), source: std::io::Error::other("it changed while it was uploaded") }
-}
-
-pub(super) fn other_bytes(store: &S3Store, upload: &BucketUpload) -> Error {
-    Error::OtherBytes { problems: vec![format!("`{}`", store.shown(&upload.key))] }
 }
 
 /// The files that are meant by paths, with their keys: a file's name, and for those of a folder the

@@ -12,8 +12,8 @@ use object_store::{GetOptions, GetRange, ObjectStore as _};
 use rocwheel_content::{Content, Reader};
 use rocwheel_index::Pace;
 
-use super::BucketFault;
 use super::client::{Client, Stop};
+use crate::bucket_fault::BucketFault;
 use crate::ranges::RangeReader;
 use crate::store::StoredFile;
 

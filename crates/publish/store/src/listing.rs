@@ -10,7 +10,7 @@ use pep440_rs::{Version, VersionParseError};
 use rocwheel_content::archive_path;
 use rocwheel_wheel::{WheelName, WheelNameParts, canonical_name, check_name};
 
-use crate::Error;
+use crate::error::Error;
 use crate::store::StoredFile;
 
 /// How tarballs of a whole ROCm begin (TheRock's `build_tarballs.py`). `therock-dist-linux-gfx1151`
@@ -19,48 +19,51 @@ const TARBALL: &str = "therock-dist-";
 
 /// A wheel or source distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Distribution {
-    pub(crate) file: StoredFile,
+pub struct Distribution {
+    /// Where it is, with its size.
+    pub file: StoredFile,
     /// The canonical name of its project.
-    pub(crate) project: String,
-    pub(crate) version: Version,
+    pub project: String,
+    /// The version in its name.
+    pub version: Version,
     /// What its name says; `None` for a source distribution.
-    pub(crate) wheel: Option<WheelName>,
+    pub wheel: Option<WheelName>,
 }
 
 impl Distribution {
     /// The name of the file.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         archive_path::file_name(&self.file.key)
     }
 
     /// `true` for a source distribution of a kind that no tool has written for ten years.
-    pub(crate) fn is_zip(&self) -> bool {
+    pub fn is_zip(&self) -> bool {
         self.wheel.is_none() && Path::new(self.name()).extension().is_some_and(|ending| ending == "zip")
     }
 
     /// The parts of the name of a wheel.
-    pub(crate) fn parts(&self) -> Option<WheelNameParts<'_>> {
+    pub fn parts(&self) -> Option<WheelNameParts<'_>> {
         self.wheel.as_ref()?;
         WheelNameParts::parse(self.name()).ok()
     }
 
     /// The folder of the file.
-    pub(crate) fn folder(&self) -> &str {
+    pub fn folder(&self) -> &str {
         archive_path::parent(&self.file.key)
     }
 }
 
 /// The distributions of a store.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
-    pub(crate) distributions: Vec<Distribution>,
+pub struct Listing {
+    /// Wheels and source distributions.
+    pub distributions: Vec<Distribution>,
     /// Every other file by its key.
-    pub(crate) others: BTreeMap<String, StoredFile>,
+    pub others: BTreeMap<String, StoredFile>,
     /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
-    pub(crate) ignored: Vec<String>,
+    pub ignored: Vec<String>,
     /// `FILE: why`, for names that look like a distribution's and are none.
-    pub(crate) problems: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 /// Patterns of file names; no pattern fits everything.
@@ -91,7 +94,8 @@ impl NameFilter {
 }
 
 impl Listing {
-    pub(crate) fn of(files: Vec<StoredFile>, filter: &NameFilter) -> Listing {
+    /// Sorts files by what their names say. A file that the filter denies is one of the others.
+    pub fn of(files: Vec<StoredFile>, filter: &NameFilter) -> Listing {
         let mut listing = Listing::default();
         for file in files {
             let name = archive_path::file_name(&file.key);
@@ -123,14 +127,14 @@ impl Listing {
 }
 
 /// The distribution of a file; `None` for a file of another kind.
-pub(crate) fn distribution(file: StoredFile) -> Option<Distribution> {
+pub fn distribution(file: StoredFile) -> Option<Distribution> {
     let Identity::Distribution(parts) = identity(archive_path::file_name(&file.key)) else { return None };
     let (project, version, wheel) = parts.owned(parts.parsed_version().ok()?);
     Some(Distribution { file, project, version, wheel })
 }
 
 /// The canonical name of the project of a file, by the name of the file.
-pub(crate) fn project_of(name: &str) -> Option<String> {
+pub fn project_of(name: &str) -> Option<String> {
     match identity(name) {
         Identity::Distribution(parts) if parts.parsed_version().is_ok() => Some(parts.project()),
         _ => None,
@@ -138,7 +142,7 @@ pub(crate) fn project_of(name: &str) -> Option<String> {
 }
 
 /// A distribution with the parts of its name by which an installer chooses.
-pub(crate) struct Candidate<'a> {
+pub struct Candidate<'a> {
     /// Where it is.
     key: &'a str,
     /// The canonical name of its project.
@@ -153,7 +157,7 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     /// Why a name cannot be that of a distribution.
-    pub(crate) fn of_file(key: &'a str, project: &'a str) -> Result<Candidate<'a>, String> {
+    pub fn of_file(key: &'a str, project: &'a str) -> Result<Candidate<'a>, String> {
         match identity(archive_path::file_name(key)) {
             Identity::Distribution(parts) => {
                 let version = Cow::Owned(parts.parsed_version()?);
@@ -183,7 +187,7 @@ impl<'a> From<&'a Distribution> for Candidate<'a> {
 
 /// Files that an installer takes for the same, as `ONE and OTHER: why`: `1.0` and `1.0.0`, `Foo`
 /// and `foo` are one. All of them are on one index.
-pub(crate) fn clashes<'a>(candidates: impl IntoIterator<Item = impl Into<Candidate<'a>>>) -> Vec<String> {
+pub fn clashes<'a>(candidates: impl IntoIterator<Item = impl Into<Candidate<'a>>>) -> Vec<String> {
     let mut all: Vec<Candidate<'a>> = candidates.into_iter().map(Into::into).collect();
     all.sort_by(|one, other| {
         let order = one.project.cmp(other.project).then_with(|| one.version.cmp(&other.version));
@@ -208,17 +212,17 @@ pub(crate) fn clashes<'a>(candidates: impl IntoIterator<Item = impl Into<Candida
 
 /// The name of a distribution in its parts.
 #[derive(Clone, Copy)]
-pub(crate) struct NameParts<'n> {
+pub struct NameParts<'n> {
     /// As it is in the name.
     project: &'n str,
     version: &'n str,
     /// `None` for a source distribution.
-    pub(crate) wheel: Option<WheelNameParts<'n>>,
+    pub wheel: Option<WheelNameParts<'n>>,
 }
 
 impl NameParts<'_> {
     /// The canonical name of the project.
-    pub(crate) fn project(&self) -> String {
+    pub fn project(&self) -> String {
         canonical_name(self.project)
     }
 
@@ -236,17 +240,19 @@ impl NameParts<'_> {
 }
 
 /// The kind of a file, by its name.
-pub(crate) enum Identity<'n> {
+pub enum Identity<'n> {
     /// A distribution. The version of a wheel may still be none.
     Distribution(NameParts<'n>),
     /// An archive that is no Python package.
     Archive,
     /// It should be a distribution, and is none for this reason.
     Wrong(String),
+    /// Any other file.
     Other,
 }
 
-pub(crate) fn identity(name: &str) -> Identity<'_> {
+/// Tells the kind of a file by its name.
+pub fn identity(name: &str) -> Identity<'_> {
     if WheelName::is_wheel(name) {
         return match WheelNameParts::parse(name) {
             Ok(wheel) => Identity::Distribution(NameParts {

@@ -11,7 +11,7 @@ use rocwheel_index::{Answer, Fetch};
 use rocwheel_progress::Silent;
 use url::Url;
 
-use crate::build::pages::{HTML, JSON};
+use super::{HTML, JSON};
 use crate::ranges::{asked_range, range_body};
 use crate::store::{Store, StoredBytes, StoredFile};
 
