@@ -33,6 +33,7 @@ mod rewrite;
 mod sdist;
 mod specifier;
 pub mod tar;
+mod version_text;
 
 pub use distribution::{
     DEFAULT_EPOCH, EntryPoints, FileDigest, Level, Member, WheelContents, WriteOptions, Written, top_level, write_wheel,
@@ -57,3 +58,4 @@ pub use reuse::{EarlierWheel, PackedSource};
 pub use rewrite::{Existing, MemberOrder, Rewrite, new_info, rewrite, rewrite_and_hash};
 pub use sdist::{Sdist, write_sdist};
 pub use specifier::accepts;
+pub use version_text::{VersionSpelling, replace_versions, version_stands_alone};

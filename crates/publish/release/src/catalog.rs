@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rocwheel_content::archive_path::file_name;
+use rocwheel_index::companion::{ATTESTATIONS, METADATA};
 use rocwheel_progress::Reporter;
 use rocwheel_store::listing::{Distribution, Identity, NameFilter, distribution, identity};
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
@@ -16,11 +17,6 @@ use rocwheel_store::{Store, StoredFile};
 
 use crate::views::pythons;
 use crate::{Error, chooser};
-
-/// The ending of METADATA beside a wheel.
-const METADATA: &str = ".metadata";
-/// The ending of attestations beside a file (PEP 740).
-pub(crate) const ATTESTATIONS: &str = ".provenance";
 
 /// How many files are looked at between two looks at their results.
 const CHUNK: usize = 16 * 1024;

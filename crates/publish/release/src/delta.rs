@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
 use rocwheel_index::Fetch;
+use rocwheel_index::companion::DELTA;
 use rocwheel_index::page::{FileHash, PageLink};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_progress::{Exit, Reporter, Unit, Watched};
@@ -35,8 +36,6 @@ use description::Description;
 use rebuild::{Rebuilt, rebuild};
 pub(crate) use transfer::RemoteFile;
 
-/// The ending of a description beside a wheel.
-pub(crate) const DELTA: &str = ".delta";
 /// Limit in bytes for a description: that of a wheel of 200 GB has less.
 const LIMIT: u64 = 64 << 20;
 

@@ -26,7 +26,6 @@ mod known;
 mod layout;
 mod mirror;
 mod native;
-pub mod promote;
 mod public_names;
 mod publish;
 mod status;

@@ -21,13 +21,13 @@ use globset::GlobSet;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::Reporter;
 use rocwheel_store::{Error as StoreError, NewFile, Store, with_threads};
 use serde::Serialize;
 
 use crate::Error;
-use crate::catalog::ATTESTATIONS;
 use crate::stream::manifest::{SnapshotFile, SnapshotManifest};
 use crate::stream::pages::dependencies_first;
 use crate::stream::sets::{self, ReleaseSet};

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_content::{Digest, Sha256, hexadecimal};
+use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_store::listing::{Candidate, clashes, distribution};
 use rocwheel_store::site::JSON;
@@ -18,7 +19,7 @@ use serde::Deserialize;
 
 use super::work::{ProjectState, Work};
 use crate::Error;
-use crate::catalog::{ATTESTATIONS, ListedFile, ListedProject};
+use crate::catalog::{ListedFile, ListedProject};
 use crate::facts::{Facts, Fault};
 use crate::known::{self, KnownFile, RecordedFile, Texts};
 use crate::layout::IndexRoot;

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write as _};
 
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
 use rocwheel_index::Answer;
+use rocwheel_index::companion::DELTA;
 use rocwheel_index::page::{FileHash, MetadataBeside, PageLink};
 use rocwheel_progress::{NamedWriter, Watched};
 use rocwheel_store::Error as StoreError;
@@ -14,7 +15,6 @@ use url::Url;
 use super::installers::{Installer, unpack};
 use super::page::stored;
 use super::{IndexFault, Site};
-use crate::delta::DELTA;
 use crate::delta::description::Description;
 use crate::{Error, facts, file_rules};
 

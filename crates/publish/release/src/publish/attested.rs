@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rocwheel_attest::InTotoStatement;
 use rocwheel_content::read_small;
+use rocwheel_index::companion::ATTESTATIONS;
+use rocwheel_promote::Promoted;
 use rocwheel_store::Error as StoreError;
 use serde::Deserialize;
 
 use super::local::{LocalFile, LocalSet};
 use crate::Error;
-use crate::catalog::ATTESTATIONS;
-use crate::promote::Promoted;
 use crate::stream::Stream;
 
 /// The largest provenance object that is read, in bytes; PyPI's have about 10 KB.

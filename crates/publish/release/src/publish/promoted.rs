@@ -8,14 +8,14 @@ use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{hexadecimal, parse_sha256, sha256, sha256_of};
+use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_promote::{PlannedPromotion, PromotionPlan};
 use rocwheel_store::{Error as StoreError, FileTransfer, Store, StoredBytes, StoredFile, with_threads};
 use rocwheel_wheel::{Headers, canonical_name};
 
 use super::{LocalFile, LocalSet, PublicationPlan};
 use crate::Error;
-use crate::catalog::ATTESTATIONS;
-use crate::promote::{PlannedPromotion, PromotionPlan};
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::sets::{ReleaseSet, SetFile};
 use crate::stream::{Stream, StreamChange, StreamFault};

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_promote::target_of;
 use rocwheel_wheel::{Platform, WheelName};
 
 use super::local::{LocalSet, distributions};
 use super::world::{ClosedWorld, World, compiled_for};
 use super::{AllowedGap, PublishOptions, describe, outside};
 use crate::Error;
-use crate::promote::target_of;
 use crate::stream::{Stream, StreamChange};
 use crate::views::target;
 

@@ -15,13 +15,13 @@ use pep508_rs::MarkerEnvironment;
 use rocwheel_content::archive_path::parent;
 use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_index::tags::{self, TagRank};
+use rocwheel_promote::target_of;
 use rocwheel_store::listing::Distribution;
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 use super::local::{distributions, shown};
 use super::withdrawn::withdrawal;
 use crate::Error;
-use crate::promote::target_of;
 use crate::stream::Stream;
 use crate::stream::sets::{ReleaseSet, SetFile};
 use crate::views::target;

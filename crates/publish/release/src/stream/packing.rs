@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_index::companion::PACKING;
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_index::{Fetch, address_without_user};
 use rocwheel_progress::{Exit, Reporter};
@@ -25,8 +26,6 @@ use super::{HEAD, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, StreamFault, snapsho
 use crate::Error;
 use crate::delta::RemoteFile;
 
-/// The ending of a record beside a wheel.
-pub(crate) const PACKING: &str = ".packing";
 /// Limit in bytes for a snapshot or a record. A record has 150 bytes for each 4 MiB of a library.
 const LIMIT: u64 = 256 << 20;
 

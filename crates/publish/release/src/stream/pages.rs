@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_content::archive_path::{file_name, join};
+use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_index::pages::{
     IndexedFile, IndexedProject, ProjectStatus, project_html, project_json, root_html, root_json_of,
 };
@@ -13,7 +14,6 @@ use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
 
 use super::manifest::{SnapshotFile, SnapshotManifest};
 use crate::build::pages::link;
-use crate::catalog::ATTESTATIONS;
 
 /// The page of a project as a manifest has it; it has no files where the manifest has none of the
 /// project.

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::{Reporter, Silent, Unit};
 use rocwheel_store::listing::{Distribution, project_of};
@@ -18,15 +19,12 @@ use serde::Serialize;
 
 use super::history::{change_stream, numbers};
 use super::manifest::{SnapshotManifest, UnlistedFile};
-use super::packing::PACKING;
 use super::settings::{Retention, patterns_of};
 use super::yank::requirements;
 use super::{
     FOLDER, InnerStreams, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key,
 };
 use crate::Error;
-use crate::catalog::ATTESTATIONS;
-use crate::delta::DELTA;
 use crate::publish::distributions;
 
 /// The endings of files beside a distribution.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
+use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_progress::{Reporter, Unit, Watched};
 use rocwheel_store::listing::project_of;
@@ -18,14 +19,11 @@ use url::Url;
 use super::history::numbers;
 use super::manifest::{SnapshotFile, SnapshotManifest};
 use super::offer::StreamView;
-use super::packing::PACKING;
 use super::pages::Pages;
 use super::{
     InnerStreams, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key,
     statement_key,
 };
-use crate::catalog::ATTESTATIONS;
-use crate::delta::DELTA;
 use crate::delta::description::Description;
 use crate::{Error, chooser};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use jiff::civil::Date;
 use pep440_rs::{PrereleaseKind, Version};
-use rocwheel_release::promote::{PromotionRequest, find_set_version};
+use rocwheel_promote::{PromotionRequest, find_set_version};
 
 use super::translation::Translation;
 use crate::failure::{Result, Usage};

@@ -11,9 +11,7 @@ use rocwheel_content::archive_path::file_name;
 use rocwheel_index::address_without_user;
 use rocwheel_output::{StagedFile, StagingFolder};
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_release::promote::{
-    Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into,
-};
+use rocwheel_promote::{Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into};
 use rocwheel_release::{
     LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD, SignedEnvelope, StoredSet,
     Stream, carry_attestations, find_set, plan_promoted, plan_publication, planned_manifest, publish, read_promoted,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::archive_path::file_name;
-use rocwheel_release::promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
+use rocwheel_promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
 use rocwheel_release::{
     LocalSet, PublishOptions, Stream, StreamChange, StreamFault, carry_attestations, find_pythons, find_targets,
     read_promoted,

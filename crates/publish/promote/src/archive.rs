@@ -13,8 +13,9 @@ use rocwheel_content::{Content, Reader};
 use rocwheel_progress::{Interrupted, Reporter, Unit, Watched, write_error};
 use rocwheel_wheel::tar::TarMembers;
 
-use super::rules::{Findings, LARGEST_TEXT, MemberPath, Rules};
-use super::{Error, wheel::read_whole};
+use crate::error::Error;
+use crate::member::MemberPath;
+use crate::rules::{Findings, LARGEST_TEXT, Rules};
 
 /// Blocks of tar archives have this many bytes.
 const BLOCK: u64 = 512;
@@ -22,7 +23,7 @@ const WINDOW: usize = 1 << 18;
 
 /// The changes of a tar archive.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TarPatch {
+pub(crate) struct TarPatch {
     /// Ranges of the old archive in order, and the bytes in their place.
     edits: Vec<(Range<u64>, Vec<u8>)>,
     /// Size of the old archive.
@@ -30,7 +31,7 @@ pub(super) struct TarPatch {
 }
 
 impl TarPatch {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }
 
@@ -41,7 +42,7 @@ impl TarPatch {
     }
 
     /// The changed archive, made from random access to the old one.
-    pub(super) fn content(self, source: impl ReadAt + Send + Sync + 'static) -> Spliced {
+    pub(crate) fn content(self, source: impl ReadAt + Send + Sync + 'static) -> Spliced {
         let mut pieces = Vec::with_capacity(2 * self.edits.len() + 1);
         let (mut position, mut start) = (0, 0);
         let size = self.new_size();
@@ -59,7 +60,7 @@ impl TarPatch {
 }
 
 /// Reads an archive and plans its changes. Members are named `prefix` and their path in messages.
-pub(super) fn plan_tar(
+pub(crate) fn plan_tar(
     reader: impl Read,
     rules: &Rules,
     prefix: &str,
@@ -96,7 +97,7 @@ pub(super) fn plan_tar(
 
 /// An archive cannot be read, or a member not be changed.
 #[derive(Debug)]
-pub(super) enum PlanError {
+pub(crate) enum PlanError {
     Read(io::Error),
     Other(Error),
 }
@@ -104,7 +105,7 @@ pub(super) enum PlanError {
 impl PlanError {
     /// The error of the file at `path`. Readers that fail because the user wants to stop have no
     /// error of their own.
-    pub(super) fn at(self, path: &Path, reporter: &dyn Reporter) -> Error {
+    pub(crate) fn at(self, path: &Path, reporter: &dyn Reporter) -> Error {
         match self {
             PlanError::Read(_) if reporter.interrupted() => Error::Interrupted(Interrupted),
             PlanError::Read(source) => Error::Read { path: path.to_owned(), source },
@@ -125,14 +126,21 @@ impl From<Error> for PlanError {
     }
 }
 
+/// The next `size` bytes of a reader.
+pub(crate) fn read_whole(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(size as usize);
+    reader.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The unpacked bytes of a `.tar.gz` file.
-pub(super) fn unpacked<'a>(path: &Path, reporter: &'a dyn Reporter) -> Result<impl Read + 'a, Error> {
+pub(crate) fn unpacked<'a>(path: &Path, reporter: &'a dyn Reporter) -> Result<impl Read + 'a, Error> {
     let file = fs_err::File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     Ok(MultiGzDecoder::new(BufReader::with_capacity(WINDOW, Watched::new(file, reporter))))
 }
 
 /// Reads one member of a `.tar.gz` file of which only that is needed; `None` if there is none.
-pub(super) fn find_text(
+pub(crate) fn find_text(
     path: &Path,
     is_it: impl Fn(&str) -> bool,
     reporter: &dyn Reporter,
@@ -149,7 +157,7 @@ pub(super) fn find_text(
 
 /// Writes a changed `.tar.gz`. Its header does not depend on the machine or the date, as in
 /// [`rocwheel_wheel::write_sdist`].
-pub(super) fn write_packed(
+pub(crate) fn write_packed(
     input: &Path,
     patch: &TarPatch,
     output: &Path,
@@ -185,7 +193,7 @@ pub(super) fn write_packed(
 }
 
 /// An archive with other bytes in some places.
-pub(super) struct Spliced(Arc<Pieces>);
+pub(crate) struct Spliced(Arc<Pieces>);
 
 struct Pieces {
     source: Box<dyn ReadAt + Send + Sync>,

@@ -8,8 +8,8 @@ use rocwheel_content::archive_path::file_name;
 use rocwheel_wheel::edit::{Belongs, belongs};
 use rocwheel_wheel::{Headers, canonical_name};
 
-use super::Error;
-use super::rules::MemberPath;
+use crate::error::Error;
+use crate::member::MemberPath;
 
 /// Distributions and extras of one target are called so, with `-TARGET` behind.
 const OF_TARGETS: [&str; 2] = ["device", "libraries"];
@@ -19,12 +19,12 @@ const DEFAULT: &str = "DEFAULT_TARGET_FAMILY = ";
 
 /// The targets that stay, in the user's order and as distributions are named after them.
 #[derive(Debug, Clone)]
-pub(super) struct KeepList {
+pub(crate) struct KeepList {
     keep: Vec<String>,
 }
 
 impl KeepList {
-    pub(super) fn new(targets: &[String]) -> Result<KeepList, Error> {
+    pub(crate) fn new(targets: &[String]) -> Result<KeepList, Error> {
         let refuse = |reason: String| Err(Error::Targets { wanted: targets.join(","), reason });
         let keep: Vec<String> = targets.iter().map(|target| canonical_name(target.trim())).collect();
         if let Some(wrong) = keep.iter().find(|target| !is_target(target)) {
@@ -36,24 +36,24 @@ impl KeepList {
         Ok(KeepList { keep })
     }
 
-    pub(super) fn targets(&self) -> &[String] {
+    pub(crate) fn targets(&self) -> &[String] {
         &self.keep
     }
 
     /// `true` if the target stays.
-    pub(super) fn has(&self, target: &str) -> bool {
+    pub(crate) fn has(&self, target: &str) -> bool {
         let base = target.split(':').next().unwrap_or_default();
         self.keep.contains(&canonical_name(base))
     }
 
     /// `true` for a member that lists targets.
-    pub(super) fn is_for(path: &str) -> bool {
+    pub(crate) fn is_for(path: &str) -> bool {
         matches!(file_name(path), "PKG-INFO" | "requires.txt" | "_dist_info.py" | "dist_info.json")
             || path.strip_suffix("/METADATA").is_some_and(|folder| folder.ends_with(".dist-info"))
     }
 
     /// The text without the other targets.
-    pub(super) fn apply(&self, member: MemberPath<'_>, text: &str, notes: &mut Vec<String>) -> Result<String, Error> {
+    pub(crate) fn apply(&self, member: MemberPath<'_>, text: &str, notes: &mut Vec<String>) -> Result<String, Error> {
         if file_name(member.path) == "dist_info.json" {
             return Ok(self.dist_targets(text));
         }
@@ -200,7 +200,7 @@ fn is_exact(target: &str) -> bool {
 }
 
 /// The target in the name of a distribution or extra: `gfx942` of `rocm-sdk-device-gfx942`.
-pub(crate) fn target_of(name: &str) -> Option<&str> {
+pub fn target_of(name: &str) -> Option<&str> {
     let at = OF_TARGETS.iter().filter_map(|kind| {
         ["-", "_", "."]
             .iter()

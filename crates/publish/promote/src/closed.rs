@@ -9,18 +9,18 @@ use pep508_rs::{Requirement, VersionOrUrl};
 use rocwheel_wheel::{Headers, WheelName, canonical_name, check_requirement};
 use url::Url;
 
-use super::Error;
+use crate::error::Error;
 
 /// The distributions that installers will find.
 #[derive(Debug, Default)]
-pub(super) struct Provided {
+pub(crate) struct Provided {
     versions: BTreeMap<String, BTreeSet<Version>>,
     /// Extras of the distributions whose extras are fixed.
     extras: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Provided {
-    pub(super) fn add(&mut self, distribution: &str, version: Version) {
+    pub(crate) fn add(&mut self, distribution: &str, version: Version) {
         self.versions.entry(distribution.to_owned()).or_default().insert(version);
     }
 
@@ -34,7 +34,7 @@ impl Provided {
     }
 
     /// Adds the packages of other folders, by their names.
-    pub(super) fn add_folders(&mut self, folders: &[PathBuf]) -> Result<(), Error> {
+    pub(crate) fn add_folders(&mut self, folders: &[PathBuf]) -> Result<(), Error> {
         for folder in folders {
             let read = |source| Error::Read { path: folder.clone(), source };
             let mut names = Vec::new();
@@ -47,7 +47,7 @@ impl Provided {
     }
 
     /// Adds packages by the names of their files; other files are passed over.
-    pub(super) fn add_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<(), Error> {
+    pub(crate) fn add_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<(), Error> {
         for name in names {
             if WheelName::is_wheel(name) {
                 let wheel: WheelName = name.parse()?;
@@ -67,7 +67,7 @@ impl Provided {
 
 /// Requirements of `files` (name of the file and its metadata) that are not fulfilled. `own` are
 /// the distributions that were in the set, and `new` its version.
-pub(super) fn find_open(
+pub(crate) fn find_open(
     files: &[(&str, Headers)],
     mut provided: Provided,
     own: &BTreeSet<String>,

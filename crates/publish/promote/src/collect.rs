@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use pep440_rs::Version;
+use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_wheel::{WheelName, canonical_name};
 use serde::Serialize;
 
-use super::rules::Patterns;
-use super::version::named_rocm;
-use super::{Error, PromotionRequest, STATEMENT};
-use crate::delta::DELTA;
-use crate::stream::packing::PACKING;
+use crate::error::Error;
+use crate::promoted::STATEMENT;
+use crate::request::PromotionRequest;
+use crate::rules::Patterns;
+use crate::version_change::named_rocm;
 
 /// The format of a file of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -32,31 +33,31 @@ pub enum SetFileKind {
 
 /// A file of a set.
 #[derive(Debug, Clone)]
-pub(super) struct SetFile {
-    pub(super) path: PathBuf,
-    pub(super) name: String,
-    pub(super) kind: SetFileKind,
+pub(crate) struct SetFile {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) kind: SetFileKind,
     /// Canonical name of the distribution; of a tarball, its stem without version.
-    pub(super) distribution: String,
+    pub(crate) distribution: String,
     /// The version in the file name; `None` for files that are copied.
-    pub(super) version: Option<Version>,
+    pub(crate) version: Option<Version>,
 }
 
 /// The files of a folder, sorted by name.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
-    pub(super) files: Vec<SetFile>,
-    pub(super) notes: Vec<String>,
+pub(crate) struct Collected {
+    pub(crate) files: Vec<SetFile>,
+    pub(crate) notes: Vec<String>,
 }
 
 const NATIVE: [&str; 2] = [".deb", ".rpm"];
 /// Files about the bytes of others, which a promotion changes (PEP 740, GnuPG, Sigstore, ours).
-const SIGNATURES: [&str; 7] = [".provenance", ".attestation", ".asc", ".sig", ".sigstore", DELTA, PACKING];
+const SIGNATURES: [&str; 7] = [ATTESTATIONS, ".attestation", ".asc", ".sig", ".sigstore", DELTA, PACKING];
 const TARBALL: &str = "therock-dist-";
 /// It has a version of its own, and nothing in it is of one set.
 const BOOTSTRAP: &str = "rocm-bootstrap";
 
-pub(super) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result<Collected, Error> {
+pub(crate) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result<Collected, Error> {
     let read = |source| Error::Read { path: request.folder.to_owned(), source };
     let (include, ignore) = (Patterns::new(request.include)?, Patterns::new(request.ignore)?);
     let mut paths: Vec<PathBuf> = if let Some(files) = request.files {
@@ -148,7 +149,7 @@ fn classify(path: &Path, name: &str, copy: &Patterns) -> Result<SetFile, String>
 
 /// The version of the set, from the names of its files: that of the ROCm packages, or else that
 /// which frameworks name, or that of tarballs.
-pub(super) fn set_version(folder: &Path, files: &[SetFile]) -> Result<Version, Error> {
+pub(crate) fn set_version(folder: &Path, files: &[SetFile]) -> Result<Version, Error> {
     let of = |choose: &dyn Fn(&SetFile) -> Option<Version>| -> Vec<Version> {
         let mut versions: Vec<Version> =
             files.iter().filter_map(choose).map(|version| version.with_post(None)).collect();

@@ -1,7 +1,6 @@
 //! Input: a wheel of a set. Output: what changes in its members.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
 use std::path::Path;
 
 use pep440_rs::Version;
@@ -12,14 +11,15 @@ use rocwheel_progress::Reporter;
 use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
 use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, WriteOptions, Written, rewrite_and_hash, same_version};
 
-use super::Error;
-use super::archive::{PlanError, TarPatch, plan_tar};
-use super::plan::Planner;
-use super::rules::{Findings, LARGEST_TEXT, MemberPath};
+use crate::archive::{PlanError, TarPatch, plan_tar};
+use crate::error::Error;
+use crate::member::MemberPath;
+use crate::planner::Planner;
+use crate::rules::{Findings, LARGEST_TEXT};
 
 /// The changes of one wheel.
 #[derive(Debug, Default)]
-pub(super) struct WheelSteps {
+pub(crate) struct WheelSteps {
     /// The new version.
     version: String,
     metadata: Option<String>,
@@ -29,11 +29,11 @@ pub(super) struct WheelSteps {
 }
 
 /// A wheel that was looked through.
-pub(super) struct PlannedMembers {
-    pub(super) steps: WheelSteps,
-    pub(super) findings: Findings,
+pub(crate) struct PlannedMembers {
+    pub(crate) steps: WheelSteps,
+    pub(crate) findings: Findings,
     /// Its METADATA with the changes.
-    pub(super) metadata: String,
+    pub(crate) metadata: String,
 }
 
 /// What becomes of one member.
@@ -47,7 +47,7 @@ struct Look {
 
 /// Reads all members of a wheel that gets the version `new`. `Err(Ok(reason))` is the reason why it
 /// cannot get it.
-pub(super) fn plan_wheel(
+pub(crate) fn plan_wheel(
     path: &Path,
     new: &Version,
     planner: &Planner<'_>,
@@ -147,7 +147,7 @@ fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look
 /// Writes the changed wheel into the folder `output`. Members that stay keep their packed bytes.
 /// `scratch` is a folder for a tar that another tool packed and that changes. The answer has also
 /// the SHA-256 of the input.
-pub(super) fn write_wheel(
+pub(crate) fn write_wheel(
     path: &Path,
     steps: &WheelSteps,
     (output, scratch): (&Path, &Path),
@@ -188,14 +188,7 @@ fn is_ours(wheel: &Wheel) -> Result<bool, Error> {
 
 impl WheelSteps {
     /// `true` if the wheel is copied byte for byte.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.metadata.is_none() && self.texts.is_empty() && self.tars.is_empty() && self.rename.is_empty()
     }
-}
-
-/// The next `size` bytes of a reader.
-pub(super) fn read_whole(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(size as usize);
-    reader.take(size).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -1,6 +1,13 @@
-//! Which members say the version of their set, and get the new one.
+//! A member of a package, and whether it says the version of its set and gets the new one.
 
 use rocwheel_content::archive_path::{file_name, parent};
+
+/// A member: the path that patterns are compared with, and the one that messages name.
+#[derive(Clone, Copy)]
+pub(crate) struct MemberPath<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) shown: &'a str,
+}
 
 /// File names of members that get the new version, wherever they are.
 const NAMES: [&str; 14] = [
@@ -22,7 +29,7 @@ const NAMES: [&str; 14] = [
 ];
 
 /// `true` for a member that is known to say the version of its set.
-pub(super) fn is_known(path: &str) -> bool {
+pub(crate) fn says_version(path: &str) -> bool {
     let (name, folder) = (file_name(path), file_name(parent(path)));
     let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     NAMES.contains(&name)
@@ -46,10 +53,10 @@ mod tests {
             "_rocm_sdk_devel/.info/version-dev",
             "a-1.dist-info/sboms/auditwheel.cdx.json",
         ] {
-            assert!(is_known(path), "{path}");
+            assert!(says_version(path), "{path}");
         }
         for path in ["a/CHANGELOG.md", "a/links.json", "_device_x.c", "a-1.dist-info/licenses/LICENSE"] {
-            assert!(!is_known(path), "{path}");
+            assert!(!says_version(path), "{path}");
         }
     }
 }

@@ -5,14 +5,15 @@
 use rocwheel_attest::STATEMENT_TYPE;
 use serde_json::{Value, json};
 
-use super::{Promoted, PromotionPlan};
+use crate::promoted::Promoted;
+use crate::promotion_plan::PromotionPlan;
 
 const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// The kind of build: names of versions changed, contents did not.
 const BUILD: &str = "urn:rocwheel:promotion:v1";
 
 /// The statement, with a final line break. It has no dates, so equal promotions give equal bytes.
-pub(super) fn statement(plan: &PromotionPlan, files: &[Promoted]) -> String {
+pub(crate) fn statement(plan: &PromotionPlan, files: &[Promoted]) -> String {
     let digest = |sha256: &str| json!({ "sha256": sha256 });
     let subjects: Vec<Value> =
         files.iter().map(|file| json!({ "name": file.name, "digest": digest(&file.sha256) })).collect();

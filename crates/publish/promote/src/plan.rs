@@ -9,14 +9,18 @@ use rocwheel_progress::{Reporter, Unit};
 use rocwheel_wheel::read::MemberMemory;
 use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
-use super::archive::{find_text, plan_tar, unpacked};
-use super::closed::{Provided, find_open};
-use super::collect::{SetFile, SetFileKind, collect, set_version};
-use super::rules::{Findings, MemberPath, Patterns, Rules};
-use super::targets::{KeepList, target_of};
-use super::version::VersionChange;
-use super::wheel::plan_wheel;
-use super::{Error, PlannedPromotion, PromotionPlan, PromotionRequest, Steps};
+use crate::archive::{find_text, plan_tar, unpacked};
+use crate::closed::{Provided, find_open};
+use crate::collect::{SetFile, SetFileKind, collect, set_version};
+use crate::error::Error;
+use crate::member::MemberPath;
+use crate::planner::Planner;
+use crate::promotion_plan::{PlannedPromotion, PromotionPlan, Steps};
+use crate::request::PromotionRequest;
+use crate::rules::{Findings, Patterns, Rules};
+use crate::targets::{KeepList, target_of};
+use crate::version_change::VersionChange;
+use crate::wheel::plan_wheel;
 
 /// The version of the set in a folder, from the names of its files.
 ///
@@ -83,12 +87,6 @@ fn new_versions(files: &[SetFile], rules: &Rules) -> Result<BTreeMap<String, Ver
         }
     }
     if problems.is_empty() { Ok(versions) } else { Err(Error::Files { problems }) }
-}
-
-pub(super) struct Planner<'a> {
-    pub(super) rules: &'a Rules,
-    pub(super) memory: MemberMemory,
-    pub(super) reporter: &'a dyn Reporter,
 }
 
 impl Planner<'_> {

@@ -8,8 +8,9 @@
 
 use memchr::memmem::Finder;
 use pep440_rs::{LocalSegment, Version};
+use rocwheel_wheel::{VersionSpelling, replace_versions, version_stands_alone};
 
-use super::Error;
+use crate::error::Error;
 
 /// What stands between the public and the local part of a version: in versions, in local versions
 /// of others, in file names of older tools, in addresses.
@@ -23,7 +24,7 @@ pub struct VersionChange {
     old: Version,
     new: Version,
     /// Spellings of the old version, longest first, and what they become.
-    spellings: Vec<(String, String)>,
+    spellings: Vec<VersionSpelling>,
     /// What every spelling begins with.
     sign: String,
 }
@@ -58,9 +59,9 @@ impl VersionChange {
         let mut spellings = Vec::new();
         let mut add = |text: String| {
             if old.is_dev() && !new.is_dev() {
-                spellings.push((format!("devrocm{text}"), format!("rocm{after}")));
+                spellings.push(VersionSpelling { old: format!("devrocm{text}"), new: format!("rocm{after}") });
             }
-            spellings.push((text, after.clone()));
+            spellings.push(VersionSpelling { old: text, new: after.clone() });
         };
         if local.is_empty() {
             add(public.clone());
@@ -69,7 +70,7 @@ impl VersionChange {
                 add(format!("{public}{separator}{local}"));
             }
         }
-        spellings.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.old.len()));
         let sign = if old.any_prerelease() || local.is_empty() { public } else { format!("{public}+{local}") };
         Ok(VersionChange { old, new: new.clone(), spellings, sign })
     }
@@ -111,24 +112,14 @@ impl VersionChange {
         None
     }
 
-    /// The text with the new version in place of the old one.
+    /// The text with the new version in place of the old one. The old one with another local part
+    /// is another version, which the caller finds.
     pub fn replaced(&self, text: &str) -> String {
-        let mut result = text.to_owned();
         if self.is_none() || !text.contains(&self.sign) {
-            return result;
+            return text.to_owned();
         }
-        for (old, new) in &self.spellings {
-            let mut places: Vec<usize> = result.match_indices(old).map(|(at, _)| at).collect();
-            places.retain(|at| {
-                let after = &result.as_bytes()[at + old.len()..];
-                // With another local part it is another version, which the caller finds.
-                stands_alone(result.as_bytes(), *at, old.len()) && !after.starts_with(b"+")
-            });
-            for at in places.into_iter().rev() {
-                result.replace_range(at..at + old.len(), new);
-            }
-        }
-        result
+        let spellings: Vec<&VersionSpelling> = self.spellings.iter().collect();
+        replace_versions(text, &spellings, |after| !after.starts_with('+'))
     }
 
     /// Finds the old version in bytes.
@@ -148,7 +139,7 @@ impl OldVersion<'_> {
     /// Positions of the old version in bytes.
     pub fn positions<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = usize> + 'b {
         let limit = if self.is_none { 0 } else { bytes.len() };
-        self.finder.find_iter(&bytes[..limit]).filter(|at| stands_alone(bytes, *at, self.sign.len()))
+        self.finder.find_iter(&bytes[..limit]).filter(|at| version_stands_alone(bytes, *at, self.sign.len()))
     }
 
     /// `true` if the bytes say the old version.
@@ -160,17 +151,6 @@ impl OldVersion<'_> {
     pub fn overlap(&self) -> usize {
         self.sign.len() + 2
     }
-}
-
-/// `true` if the version at a position is not part of a longer number: `7.0rc1` is not in
-/// `17.0rc1`, `1.7.0rc1` and `7.0rc10`.
-fn stands_alone(bytes: &[u8], at: usize, length: usize) -> bool {
-    let begins = match &bytes[..at] {
-        [.., last] if last.is_ascii_digit() => false,
-        [.., digit, b'.' | b'!'] => !digit.is_ascii_digit(),
-        _ => true,
-    };
-    begins && !bytes.get(at + length).is_some_and(u8::is_ascii_digit)
 }
 
 /// The local part as text: `bkc.20260814`.
@@ -193,7 +173,7 @@ fn continues(segment: &LocalSegment) -> bool {
 }
 
 /// The version of ROCm in a local version: `7.12.0rc1` of `2.14.0+rocm7.12.0rc1.git1a2b`.
-pub(super) fn named_rocm(version: &Version) -> Option<Version> {
+pub(crate) fn named_rocm(version: &Version) -> Option<Version> {
     let local = version.local();
     let (at, prefix) = local.iter().enumerate().find_map(|(at, segment)| {
         let text = segment.to_string();

@@ -9,36 +9,14 @@ use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_progress::{Reporter, Unit, WithoutProgress, write_error};
 use rocwheel_wheel::{FileDigest, WriteOptions};
-use serde::Serialize;
 
-use super::archive::write_packed;
-use super::statement::statement;
-use super::wheel::write_wheel;
-use super::{Error, PlannedPromotion, PromotionPlan, STATEMENT, SetFileKind, Steps};
-
-/// A file that was promoted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Promoted {
-    /// Its name.
-    pub name: String,
-    /// Its format.
-    pub kind: SetFileKind,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its SHA-256 in hexadecimal.
-    pub sha256: String,
-    /// The file that it was made from; `None` for a copy of a wheel's metadata.
-    pub source: Option<PromotedFrom>,
-}
-
-/// A file that another one was made from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PromotedFrom {
-    /// Its name.
-    pub name: String,
-    /// Its SHA-256 in hexadecimal.
-    pub sha256: String,
-}
+use crate::archive::write_packed;
+use crate::collect::SetFileKind;
+use crate::error::Error;
+use crate::promoted::{Promoted, PromotedFrom, STATEMENT};
+use crate::promotion_plan::{PlannedPromotion, PromotionPlan, Steps};
+use crate::statement::statement;
+use crate::wheel::write_wheel;
 
 /// What happens to files that are in the way, and to those that were promoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

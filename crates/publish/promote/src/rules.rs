@@ -8,13 +8,13 @@ use rocwheel_wheel::edit::MemberPattern;
 use serde::Serialize;
 use similar::TextDiff;
 
-use super::Error;
-use super::places::is_known;
-use super::targets::KeepList;
-use super::version::VersionChange;
+use crate::error::Error;
+use crate::member::{MemberPath, says_version};
+use crate::targets::KeepList;
+use crate::version_change::VersionChange;
 
 /// Larger members are searched in windows and never changed; the size is in bytes.
-pub(super) const LARGEST_TEXT: u64 = 16 << 20;
+pub(crate) const LARGEST_TEXT: u64 = 16 << 20;
 /// Texts up to this size in bytes are compared line by line for people to read.
 const LARGEST_SHOWN: usize = 1 << 20;
 /// Characters of a line that messages show.
@@ -22,29 +22,29 @@ const SHOWN: usize = 120;
 
 /// Patterns of paths. One without a slash is for file names in any folder.
 #[derive(Debug, Default)]
-pub(super) struct Patterns(Vec<MemberPattern>);
+pub(crate) struct Patterns(Vec<MemberPattern>);
 
 impl Patterns {
-    pub(super) fn new(texts: &[String]) -> Result<Patterns, Error> {
+    pub(crate) fn new(texts: &[String]) -> Result<Patterns, Error> {
         Ok(Patterns(texts.iter().map(|text| MemberPattern::parse(text)).collect::<Result<_, _>>()?))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn matches(&self, path: &str) -> bool {
+    pub(crate) fn matches(&self, path: &str) -> bool {
         self.0.iter().any(|pattern| pattern.matches(path))
     }
 }
 
 /// What a promotion does to every member.
 #[derive(Debug)]
-pub(super) struct Rules {
-    pub(super) change: VersionChange,
-    pub(super) keep: Option<KeepList>,
-    pub(super) also_in: Patterns,
-    pub(super) accept: Patterns,
+pub(crate) struct Rules {
+    pub(crate) change: VersionChange,
+    pub(crate) keep: Option<KeepList>,
+    pub(crate) also_in: Patterns,
+    pub(crate) accept: Patterns,
 }
 
 /// A text that changes.
@@ -58,16 +58,16 @@ pub struct TextChange {
 
 /// Findings in the members of a file.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub(super) texts: Vec<TextChange>,
-    pub(super) renamed: Vec<(String, String)>,
+pub(crate) struct Findings {
+    pub(crate) texts: Vec<TextChange>,
+    pub(crate) renamed: Vec<(String, String)>,
     /// Texts and names that would still say the old version.
-    pub(super) leftovers: Vec<String>,
-    pub(super) notes: Vec<String>,
+    pub(crate) leftovers: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Findings {
-    pub(super) fn add(&mut self, other: Findings) {
+    pub(crate) fn add(&mut self, other: Findings) {
         self.texts.extend(other.texts);
         self.renamed.extend(other.renamed);
         self.leftovers.extend(other.leftovers);
@@ -75,16 +75,9 @@ impl Findings {
     }
 }
 
-/// A member: the path that patterns are compared with, and the one that messages name.
-#[derive(Clone, Copy)]
-pub(super) struct MemberPath<'a> {
-    pub(super) path: &'a str,
-    pub(super) shown: &'a str,
-}
-
 impl Rules {
     /// The new text of a member; `None` if it stays.
-    pub(super) fn new_text(
+    pub(crate) fn new_text(
         &self,
         member: MemberPath<'_>,
         bytes: &[u8],
@@ -106,7 +99,7 @@ impl Rules {
         if let Some(keep) = self.keep.as_ref().filter(|_| is_trimmed) {
             new = keep.apply(member, &new, &mut findings.notes)?;
         }
-        if is_known(member.path) || self.also_in.matches(member.path) {
+        if says_version(member.path) || self.also_in.matches(member.path) {
             new = self.change.replaced(&new);
         }
         for (number, line) in new.lines().enumerate().filter(|(_, line)| finder.is_in(line.as_bytes())) {
@@ -121,7 +114,7 @@ impl Rules {
     }
 
     /// The new name of a member, or text of a link; a name that keeps the old version is reported.
-    pub(super) fn new_name(&self, member: MemberPath<'_>, name: &str, findings: &mut Findings) -> String {
+    pub(crate) fn new_name(&self, member: MemberPath<'_>, name: &str, findings: &mut Findings) -> String {
         let new = self.change.replaced(name);
         if self.change.finder().is_in(new.as_bytes()) {
             self.leave(member, &format!("name `{new}`"), findings);
@@ -130,7 +123,7 @@ impl Rules {
     }
 
     /// Searches a member that is too large to be changed.
-    pub(super) fn search(
+    pub(crate) fn search(
         &self,
         member: MemberPath<'_>,
         reader: impl Read,
@@ -148,7 +141,7 @@ impl Rules {
     }
 
     /// Reports a place that keeps the old version; it is an error unless the user accepts it.
-    pub(super) fn leave(&self, member: MemberPath<'_>, place: &str, findings: &mut Findings) {
+    pub(crate) fn leave(&self, member: MemberPath<'_>, place: &str, findings: &mut Findings) {
         let text = format!("`{}`: {place}", member.shown);
         if self.accept.matches(member.path) {
             findings.notes.push(format!("accepted: {text}"));
