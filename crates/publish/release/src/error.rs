@@ -1,10 +1,8 @@
-//! What can go wrong when an index is made, and what to do about it.
-
-use std::path::PathBuf;
+//! What can go wrong when a stream is published or read, and what to do about it.
 
 use rocwheel_progress::{Exit, Hint, Interrupted, listed_problems};
 
-use crate::StreamFault;
+use crate::stream::StreamFault;
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -13,87 +11,23 @@ pub enum Error {
     /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
+    /// The pages cannot be made.
+    #[error(transparent)]
+    Pages(#[from] rocwheel_pages::Error),
+    /// A file of an index cannot be read.
+    #[error(transparent)]
+    Delta(#[from] rocwheel_delta::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     /// A wheel or source distribution cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The files are not where any layout has them.
-    #[error("`{store}` has no layout of an index: {reason}")]
-    Layout {
-        /// The store.
-        store: String,
-        /// The files that contradict each other.
-        reason: String,
-        /// What the user can do, as one sentence.
-        hint: String,
-    },
-    /// There is nothing to list.
-    #[error("`{store}` has no wheels and no source distributions{filter}")]
-    Empty {
-        /// The store.
-        store: String,
-        /// ` that …`, where a filter left none.
-        filter: String,
-    },
-    /// A page that another program or a person wrote.
-    #[error("`{page}` was not written by `rocwheel index build`")]
-    ForeignPage {
-        /// The page.
-        page: String,
-    },
-    /// The table of withdrawn files and the status of projects is wrong.
-    #[error("`{}`: {reason}", path.display())]
-    Status {
-        /// The table.
-        path: PathBuf,
-        /// The wrong row or key, with the reason.
-        reason: String,
-    },
-    /// The first page of an index cannot be read.
-    #[error("`{address}` is not an index: {reason}")]
-    Check {
-        /// Its address.
-        address: String,
-        /// The reason, for people.
-        reason: String,
-    },
     /// Repositories of native packages that cannot be published.
     #[error("the native packages cannot be published:{}", listed_problems(problems))]
     Native {
         /// `REPOSITORY: why`.
         problems: Vec<String>,
-    },
-    /// The indexes of an aggregate contradict each other, or are not complete.
-    #[error("no index of all products can be made:{}", listed_problems(problems))]
-    Aggregate {
-        /// One line for each problem.
-        problems: Vec<String>,
-    },
-    /// A mirror cannot be made or verified.
-    #[error("cannot {attempted}: {reason}")]
-    Mirror {
-        /// `make the mirror …`, the words after "cannot".
-        attempted: String,
-        /// The reason, for people.
-        reason: String,
-        /// What the user can do, as one sentence.
-        hint: String,
-        /// `Exit::TryAgain` if another try may help.
-        exit: Exit,
-    },
-    /// A file of an index cannot be chosen or downloaded.
-    #[error("cannot {attempted}: {reason}")]
-    Get {
-        /// `download …`, the words after "cannot".
-        attempted: String,
-        /// The reason, for people.
-        reason: String,
-        /// What the user can do, as one sentence.
-        hint: String,
-        /// `Exit::TryAgain` if another try may help.
-        exit: Exit,
     },
     /// A stream cannot be read or changed.
     #[error(transparent)]
@@ -102,30 +36,23 @@ pub enum Error {
 
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Store(error) => error.hint()?,
-            Self::Layout { hint, .. } | Self::Mirror { hint, .. } | Self::Get { hint, .. } => hint.clone(),
-            Self::ForeignPage { .. } => {
-                "if the page may be replaced, add `--replace-pages`; else move the files to another folder".to_owned()
-            }
-            Self::Check { .. } => {
-                "give the address of the page that lists the projects; installers get it with `--index-url`".to_owned()
-            }
-            Self::Aggregate { .. } => {
-                "a project has one owner and a page there: fix the indexes of the products, and build this one again"
-                    .to_owned()
-            }
-            Self::Stream(fault) => fault.hint()?,
-            Self::Wheel(error) => error.hint()?,
-            _ => return None,
-        })
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Pages(error) => error.hint(),
+            Self::Delta(error) => error.hint(),
+            Self::Wheel(error) => error.hint(),
+            Self::Stream(fault) => fault.hint(),
+            Self::Interrupted(_) | Self::Native { .. } => None,
+        }
     }
 
     fn rows(&self) -> Vec<String> {
         match self {
             Self::Store(error) => error.rows(),
+            Self::Pages(error) => error.rows(),
+            Self::Delta(error) => error.rows(),
             Self::Stream(fault) => fault.rows(),
-            Self::Aggregate { problems } | Self::Native { problems } => problems.clone(),
+            Self::Native { problems } => problems.clone(),
             _ => Vec::new(),
         }
     }
@@ -133,10 +60,11 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Store(error) => error.exit(),
+            Self::Pages(error) => error.exit(),
+            Self::Delta(error) => error.exit(),
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Mirror { exit, .. } | Self::Get { exit, .. } => *exit,
             Self::Stream(fault) => fault.exit(),
-            _ => Exit::Failed,
+            Self::Wheel(_) | Self::Native { .. } => Exit::Failed,
         }
     }
 }

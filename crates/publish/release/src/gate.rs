@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_pages::views::target;
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -30,7 +31,6 @@ pub use summary::decision_statement;
 pub use verdict::{RunnerWord, SetVerdicts, SuiteResult, SuiteVerdict, VERDICT_TYPE, VerdictCensus};
 
 use crate::stream::sets::ReleaseSet;
-use crate::views::target;
 
 /// The result of a suite on a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,48 +1,19 @@
-//! Input: finished wheels and source distributions in a store. Output: a package index over them,
-//! which pip, uv and browsers read, and an answer to whether an index can be trusted.
+//! Input: finished wheels and source distributions, verdicts of their tests, and a store. Output: a
+//! stream in the store: a package index with a history.
 //!
-//! A store is a folder ([`FolderStore`]) or part of a bucket ([`S3Store`]). [`build()`] lists a
-//! [`Store`], reads what is new in it, and writes the pages that changed. The pages themselves are
-//! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
-//! does and reports what is wrong with it.
-//!
-//! A [`Stream`] is an index with a history: [`publish()`] adds a set of distributions as a whole,
-//! after it was checked that everything in the set can be installed, and each change is a signed
-//! snapshot. [`promote`] gives a set of packages another version without building it again.
-//!
-//! [`get()`] downloads a wheel of an index, without the bytes that older wheels have.
+//! [`publish()`] adds a set of distributions to a [`Stream`] as a whole, after it was checked that
+//! everything in the set can be installed, and that the [`gate`] is open. Each change is a signed
+//! snapshot, to which [`roll_back`] returns. [`publish_native`] does the same for packages of Linux
+//! distributions.
 
-mod aggregate;
-pub mod build;
-mod catalog;
-pub mod check;
-mod chooser;
-mod delta;
 mod error;
-mod facts;
-mod file_rules;
 pub mod gate;
-mod known;
-mod layout;
-mod mirror;
 mod native;
 mod public_names;
 mod publish;
-mod status;
 mod stream;
-mod views;
 
-pub use aggregate::{AggregateOptions, Aggregated, Hosting, aggregate};
-pub use build::{BuildOptions, Built, BuiltIndex, PageFile, build};
-pub use check::{CheckOptions, CheckedIndex, FaultLevel, IndexFault, check};
-pub use chooser::{ChangedVersion, ChooserOptions, GpuChoice, IndexChanges};
-pub use delta::{GetMethod, GetPlan, GetRequest, GotWheel, IndexSite, get, plan_get};
 pub use error::Error;
-pub use layout::Layout;
-pub use mirror::{
-    LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
-    mirror_into, plan_mirror, verify_mirror, verify_stored_mirror,
-};
 pub use native::{NativeCopy, NativeOptions, NativeSignature, NativeSigner, publish_native};
 pub use public_names::{NameState, PublicName, find_public_names};
 pub use publish::attested::carry_attestations;
@@ -52,7 +23,6 @@ pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_promoted, read_set,
 };
-pub use status::StatusTable;
 pub use stream::history::{HistoryRow, history, roll_back};
 pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
 pub use stream::packing::{RecordedStream, StreamWheel, read_recorded};
@@ -62,7 +32,6 @@ pub use stream::settings::{Retention, StreamNotice, StreamSettings, VersionKind}
 pub use stream::verify::{VerifiedStream, VerifyOptions, verify_stream};
 pub use stream::yank::{YankRequest, YankedFiles, yank};
 pub use stream::{
-    EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey, Stream, StreamChange,
-    StreamFault, UnsignedChange, check_stream_name, write_dated_index,
+    CHOOSER, EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey, Stream,
+    StreamChange, StreamFault, UnsignedChange, check_stream_name, refuse_stream, write_dated_index,
 };
-pub use views::IndexView;

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_delta::{IndexSite, ProjectAnswer};
 use rocwheel_index::page::PageLink;
 use rocwheel_progress::{Reporter, with_causes};
 use rocwheel_store::StoredFile;
 use rocwheel_store::listing::{Distribution, distribution};
 use serde::Serialize;
 
-use crate::delta::{IndexSite, ProjectAnswer};
 use crate::{Error, ReleaseSet};
 
 /// A name of a set on another index.
@@ -54,7 +54,7 @@ pub enum NameState {
 /// Asks an index for every name of a set.
 ///
 /// # Errors
-/// [`Error::Get`] for an address that is not that of an index; an interruption. What the index does
+/// [`rocwheel_delta::Error::Get`] for an address that is not that of an index; an interruption. What the index does
 /// wrong for one name is [`NameState::Unknown`].
 pub fn find_public_names(
     set: &ReleaseSet,
@@ -73,7 +73,7 @@ pub fn find_public_names(
             Ok(ProjectAnswer::Missing(404 | 410)) => NameState::Free,
             Ok(ProjectAnswer::Missing(status)) => NameState::Unknown { reason: format!("the server answers {status}") },
             Ok(ProjectAnswer::Files(links)) => registered(name, own, &links),
-            Err(Error::Interrupted(interrupted)) => return Err(interrupted.into()),
+            Err(rocwheel_delta::Error::Interrupted(interrupted)) => return Err(interrupted.into()),
             Err(error) => NameState::Unknown { reason: with_causes(&error) },
         };
         let version = set.versions.get(*name).cloned().unwrap_or_default();

@@ -40,12 +40,12 @@ use rocwheel_content::archive_path::join;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::Reporter;
 
-use crate::chooser::ChooserData;
-use crate::{ChooserOptions, Error};
+use crate::Error;
 pub use dated::write_dated_index;
 pub use fault::StreamFault;
 use manifest::{SnapshotManifest, StreamHead};
 pub use rocwheel_attest::{EnvelopeSignature, PublicKey, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey};
+use rocwheel_pages::ChooserOptions;
 use rocwheel_store::site::HTML;
 use rocwheel_store::{Store, StoreLock, wait_for_lock};
 use sets::ReleaseSet;
@@ -59,8 +59,8 @@ pub const SNAPSHOT_TYPE: &str = "application/vnd.rocwheel.snapshot+json";
 const HEAD: &str = ".release/head.json";
 const SETTINGS: &str = ".release/stream.toml";
 const PENDING: &str = ".release/pending.json";
-/// What is kept of the page for people.
-const CHOOSER: &str = ".release/chooser.json";
+/// The record of the page for people, below the folder of the stream.
+pub const CHOOSER: &str = ".release/chooser.json";
 
 fn snapshot_key(number: u64) -> String {
     format!("{FOLDER}/snapshots/{number}.json")
@@ -92,9 +92,15 @@ pub fn check_stream_name(name: &str) -> Result<(), StreamFault> {
     }
 }
 
-/// `true` if a store is a stream, whose pages only publications may write.
-pub(crate) fn is_stream(store: &dyn Store) -> Result<bool, Error> {
-    is_stream_folder(store, "")
+/// Errors for a store that is a stream: only publications write its pages.
+///
+/// # Errors
+/// [`StreamFault::IsStream`]; what cannot be read.
+pub fn refuse_stream(store: &dyn Store) -> Result<(), Error> {
+    if is_stream_folder(store, "")? {
+        return Err(StreamFault::IsStream { store: store.name() }.into());
+    }
+    Ok(())
 }
 
 /// The streams in folders below that of a stream, such as `whl/nightly` below `whl`.
@@ -130,11 +136,6 @@ impl<'a> InnerStreams<'a> {
 /// `true` if a folder of a store is a stream.
 fn is_stream_folder(store: &dyn Store, folder: &str) -> Result<bool, Error> {
     Ok(store.read(&join(folder, HEAD))?.is_some())
-}
-
-/// What the page for people has of the stream in a folder; `None` where it has no such page.
-pub(crate) fn offered_in(store: &dyn Store, folder: &str) -> Result<Option<ChooserData>, Error> {
-    Ok(store.read(&join(folder, CHOOSER))?.as_deref().and_then(ChooserData::parse))
 }
 
 /// What happens to a change without a key of a stream whose last snapshot is signed.

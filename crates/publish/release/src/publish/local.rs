@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, hexadecimal, parse_sha256};
 use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
+use rocwheel_pages::facts::{DistributionFacts, FactsFault, headers};
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_promote::Promoted;
 use rocwheel_store::listing::{Distribution, Listing, NameFilter};
@@ -15,12 +16,11 @@ use rocwheel_store::{Error as StoreError, FileTransfer, FolderStore, NewFile, St
 use rocwheel_wheel::canonical_name;
 
 use super::attested;
-use crate::facts::{Facts, Fault, headers};
+use crate::Error;
 use crate::stream::manifest::SnapshotFile;
 use crate::stream::repair::SetParts;
 use crate::stream::sets::SetFile;
 use crate::stream::statement_key;
-use crate::{Error, delta};
 
 /// Built files that are published together.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl LocalSet {
         let total = wheels.iter().map(|file| file.set_file.size).sum();
         let _stage = reporter.stage("Describing wheels", Some(total), Unit::Bytes);
         wheels.par_iter_mut().try_for_each(|file| {
-            file.delta = Some(delta::describe(&file.path, &file.set_file.sha256, reporter)?);
+            file.delta = Some(rocwheel_delta::describe(&file.path, &file.set_file.sha256, reporter)?);
             Ok(())
         })
     }
@@ -174,7 +174,7 @@ impl LocalFile {
 /// Reads the wheels and source distributions of a folder and its subfolders.
 ///
 /// # Errors
-/// [`rocwheel_store::Error::Files`] for files that cannot be in an index, all of them at once; [`Error::Empty`];
+/// [`rocwheel_store::Error::Files`] for files that cannot be in an index, all of them at once; [`rocwheel_pages::Error::Empty`];
 /// what cannot be read.
 pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     read_store(&FolderStore::open(folder)?, folder, reporter)
@@ -194,7 +194,7 @@ pub fn read_promoted(folder: &Path, promoted: &[Promoted], reporter: &dyn Report
 fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     let listing = Listing::of(store.list("", reporter)?, &NameFilter::default());
     if listing.distributions.is_empty() && listing.problems.is_empty() {
-        return Err(Error::Empty { store: store.name(), filter: String::new() });
+        return Err(rocwheel_pages::Error::Empty { store: store.name(), filter: String::new() }.into());
     }
     let total = listing.distributions.iter().map(|one| one.file.size).sum();
     reporter.begin("Reading built files", Some(total), Unit::Bytes);
@@ -203,9 +203,9 @@ fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Re
         reporter.check()?;
         let file = match read_file(store, folder, one, reporter) {
             Ok(file) => Ok(file),
-            Err(Fault::Interrupted(interrupted)) => return Err(interrupted.into()),
-            Err(Fault::Store(error)) => return Err(error),
-            Err(Fault::File(reason)) => Err(format!("`{}`: {reason}", one.file.key)),
+            Err(FactsFault::Interrupted(interrupted)) => return Err(interrupted.into()),
+            Err(FactsFault::Store(error)) => return Err(error.into()),
+            Err(FactsFault::File(reason)) => Err(format!("`{}`: {reason}", one.file.key)),
         };
         let (files, problems) = &mut *found.lock().unwrap_or_else(PoisonError::into_inner);
         match file {
@@ -235,9 +235,9 @@ fn read_file(
     folder: &Path,
     one: &Distribution,
     reporter: &dyn Reporter,
-) -> Result<LocalFile, Fault> {
-    let facts = Facts::read(store, one, reporter)?;
-    let (headers, metadata) = headers(store, one, reporter).map_err(Fault::Store)?;
+) -> Result<LocalFile, FactsFault> {
+    let facts = DistributionFacts::read(store, one, reporter)?;
+    let (headers, metadata) = headers(store, one, reporter).map_err(FactsFault::Store)?;
     let extras: BTreeSet<String> = headers.all("Provides-Extra").iter().map(|extra| canonical_name(extra)).collect();
     let sha256 = parse_sha256(&facts.sha256).unwrap_or_default();
     let set_file = SetFile {
@@ -249,7 +249,7 @@ fn read_file(
     };
     let metadata_sha256 = facts.metadata_sha256;
     let path = folder.join(&one.file.key);
-    let provenance = attested::read(&path, &set_file.sha256).map_err(Fault::File)?;
+    let provenance = attested::read(&path, &set_file.sha256).map_err(FactsFault::File)?;
     Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, delta: None, packing: None, set_file })
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_pages::views::target;
 use rocwheel_promote::target_of;
 use rocwheel_wheel::{Platform, WheelName};
 
@@ -14,7 +15,6 @@ use super::world::{ClosedWorld, World, compiled_for};
 use super::{AllowedGap, PublishOptions, describe, outside};
 use crate::Error;
 use crate::stream::{Stream, StreamChange};
-use crate::views::target;
 
 /// The Pythons of a set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

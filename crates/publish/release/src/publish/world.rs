@@ -15,6 +15,7 @@ use pep508_rs::MarkerEnvironment;
 use rocwheel_content::archive_path::parent;
 use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_index::tags::{self, TagRank};
+use rocwheel_pages::views::target;
 use rocwheel_promote::target_of;
 use rocwheel_store::listing::Distribution;
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
@@ -24,7 +25,6 @@ use super::withdrawn::withdrawal;
 use crate::Error;
 use crate::stream::Stream;
 use crate::stream::sets::{ReleaseSet, SetFile};
-use crate::views::target;
 
 /// Rounds before a choice is given up; real sets take two or three.
 const ROUNDS: usize = 32;

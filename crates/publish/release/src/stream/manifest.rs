@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use pep440_rs::Version;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_pages::IndexView;
 use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
 use super::settings::StreamNotice;
-use crate::IndexView;
 
 /// The form of the documents of a stream.
 pub(crate) const SCHEMA: u32 = 1;

@@ -12,6 +12,10 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::{IndexedProject, ProjectStatus, project_html, project_json, root_html, root_json_of};
+use rocwheel_pages::chooser::{self, ChooserData, ChooserProject, OfferedFile, OfferedProject, needs_of_lists};
+use rocwheel_pages::page_file::is_ours;
+use rocwheel_pages::views::pythons;
+use rocwheel_pages::{ChangedVersion, ChooserOptions, IndexChanges, IndexView};
 use rocwheel_store::listing::{Distribution, distribution};
 use rocwheel_store::site::HTML;
 use rocwheel_store::{StoredFile, with_threads};
@@ -19,11 +23,7 @@ use rocwheel_store::{StoredFile, with_threads};
 use super::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest};
 use super::pages::{self, Pages};
 use super::{CHOOSER, Stream, StreamChange, StreamFault, is_stream_folder};
-use crate::build::is_ours;
-use crate::catalog::ListedProject;
-use crate::chooser::{self, ChooserData, ChooserProject, OfferedFile, OfferedProject, needs_of_lists};
-use crate::views::pythons;
-use crate::{ChangedVersion, ChooserOptions, Error, IndexChanges, IndexView};
+use crate::Error;
 
 /// What a file requires, as the page has it, and the version of ROCm that it pins.
 type Needs = (Arc<str>, Option<Arc<str>>);
@@ -180,12 +180,11 @@ impl StreamView {
     /// The views of a manifest.
     pub(super) fn all(manifest: &SnapshotManifest) -> BTreeSet<StreamView> {
         let views = &manifest.views;
-        let mut projects: BTreeMap<String, ListedProject> = BTreeMap::new();
+        let mut projects: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         if !views.is_empty() {
             for one in manifest.files.keys().filter_map(|key| distribution_of(key)) {
                 let compiled: Vec<String> = one.parts().iter().flat_map(pythons).map(str::to_owned).collect();
-                let project = projects.entry(one.project).or_default();
-                project.pythons.extend(compiled);
+                projects.entry(one.project).or_default().extend(compiled);
             }
         }
         let named = |view: &IndexView| {

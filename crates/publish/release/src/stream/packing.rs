@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_delta::{Error as DeltaError, RemoteFile};
 use rocwheel_index::companion::PACKING;
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_index::{Fetch, address_without_user};
@@ -24,7 +25,6 @@ use url::Url;
 use super::manifest::{SnapshotFile, SnapshotManifest, StreamHead};
 use super::{HEAD, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, StreamFault, snapshot_key};
 use crate::Error;
-use crate::delta::RemoteFile;
 
 /// Limit in bytes for a snapshot or a record. A record has 150 bytes for each 4 MiB of a library.
 const LIMIT: u64 = 256 << 20;
@@ -56,7 +56,7 @@ pub struct StreamWheel {
 /// A snapshot that expired before `now` has wheels, and no records.
 ///
 /// # Errors
-/// [`Error::Get`] for a snapshot that none of `keys` has signed, and for documents that cannot be
+/// [`rocwheel_delta::Error::Get`] for a snapshot that none of `keys` has signed, and for documents that cannot be
 /// read; [`Error::Stream`] for those that are damaged or do not fit together.
 pub fn read_recorded(
     (fetch, root): (&dyn Fetch, &Url),
@@ -74,7 +74,7 @@ pub fn read_recorded(
     }
     let (envelope, payload) = SignedEnvelope::parse(&bytes, &name, SNAPSHOT_TYPE).map_err(StreamFault::from)?;
     if envelope.signers(&payload, keys).is_empty() {
-        return Err(Error::Get {
+        return Err(DeltaError::Get {
             attempted: format!("trust `{name}`"),
             reason: match envelope.signatures().len() {
                 0 => "it has no signature".to_owned(),
@@ -83,7 +83,8 @@ pub fn read_recorded(
             hint: "give the public key of the stream's publisher; without a key, only wheels that this machine packed are reused"
                 .to_owned(),
             exit: Exit::Failed,
-        });
+        }
+        .into());
     }
     site.wheels(&SnapshotManifest::parse(&payload, &name)?, now).map(Some)
 }
@@ -115,11 +116,11 @@ impl StreamDocuments<'_> {
     fn request(&self, key: &str) -> Result<Result<Option<Vec<u8>>, TransferFault>, Error> {
         let (address, transferred) = (self.address(key)?, AtomicU64::new(0));
         let (fetch, reporter) = (self.fetch, self.reporter);
-        RemoteFile { fetch, address: &address, transferred: &transferred, reporter }.small(LIMIT)
+        Ok(RemoteFile { fetch, address: &address, transferred: &transferred, reporter }.small(LIMIT)?)
     }
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.request(key)?.map_err(|fault| Error::Get {
+        let read = self.request(key)?.map_err(|fault| DeltaError::Get {
             attempted: format!("read `{}` for earlier wheels", self.shown(key)),
             reason: fault.to_string(),
             hint: fault
@@ -127,7 +128,8 @@ impl StreamDocuments<'_> {
                 .unwrap_or("try again, or leave the stream out: everything is compressed then")
                 .to_owned(),
             exit: fault.exit(),
-        })
+        })?;
+        Ok(read)
     }
 
     fn wheels(&self, manifest: &SnapshotManifest, now: Timestamp) -> Result<RecordedStream, Error> {

@@ -8,12 +8,12 @@ use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_index::pages::{
     IndexedFile, IndexedProject, ProjectStatus, project_html, project_json, root_html, root_json_of,
 };
+use rocwheel_pages::page_file::link;
 use rocwheel_store::StoredFile;
 use rocwheel_store::listing::{Listing, NameFilter};
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
 
 use super::manifest::{SnapshotFile, SnapshotManifest};
-use crate::build::pages::link;
 
 /// The page of a project as a manifest has it; it has no files where the manifest has none of the
 /// project.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_pages::chooser;
 use rocwheel_progress::{Reporter, counted, few_in_backticks};
 use rocwheel_store::{put, with_threads};
 
@@ -15,7 +16,7 @@ use super::pages::Pages;
 use super::sets::ReleaseSet;
 use super::verify::{PageKind, beside, first_pages, project_pages, small_problem};
 use super::{CHOOSER, Stream, StreamFault, set_key, statement_key};
-use crate::{Error, chooser};
+use crate::Error;
 
 /// Keys that a warning names.
 const SHOWN: usize = 5;

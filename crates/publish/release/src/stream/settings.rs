@@ -4,11 +4,11 @@
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use jiff::civil::Date;
 use pep440_rs::Version;
+use rocwheel_pages::IndexView;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::StreamFault;
-use crate::IndexView;
 use crate::gate::GatePolicy;
 
 /// The rules of a stream.

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::{join, parent};
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::{IndexedProject, page_generation};
+use rocwheel_pages::chooser;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_store::site::HTML;
 use rocwheel_store::with_threads;
@@ -28,7 +29,7 @@ use super::{
     CHOOSER, HEAD, PENDING, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamFault, document_key,
     read_snapshot, set_key, signers_of, snapshot_key,
 };
-use crate::{Error, chooser};
+use crate::Error;
 
 /// The next publication.
 pub(crate) struct Transition {

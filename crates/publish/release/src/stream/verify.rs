@@ -7,8 +7,10 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
+use rocwheel_delta::DeltaDescription;
 use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_index::page::{self, PageLink};
+use rocwheel_pages::chooser;
 use rocwheel_progress::{Reporter, Unit, Watched};
 use rocwheel_store::listing::project_of;
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
@@ -24,8 +26,7 @@ use super::{
     InnerStreams, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key,
     statement_key,
 };
-use crate::delta::description::Description;
-use crate::{Error, chooser};
+use crate::Error;
 
 /// How a stream is verified.
 #[derive(Debug, Clone)]
@@ -270,7 +271,7 @@ impl Verification<'_> {
         let delta = format!("{key}{DELTA}");
         if self.stored.contains_key(&delta) {
             let bytes = self.store.read(&delta)?.unwrap_or_default();
-            let description = Description::parse(&bytes);
+            let description = DeltaDescription::parse(&bytes);
             let checked = description.and_then(|description| description.check(Some(file.size), Some(&file.sha256)));
             problems.extend(checked.err().map(|reason| format!("`{delta}` {reason}")));
         }

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rocwheel_pages::{BuildOptions, Built, Error, build};
 use rocwheel_progress::{Reporter, Silent};
-use rocwheel_release::{BuildOptions, Built, Error, build};
 use rocwheel_store::{Error as StoreError, FolderStore, S3Store, Store, StoredBytes};
 use server::Server;
 use zip::write::{SimpleFileOptions, ZipWriter};

@@ -6,13 +6,13 @@ use std::time::Duration;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::{Hint as _, Silent};
 use rocwheel_release::{
-    Error, PublishOptions, SigningKey, Stream, StreamChange, StreamFault, UnsignedChange, VerifyOptions, build,
-    publish, read_set, verify_stream,
+    Error, PublishOptions, SigningKey, Stream, StreamChange, StreamFault, UnsignedChange, VerifyOptions, publish,
+    read_set, refuse_stream, verify_stream,
 };
 use rocwheel_store::{Error as StoreError, FileTransfer, NewFile, Store};
 
 use crate::server::Server;
-use crate::{on_both, open, options, wheel};
+use crate::{on_both, open, wheel};
 
 const ADDRESS: &str = "s3://bucket/whl/nightly";
 
@@ -97,7 +97,7 @@ fn a_stream_is_published_and_verified() {
         let next = dist(&["rocm", "torch"], "7.3.0");
         publish_dist(store, next.path(), "second").unwrap();
         assert_whole(store, 4);
-        let refused = build(store, &options(), &Silent).unwrap_err();
+        let refused = refuse_stream(store).unwrap_err();
         assert!(matches!(refused, Error::Stream(StreamFault::IsStream { .. })), "{refused}");
     });
 }

@@ -1,8 +1,9 @@
 //! The options of `rocwheel index build` for one index over those of several products.
 
 use clap::Args;
+use rocwheel_pages::{AggregateOptions, BuildOptions, Hosting, aggregate};
 use rocwheel_progress::Exit;
-use rocwheel_release::{AggregateOptions, BuildOptions, Hosting, aggregate};
+use rocwheel_release::CHOOSER;
 use rocwheel_store::{PageChange, Store};
 
 use crate::failure::Result;
@@ -63,6 +64,7 @@ impl AggregateArguments {
             stream: self.stream,
             hosting: if self.routes_only { Hosting::Routes } else { Hosting::Files },
             chooser: options.chooser.clone(),
+            kept_chooser: CHOOSER,
             replace_pages: options.replace_pages,
             write: options.write,
         })

@@ -7,10 +7,11 @@ use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
-use rocwheel_progress::{Context as _, Exit, few_in_backticks};
-use rocwheel_release::{
+use rocwheel_pages::{
     AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, StatusTable, build,
 };
+use rocwheel_progress::{Context as _, Exit, few_in_backticks};
+use rocwheel_release::refuse_stream;
 use rocwheel_store::PageChange;
 use rocwheel_tables::{DevicePackages, TargetTable};
 use url::Url;
@@ -183,6 +184,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(options) = &settings.aggregate {
         return aggregate::command(&*store, options, printer);
     }
+    refuse_stream(&*store)?;
     let built = build(&*store, &settings.options, printer.reporter())?;
     if printer.format() == Format::Json {
         printer.json(&built)?;

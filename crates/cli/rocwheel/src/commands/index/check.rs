@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rocwheel_index::{Fetch, text_without_users};
+use rocwheel_pages::{CheckOptions, CheckedIndex, FaultLevel, check};
 use rocwheel_progress::{Exit, shell_path};
-use rocwheel_release::{CheckOptions, CheckedIndex, FaultLevel, check};
 use rocwheel_store::FolderSite;
 use serde::Serialize;
 use url::Url;

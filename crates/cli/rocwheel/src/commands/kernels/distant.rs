@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rocwheel_delta::IndexSite;
 use rocwheel_index::page::file_name;
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_index::{Fetch, address_without_user};
 use rocwheel_progress::Context;
-use rocwheel_release::IndexSite;
 use rocwheel_store::{io_error, open_remote_sparsely};
 use rocwheel_survey::{DistantFile, Options, Surveyed, survey_distant};
 use rocwheel_wheel::WheelName;

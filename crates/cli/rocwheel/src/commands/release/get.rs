@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_delta::{GetMethod, GetRequest, GotWheel, IndexSite, get, plan_get};
 use rocwheel_index::{Source, scheme_of, settings, text_without_users};
 use rocwheel_progress::Exit;
-use rocwheel_release::{GetMethod, GetRequest, GotWheel, IndexSite, get, plan_get};
 use rocwheel_store::{FolderSite, StoreSite};
 use rocwheel_wheel::{Platform, PythonVersion};
 use url::Url;

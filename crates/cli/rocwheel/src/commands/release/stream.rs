@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use rocwheel_release::{ChooserOptions, PublicKey, SigningKey, StreamChange, UnsignedChange, check_stream_name};
+use rocwheel_pages::ChooserOptions;
+use rocwheel_release::{PublicKey, SigningKey, StreamChange, UnsignedChange, check_stream_name};
 
 use crate::commands::Mode;
 use crate::commands::index::build::chooser;
