@@ -15,8 +15,11 @@
 //! * What a wheel needs: [`rocwheel_loader`] finds libraries as the system does,
 //!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
 //! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`].
-//! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
-//!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
+//! * To users: [`rocwheel_store`] has files, [`rocwheel_pages`] makes an index over them,
+//!   [`rocwheel_stream`] gives it a history, and [`rocwheel_release`] publishes sets into it, which
+//!   [`rocwheel_promote`] may have given another version. [`rocwheel_mirror`] and
+//!   [`rocwheel_delta`] bring packages to machines, [`rocwheel_fetch`] brings the artifacts of a
+//!   CI, and [`rocwheel_verify`] examines a machine.
 
 mod any_index;
 mod arguments;

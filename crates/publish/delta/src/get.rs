@@ -85,8 +85,8 @@ fn refused(link: &PageLink, reason: String, hint: &str) -> Error {
 ///
 /// # Errors
 /// [`Error::Get`] for a wheel that cannot be chosen, a name with extras, a wheel without a hash on
-/// its page, or whose place has another file; [`rocwheel_store::Error::Read`] for a path of [`GetRequest::have`]
-/// that does not exist; what cannot be read; an interruption.
+/// its page, or whose place has another file; [`rocwheel_store::Error::Read`] for a path of
+/// [`GetRequest::have`] that does not exist; what cannot be read; an interruption.
 pub fn plan_get<'a>(request: GetRequest<'a>, reporter: &dyn Reporter) -> Result<GetPlan<'a>, Error> {
     own_wheels::check_places(request.have)?;
     let chosen = choose::choose(&request, reporter)?;

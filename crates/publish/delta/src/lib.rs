@@ -1,10 +1,10 @@
 //! Input: the name of a wheel, an index that has it, and folders with other wheels of its project.
 //! Output: the wheel, of which only those bytes were downloaded that no other wheel has.
 //!
-//! `WHEEL.delta` beside a wheel ([`DeltaDescription`]) lists its pieces by their hashes. It is made from
-//! the wheel alone: any other wheel that has some of the pieces helps, whatever its version, and
-//! the publisher need not have one. It is not trusted: the result is compared with the hash on the
-//! page of the index, and after any failure the whole wheel is downloaded.
+//! `WHEEL.delta` beside a wheel ([`DeltaDescription`]) lists its pieces by their hashes. It is made
+//! from the wheel alone: any other wheel that has some of the pieces helps, whatever its version,
+//! and the publisher need not have one. It is not trusted: the result is compared with the hash on
+//! the page of the index, and after any failure the whole wheel is downloaded.
 
 mod choose;
 mod chosen_wheel;

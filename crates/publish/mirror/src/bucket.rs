@@ -28,8 +28,8 @@ const AT_ONCE: usize = 16;
 /// the pages, and removes what an earlier run fetched and nothing needs any more.
 ///
 /// # Errors
-/// As [`make_mirror`](crate::make_mirror); [`rocwheel_store::Error::OtherBytes`] for a file that the
-/// store has with other bytes.
+/// As [`make_mirror`](crate::make_mirror); [`rocwheel_store::Error::OtherBytes`] for a file that
+/// the store has with other bytes.
 pub fn mirror_into(
     plan: &MirrorPlan,
     (store, scratch): (&dyn Store, &Path),

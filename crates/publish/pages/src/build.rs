@@ -98,9 +98,9 @@ pub struct Built {
 /// Makes the index of a store.
 ///
 /// # Errors
-/// [`rocwheel_store::Error::Files`] for distributions that cannot be in an index, all of them at once and before
-/// any page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`],
-/// [`Error::Status`]; what cannot be read or written.
+/// [`rocwheel_store::Error::Files`] for distributions that cannot be in an index, all of them at
+/// once and before any page is written; [`Error::Layout`], [`Error::Empty`],
+/// [`Error::ForeignPage`], [`Error::Status`]; what cannot be read or written.
 pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
     with_threads(store, || build_index(store, options, reporter))
 }

@@ -2,10 +2,10 @@
 //! which pip, uv and browsers read, and an answer to whether an index can be trusted.
 //!
 //! [`build()`] lists a [`Store`](rocwheel_store::Store), reads what is new in it, and writes the
-//! pages that changed. The pages themselves are made in [`rocwheel_index::pages`], from facts alone.
-//! [`aggregate()`] joins the indexes of several products, and [`check()`] reads an index as an
-//! installer does and reports what is wrong with it. Nothing here knows who publishes: what a page
-//! may say of files is in this crate, and which files may be published is decided elsewhere.
+//! pages that changed. The pages themselves are made in [`rocwheel_index::pages`], from facts
+//! alone. [`aggregate()`] joins the indexes of several products, and [`check()`] reads an index as
+//! an installer does and reports what is wrong with it. Nothing here knows who publishes: what a
+//! page may say of files is in this crate, and which files may be published is decided elsewhere.
 
 mod aggregate;
 mod attestations;

@@ -30,8 +30,8 @@ impl IndexView {
         }
     }
 
-    /// The names of the views of these projects, which come with the CPythons that their wheels were
-    /// compiled for.
+    /// The names of the views of these projects, which come with the CPythons that their wheels
+    /// were compiled for.
     pub fn names<'a>(self, projects: impl IntoIterator<Item = (&'a String, &'a BTreeSet<String>)>) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for (name, pythons) in projects {

@@ -5,43 +5,13 @@ use std::path::{Path, PathBuf};
 use pep440_rs::Version;
 use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_wheel::{WheelName, canonical_name};
-use serde::Serialize;
 
 use crate::error::Error;
 use crate::promoted::STATEMENT;
 use crate::request::PromotionRequest;
 use crate::rules::Patterns;
+use crate::set_file::{SetFile, SetFileKind};
 use crate::version_change::named_rocm;
-
-/// The format of a file of a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SetFileKind {
-    /// A `.whl` file.
-    Wheel,
-    /// A source distribution, `.tar.gz`.
-    Sdist,
-    /// `therock-dist-*.tar.gz`: ROCm without Python.
-    Tarball,
-    /// A Debian or RPM package. Its version is of another form, and it is copied unchanged.
-    Native,
-    /// `WHEEL.metadata`: a copy of the METADATA of the wheel beside it (PEP 658).
-    Metadata,
-    /// Something that says nothing about the set, and is copied unchanged.
-    Other,
-}
-
-/// A file of a set.
-#[derive(Debug, Clone)]
-pub(crate) struct SetFile {
-    pub(crate) path: PathBuf,
-    pub(crate) name: String,
-    pub(crate) kind: SetFileKind,
-    /// Canonical name of the distribution; of a tarball, its stem without version.
-    pub(crate) distribution: String,
-    /// The version in the file name; `None` for files that are copied.
-    pub(crate) version: Option<Version>,
-}
 
 /// The files of a folder, sorted by name.
 #[derive(Debug, Default)]

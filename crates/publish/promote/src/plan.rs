@@ -11,13 +11,14 @@ use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
 use crate::archive::{find_text, plan_tar, unpacked};
 use crate::closed::{Provided, find_open};
-use crate::collect::{SetFile, SetFileKind, collect, set_version};
+use crate::collect::{collect, set_version};
 use crate::error::Error;
 use crate::member::MemberPath;
 use crate::planner::Planner;
 use crate::promotion_plan::{PlannedPromotion, PromotionPlan, Steps};
 use crate::request::PromotionRequest;
 use crate::rules::{Findings, Patterns, Rules};
+use crate::set_file::{SetFile, SetFileKind};
 use crate::targets::{KeepList, target_of};
 use crate::version_change::VersionChange;
 use crate::wheel::plan_wheel;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::collect::SetFileKind;
+use crate::set_file::SetFileKind;
 
 /// Name of the statement beside the promoted files.
 pub const STATEMENT: &str = "promotion.intoto.json";

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::archive::TarPatch;
-use crate::collect::{SetFile, SetFileKind};
 use crate::rules::TextChange;
+use crate::set_file::{SetFile, SetFileKind};
 use crate::wheel::WheelSteps;
 
 /// What a promotion does to each file.

@@ -11,10 +11,10 @@ use rocwheel_progress::{Reporter, Unit, WithoutProgress, write_error};
 use rocwheel_wheel::{FileDigest, WriteOptions};
 
 use crate::archive::write_packed;
-use crate::collect::SetFileKind;
 use crate::error::Error;
 use crate::promoted::{Promoted, PromotedFrom, STATEMENT};
 use crate::promotion_plan::{PlannedPromotion, PromotionPlan, Steps};
+use crate::set_file::SetFileKind;
 use crate::statement::statement;
 use crate::wheel::write_wheel;
 

@@ -1,8 +1,7 @@
-//! What can go wrong when a stream is published or read, and what to do about it.
+//! What keeps a set from being published, and what to do about it.
 
 use rocwheel_progress::{Exit, Hint, Interrupted, listed_problems};
-
-use crate::stream::StreamFault;
+use rocwheel_stream::StreamFault;
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -11,12 +10,15 @@ pub enum Error {
     /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
-    /// The pages cannot be made.
+    /// Built files cannot be listed.
     #[error(transparent)]
     Pages(#[from] rocwheel_pages::Error),
-    /// A file of an index cannot be read.
+    /// A file cannot be described, or an index cannot be asked.
     #[error(transparent)]
     Delta(#[from] rocwheel_delta::Error),
+    /// The stream cannot be read or changed.
+    #[error(transparent)]
+    Stream(#[from] rocwheel_stream::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
@@ -29,9 +31,12 @@ pub enum Error {
         /// `REPOSITORY: why`.
         problems: Vec<String>,
     },
-    /// A stream cannot be read or changed.
-    #[error(transparent)]
-    Stream(#[from] StreamFault),
+}
+
+impl From<StreamFault> for Error {
+    fn from(fault: StreamFault) -> Error {
+        Error::Stream(fault.into())
+    }
 }
 
 impl Hint for Error {
@@ -40,8 +45,8 @@ impl Hint for Error {
             Self::Store(error) => error.hint(),
             Self::Pages(error) => error.hint(),
             Self::Delta(error) => error.hint(),
+            Self::Stream(error) => error.hint(),
             Self::Wheel(error) => error.hint(),
-            Self::Stream(fault) => fault.hint(),
             Self::Interrupted(_) | Self::Native { .. } => None,
         }
     }
@@ -51,9 +56,9 @@ impl Hint for Error {
             Self::Store(error) => error.rows(),
             Self::Pages(error) => error.rows(),
             Self::Delta(error) => error.rows(),
-            Self::Stream(fault) => fault.rows(),
+            Self::Stream(error) => error.rows(),
             Self::Native { problems } => problems.clone(),
-            _ => Vec::new(),
+            Self::Interrupted(_) | Self::Wheel(_) => Vec::new(),
         }
     }
 
@@ -62,8 +67,8 @@ impl Hint for Error {
             Self::Store(error) => error.exit(),
             Self::Pages(error) => error.exit(),
             Self::Delta(error) => error.exit(),
+            Self::Stream(error) => error.exit(),
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Stream(fault) => fault.exit(),
             Self::Wheel(_) | Self::Native { .. } => Exit::Failed,
         }
     }

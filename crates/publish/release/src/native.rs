@@ -80,9 +80,9 @@ struct MergedLists {
 /// Publishes the repositories of a folder: each folder with `dists`, and each with `repodata`.
 ///
 /// # Errors
-/// [`rocwheel_store::Error::OtherBytes`] for packages that the store has with other bytes; [`Error::Native`] for
-/// lists that contradict the packages or each other; an empty folder; what cannot be read or
-/// written; [`rocwheel_store::Error::Locked`] when the patience is at its end.
+/// [`rocwheel_store::Error::OtherBytes`] for packages that the store has with other bytes;
+/// [`Error::Native`] for lists that contradict the packages or each other; an empty folder; what
+/// cannot be read or written; [`rocwheel_store::Error::Locked`] when the patience is at its end.
 pub fn publish_native(
     folder: &Path,
     store: &dyn Store,

@@ -14,9 +14,10 @@ use rocwheel_index::page::PageLink;
 use rocwheel_progress::{Reporter, with_causes};
 use rocwheel_store::StoredFile;
 use rocwheel_store::listing::{Distribution, distribution};
+use rocwheel_stream::ReleaseSet;
 use serde::Serialize;
 
-use crate::{Error, ReleaseSet};
+use crate::Error;
 
 /// A name of a set on another index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,8 +55,8 @@ pub enum NameState {
 /// Asks an index for every name of a set.
 ///
 /// # Errors
-/// [`rocwheel_delta::Error::Get`] for an address that is not that of an index; an interruption. What the index does
-/// wrong for one name is [`NameState::Unknown`].
+/// [`rocwheel_delta::Error::Get`] for an address that is not that of an index; an interruption.
+/// What the index does wrong for one name is [`NameState::Unknown`].
 pub fn find_public_names(
     set: &ReleaseSet,
     site: &IndexSite,

@@ -1,10 +1,10 @@
-//! Input: keys. Output: the files that a folder, a bucket or the releases of a repository have under
-//! them, and the wheels and source distributions among these.
+//! Input: keys. Output: the files that a folder, a bucket or the releases of a repository have
+//! under them, and the wheels and source distributions among these.
 //!
 //! A [`Store`] is a folder ([`FolderStore`]), a part of a bucket ([`S3Store`]) or the files of
-//! releases on GitHub ([`GithubStore`]). A store is written by one publisher at a time, who holds its
-//! lock. [`StoreSite`] and [`FolderSite`] read one as if a server sent it, and [`open_remote`] reads
-//! a file on a server in ranges.
+//! releases on GitHub ([`GithubStore`]). A store is written by one publisher at a time, who holds
+//! its lock. [`StoreSite`] and [`FolderSite`] read one as if a server sent it, and [`open_remote`]
+//! reads a file on a server in ranges.
 
 pub mod attempts;
 mod bucket_fault;

@@ -133,6 +133,12 @@ pub fn distribution(file: StoredFile) -> Option<Distribution> {
     Some(Distribution { file, project, version, wheel })
 }
 
+/// The distributions of keys, by what their names say.
+pub fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<Distribution> {
+    let stored = |key: &String| StoredFile { key: key.clone(), size: 0, stamp: String::new() };
+    Listing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
+}
+
 /// The canonical name of the project of a file, by the name of the file.
 pub fn project_of(name: &str) -> Option<String> {
     match identity(name) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use rocwheel_attest::{InTotoStatement, STATEMENT_TYPE};
+use rocwheel_attest::{InTotoStatement, PublicKey, STATEMENT_PAYLOAD, STATEMENT_TYPE, SignedEnvelope};
 use rocwheel_content::{hexadecimal, read_small, sha256};
 use rocwheel_store::Error as StoreError;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,6 @@ use walkdir::WalkDir;
 
 use super::IgnoredVerdict;
 use crate::Error;
-use crate::stream::{PublicKey, STATEMENT_PAYLOAD, SignedEnvelope};
 
 /// The predicate type of a verdict.
 pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";

@@ -12,9 +12,7 @@ use rocwheel_pages::check_attestations;
 use rocwheel_promote::Promoted;
 use rocwheel_store::Error as StoreError;
 
-use super::local::{LocalFile, LocalSet};
 use crate::Error;
-use crate::stream::Stream;
 
 /// The largest provenance object that is read, in bytes; PyPI's have about 10 KB.
 const LARGEST: u64 = 16 << 20;
@@ -31,15 +29,6 @@ pub(super) fn read(path: &Path, sha256: &str) -> Result<Option<Vec<u8>>, String>
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     check_attestations(&bytes, &name, sha256)?;
     Ok(Some(bytes))
-}
-
-/// Files with attestations that the stream does not have yet.
-pub(super) fn newly_attested<'l>(stream: &Stream<'_>, local: &'l LocalSet) -> Vec<(&'l String, &'l Vec<u8>)> {
-    let is_new = |key: &String, file: &LocalFile| {
-        stream.manifest.files.get(key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
-    };
-    let attested = local.files.iter().filter_map(|(key, file)| Some((key, file, file.provenance.as_ref()?)));
-    attested.filter(|(key, file, _)| is_new(key, file)).map(|(key, _, bytes)| (key, bytes)).collect()
 }
 
 /// Writes attestations beside those promoted files that have the name and the bytes of the file

@@ -13,14 +13,11 @@ use rocwheel_progress::{Reporter, Unit};
 use rocwheel_promote::Promoted;
 use rocwheel_store::listing::{Distribution, Listing, NameFilter};
 use rocwheel_store::{Error as StoreError, FileTransfer, FolderStore, NewFile, Store, put, with_threads};
+use rocwheel_stream::{SetFile, SetParts, SnapshotFile, Stream, statement_key};
 use rocwheel_wheel::canonical_name;
 
 use super::attested;
 use crate::Error;
-use crate::stream::manifest::SnapshotFile;
-use crate::stream::repair::SetParts;
-use crate::stream::sets::SetFile;
-use crate::stream::statement_key;
 
 /// Built files that are published together.
 #[derive(Debug, Default)]
@@ -123,6 +120,15 @@ impl LocalSet {
         SetParts { files: self.files.keys().map(String::as_str).collect(), small }
     }
 
+    /// Files with attestations that the stream does not have yet.
+    pub(super) fn newly_attested(&self, stream: &Stream<'_>) -> Vec<(&String, &Vec<u8>)> {
+        let is_new = |key: &String, file: &LocalFile| {
+            stream.manifest.files.get(key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
+        };
+        let attested = self.files.iter().filter_map(|(key, file)| Some((key, file, file.provenance.as_ref()?)));
+        attested.filter(|(key, file, _)| is_new(key, file)).map(|(key, _, bytes)| (key, bytes)).collect()
+    }
+
     /// Writes METADATA beside each wheel, as installers read it from an index.
     ///
     /// # Errors
@@ -174,8 +180,8 @@ impl LocalFile {
 /// Reads the wheels and source distributions of a folder and its subfolders.
 ///
 /// # Errors
-/// [`rocwheel_store::Error::Files`] for files that cannot be in an index, all of them at once; [`rocwheel_pages::Error::Empty`];
-/// what cannot be read.
+/// [`rocwheel_store::Error::Files`] for files that cannot be in an index, all of them at once;
+/// [`rocwheel_pages::Error::Empty`]; what cannot be read.
 pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     read_store(&FolderStore::open(folder)?, folder, reporter)
 }
@@ -251,15 +257,4 @@ fn read_file(
     let path = folder.join(&one.file.key);
     let provenance = attested::read(&path, &set_file.sha256).map_err(FactsFault::File)?;
     Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, delta: None, packing: None, set_file })
-}
-
-/// The distributions of keys, by what their names say.
-pub(crate) fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<Distribution> {
-    let stored = |key: &String| rocwheel_store::StoredFile { key: key.clone(), size: 0, stamp: String::new() };
-    Listing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
-}
-
-/// The name of the file of a distribution, for messages.
-pub(crate) fn shown(key: &str) -> &str {
-    file_name(key)
 }

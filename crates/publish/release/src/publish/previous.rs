@@ -5,19 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 use rocwheel_content::Digest;
-use rocwheel_content::archive_path::parent;
+use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_promote::target_of;
 use rocwheel_store::Error as StoreError;
-use rocwheel_store::listing::{Distribution, clashes};
+use rocwheel_store::listing::{Distribution, clashes, distributions};
+use rocwheel_stream::{ReleaseSet, SetFile, SnapshotManifest, Stream, StreamFault, VersionKind};
 use rocwheel_wheel::Platform;
 
 use super::AllowedGap;
-use super::local::{LocalFile, LocalSet, distributions, shown};
+use super::local::{LocalFile, LocalSet};
 use crate::Error;
-use crate::stream::manifest::SnapshotManifest;
-use crate::stream::sets::{ReleaseSet, SetFile};
-use crate::stream::settings::VersionKind;
-use crate::stream::{Stream, StreamFault};
 
 /// A problem, and the option that accepts it, if any does.
 pub(super) type Objection = (Option<AllowedGap>, String);
@@ -230,7 +227,7 @@ pub(super) fn several_versions(keys: impl IntoIterator<Item = String>) -> Vec<St
     let several = versions.into_iter().filter(|(_, versions)| versions.len() > 1);
     several
         .map(|(project, versions)| {
-            let files: Vec<String> = versions.values().map(|key| format!("`{}`", shown(key))).collect();
+            let files: Vec<String> = versions.values().map(|key| format!("`{}`", file_name(key))).collect();
             format!("{project} has {} versions: {}", versions.len(), files.join(", "))
         })
         .collect()

@@ -12,13 +12,11 @@ use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_promote::{PlannedPromotion, PromotionPlan};
 use rocwheel_store::{Error as StoreError, FileTransfer, Store, StoredBytes, StoredFile, with_threads};
+use rocwheel_stream::{ReleaseSet, SetFile, SnapshotManifest, Stream, StreamChange, StreamFault};
 use rocwheel_wheel::{Headers, canonical_name};
 
 use super::{LocalFile, LocalSet, PublicationPlan};
 use crate::Error;
-use crate::stream::manifest::SnapshotManifest;
-use crate::stream::sets::{ReleaseSet, SetFile};
-use crate::stream::{Stream, StreamChange, StreamFault};
 
 /// The set that can become a version: the one of that name, or else the only one whose version has
 /// the same release (`7.12.0rc1` for `7.12.0`). All its files are listed, and none is withdrawn.

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use rocwheel_store::listing::Distribution;
-
-use super::local::{distributions, shown};
-use crate::stream::manifest::SnapshotManifest;
+use rocwheel_content::archive_path::file_name;
+use rocwheel_store::listing::{Distribution, distributions};
+use rocwheel_stream::SnapshotManifest;
 
 /// Why a file of a set is withdrawn in the stream, or would be: all listed files of its version
 /// are.
@@ -37,6 +36,6 @@ pub(super) fn reasons<'k>(
 /// The same, in words.
 pub(super) fn objections<'k>(manifest: &SnapshotManifest, new: impl IntoIterator<Item = &'k String>) -> Vec<String> {
     let words =
-        |(key, reason): (String, String)| format!("`{}` is withdrawn, as its version is: {reason}", shown(&key));
+        |(key, reason): (String, String)| format!("`{}` is withdrawn, as its version is: {reason}", file_name(&key));
     reasons(manifest, new).into_iter().map(words).collect()
 }

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rocwheel_attest::SigningKey;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::{Hint as _, Silent};
-use rocwheel_release::{
-    Error, PublishOptions, SigningKey, Stream, StreamChange, StreamFault, UnsignedChange, VerifyOptions, publish,
-    read_set, refuse_stream, verify_stream,
-};
+use rocwheel_release::{Error, PublishOptions, publish, read_set};
 use rocwheel_store::{Error as StoreError, FileTransfer, NewFile, Store};
+use rocwheel_stream::{
+    Error as StreamError, Stream, StreamChange, StreamFault, UnsignedChange, VerifyOptions, refuse_stream,
+    verify_stream,
+};
 
 use crate::server::Server;
 use crate::{on_both, open, wheel};
@@ -98,7 +100,7 @@ fn a_stream_is_published_and_verified() {
         publish_dist(store, next.path(), "second").unwrap();
         assert_whole(store, 4);
         let refused = refuse_stream(store).unwrap_err();
-        assert!(matches!(refused, Error::Stream(StreamFault::IsStream { .. })), "{refused}");
+        assert!(matches!(refused, StreamError::Stream(StreamFault::IsStream { .. })), "{refused}");
     });
 }
 

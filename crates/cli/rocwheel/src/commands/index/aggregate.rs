@@ -3,8 +3,8 @@
 use clap::Args;
 use rocwheel_pages::{AggregateOptions, BuildOptions, Hosting, aggregate};
 use rocwheel_progress::Exit;
-use rocwheel_release::CHOOSER;
 use rocwheel_store::{PageChange, Store};
+use rocwheel_stream::CHOOSER;
 
 use crate::failure::Result;
 use crate::printer::{self, Format, Printer};

@@ -11,8 +11,8 @@ use rocwheel_pages::{
     AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, StatusTable, build,
 };
 use rocwheel_progress::{Context as _, Exit, few_in_backticks};
-use rocwheel_release::refuse_stream;
 use rocwheel_store::PageChange;
+use rocwheel_stream::refuse_stream;
 use rocwheel_tables::{DevicePackages, TargetTable};
 use url::Url;
 

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use rocwheel_index::address_without_user;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_release::{SnapshotChanges, SnapshotManifest, Stream, history, write_dated_index};
 use rocwheel_store::Store;
+use rocwheel_stream::{SnapshotChanges, SnapshotManifest, Stream, history, write_dated_index};
 use url::Url;
 
 use super::diff;

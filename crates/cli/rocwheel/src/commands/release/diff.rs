@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rocwheel_diff::{ComparisonReport, FailOn, Request};
 use rocwheel_progress::Exit;
-use rocwheel_release::{SnapshotChanges, SnapshotManifest, Stream};
 use rocwheel_store::{Store, StoredBytes, StoredFile};
+use rocwheel_stream::{SnapshotChanges, SnapshotManifest, Stream};
 use serde::Serialize;
 
 use super::stream::{StreamArguments, StreamPlace};

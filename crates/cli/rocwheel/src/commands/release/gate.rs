@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::Left;
+use rocwheel_attest::{PublicKey, STATEMENT_PAYLOAD, SignedEnvelope};
 use rocwheel_progress::{Exit, Hint, nearest};
 use rocwheel_release::gate::{
-    GateDecision, GateEvidence, GatePolicy, GateRow, GateState, LastRelease, SetVerdicts, decide, decision_statement,
+    GateDecision, GateEvidence, GateRow, GateState, LastRelease, SetVerdicts, decide, decision_statement,
 };
-use rocwheel_release::{PublicKey, ReleaseSet, STATEMENT_PAYLOAD, SignedEnvelope, Stream};
+use rocwheel_stream::{GatePolicy, ReleaseSet, Stream};
 use rocwheel_tables::TargetTable;
 
 use super::stream::{ChangeSettings, public_key};

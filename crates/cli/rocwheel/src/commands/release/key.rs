@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use rocwheel_attest::SigningKey;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_release::SigningKey;
 
 use crate::failure::{Result, Usage};
 use crate::printer::{Format, Printer};

@@ -4,7 +4,7 @@ use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_progress::Exit;
-use rocwheel_release::{HistoryRow, SnapshotFile, SnapshotManifest, Stream, history};
+use rocwheel_stream::{HistoryRow, SnapshotFile, SnapshotManifest, Stream, history};
 
 use super::stream::{StreamArguments, StreamPlace};
 use crate::failure::{Result, Usage};

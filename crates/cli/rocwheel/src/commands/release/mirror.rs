@@ -12,8 +12,8 @@ use rocwheel_mirror::{
 };
 use rocwheel_pages::BuildOptions;
 use rocwheel_progress::Exit;
-use rocwheel_release::refuse_stream;
 use rocwheel_store::FolderStore;
+use rocwheel_stream::refuse_stream;
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::target::base_target;
 use url::Url;

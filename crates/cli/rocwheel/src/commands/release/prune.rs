@@ -2,7 +2,7 @@
 
 use clap::Args;
 use rocwheel_progress::Exit;
-use rocwheel_release::prune_stream;
+use rocwheel_stream::prune_stream;
 
 use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
 use crate::commands::Mode;

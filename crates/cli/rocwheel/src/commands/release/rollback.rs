@@ -2,7 +2,7 @@
 
 use clap::Args;
 use rocwheel_progress::Exit;
-use rocwheel_release::roll_back;
+use rocwheel_stream::roll_back;
 
 use super::diff;
 use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};

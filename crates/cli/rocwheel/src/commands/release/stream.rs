@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use rocwheel_attest::{PublicKey, SigningKey};
 use rocwheel_pages::ChooserOptions;
-use rocwheel_release::{PublicKey, SigningKey, StreamChange, UnsignedChange, check_stream_name};
+use rocwheel_stream::{StreamChange, UnsignedChange, check_stream_name};
 
 use crate::commands::Mode;
 use crate::commands::index::build::chooser;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use rocwheel_progress::Exit;
-use rocwheel_release::{YankRequest, yank};
+use rocwheel_stream::{YankRequest, yank};
 
 use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
 use crate::commands::Mode;

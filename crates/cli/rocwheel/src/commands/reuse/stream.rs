@@ -5,11 +5,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use rocwheel_attest::PublicKey;
 use rocwheel_delta::IndexSite;
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Context;
-use rocwheel_release::{PublicKey, RecordedStream, StreamWheel, read_recorded};
 use rocwheel_store::{FolderSite, RemoteServer, open_remote};
+use rocwheel_stream::{RecordedStream, StreamWheel, read_recorded};
 use rocwheel_wheel::{EarlierWheel, PackedSource};
 use url::Url;
 

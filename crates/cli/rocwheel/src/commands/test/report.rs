@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_attest::SigningKey;
 use rocwheel_progress::Exit;
-use rocwheel_release::SigningKey;
 use rocwheel_tables::TargetTable;
 use rocwheel_verify::outcome::TestOutcome;
 use rocwheel_verify::report::{

@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::archive_path::file_name;
 use rocwheel_promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
-use rocwheel_release::{
-    LocalSet, PublishOptions, Stream, StreamChange, StreamFault, carry_attestations, find_pythons, find_targets,
-    read_promoted,
-};
+use rocwheel_release::{LocalSet, PublishOptions, carry_attestations, find_pythons, find_targets, read_promoted};
+use rocwheel_stream::{Stream, StreamChange, StreamFault};
 use rocwheel_wheel::WheelName;
 
 use super::Settings;

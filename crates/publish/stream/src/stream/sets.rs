@@ -67,7 +67,7 @@ impl ReleaseSet {
     }
 
     /// A set without files.
-    pub(crate) fn new(name: &str, created: Timestamp) -> ReleaseSet {
+    pub fn new(name: &str, created: Timestamp) -> ReleaseSet {
         ReleaseSet {
             schema: SCHEMA,
             name: name.to_owned(),
@@ -91,7 +91,7 @@ impl ReleaseSet {
 
     /// # Panics
     /// Never: all keys are text.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("all keys are text");
         bytes.push(b'\n');
         bytes
@@ -99,7 +99,7 @@ impl ReleaseSet {
 }
 
 /// `true` for a name that can be a folder's or a file's on every system and in a bucket.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     !name.is_empty() && name.len() <= 128 && !name.starts_with(['.', '-']) && name.bytes().all(is_plain)
 }

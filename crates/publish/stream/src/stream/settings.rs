@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::StreamFault;
-use crate::gate::GatePolicy;
+use super::gate_policy::GatePolicy;
 
 /// The rules of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,7 +184,7 @@ fn check_address(address: &Url) -> Result<(), String> {
 }
 
 /// Patterns of names, which were checked before.
-pub(crate) fn patterns_of(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+pub fn patterns_of(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         set.add(Glob::new(pattern)?);

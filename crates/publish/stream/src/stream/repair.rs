@@ -11,22 +11,22 @@ use rocwheel_pages::chooser;
 use rocwheel_progress::{Reporter, counted, few_in_backticks};
 use rocwheel_store::{put, with_threads};
 
-use super::offer::StreamView;
+use super::chooser_page::StreamView;
 use super::pages::Pages;
 use super::sets::ReleaseSet;
 use super::verify::{PageKind, beside, first_pages, project_pages, small_problem};
 use super::{CHOOSER, Stream, StreamFault, set_key, statement_key};
-use crate::Error;
+use crate::error::Error;
 
 /// Keys that a warning names.
 const SHOWN: usize = 5;
 
 /// The parts of a published set that a run can write again.
-pub(crate) struct SetParts<'a> {
+pub struct SetParts<'a> {
     /// Keys of its files.
-    pub(crate) files: BTreeSet<&'a str>,
+    pub files: BTreeSet<&'a str>,
     /// The bytes of METADATA, statements and the like, by key.
-    pub(crate) small: BTreeMap<String, &'a [u8]>,
+    pub small: BTreeMap<String, &'a [u8]>,
 }
 
 impl Stream<'_> {
@@ -36,7 +36,7 @@ impl Stream<'_> {
     /// # Errors
     /// [`StreamFault::Refused`] for what is missing or damaged and not among `parts`; all else is
     /// written before. [`StreamFault::Raced`]; what cannot be read or written.
-    pub(crate) fn repair(
+    pub fn repair(
         &self,
         set: &ReleaseSet,
         parts: &SetParts<'_>,

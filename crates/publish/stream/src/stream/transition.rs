@@ -21,22 +21,22 @@ use rocwheel_store::site::HTML;
 use rocwheel_store::with_threads;
 use serde::{Deserialize, Serialize};
 
+use super::chooser_page::StreamView;
 use super::manifest::{SCHEMA, SnapshotFile, SnapshotManifest, StreamHead};
-use super::offer::StreamView;
 use super::pages::{self, Pages};
 use super::sets::ReleaseSet;
 use super::{
     CHOOSER, HEAD, PENDING, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamFault, document_key,
     read_snapshot, set_key, signers_of, snapshot_key,
 };
-use crate::Error;
+use crate::error::Error;
 
 /// The next publication.
-pub(crate) struct Transition {
+pub struct Transition {
     /// The next manifest, made by [`Stream::next`].
-    pub(crate) manifest: SnapshotManifest,
+    pub manifest: SnapshotManifest,
     /// Sets that are new or changed, by name.
-    pub(crate) sets: BTreeMap<String, ReleaseSet>,
+    pub sets: BTreeMap<String, ReleaseSet>,
 }
 
 /// A publication whose pages may have changed in part.
@@ -56,7 +56,7 @@ impl Stream<'_> {
     /// # Errors
     /// [`StreamFault::Raced`] when another publisher was quicker, whose work is untouched; what
     /// cannot be written. After that, the next publisher finishes this publication.
-    pub(crate) fn commit(
+    pub fn commit(
         &mut self,
         next: Transition,
         keys: &[SigningKey],

@@ -13,7 +13,7 @@ use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::{Reporter, Silent, Unit};
-use rocwheel_store::listing::{Distribution, project_of};
+use rocwheel_store::listing::{Distribution, distributions, project_of};
 use rocwheel_store::{Error as StoreError, Store, StoredFile, with_threads};
 use serde::Serialize;
 
@@ -24,8 +24,7 @@ use super::yank::requirements;
 use super::{
     FOLDER, InnerStreams, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key,
 };
-use crate::Error;
-use crate::publish::distributions;
+use crate::error::Error;
 
 /// The endings of files beside a distribution.
 const BESIDE: [&str; 4] = [".metadata", ATTESTATIONS, DELTA, PACKING];
@@ -229,7 +228,7 @@ fn required<'p>(
 impl Stream<'_> {
     /// SHA-256 of files that the snapshots name, by key, of those that `wanted` names. Reads every
     /// snapshot.
-    pub(crate) fn named_files(&self, wanted: &BTreeSet<&String>) -> Result<BTreeMap<String, String>, Error> {
+    pub fn named_files(&self, wanted: &BTreeSet<&String>) -> Result<BTreeMap<String, String>, Error> {
         if wanted.is_empty() || self.manifest.number == 0 {
             return Ok(BTreeMap::new());
         }

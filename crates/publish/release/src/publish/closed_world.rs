@@ -11,25 +11,21 @@ use std::rc::Rc;
 
 use globset::GlobSet;
 use pep440_rs::{Version, VersionSpecifiers};
-use pep508_rs::MarkerEnvironment;
-use rocwheel_content::archive_path::parent;
-use rocwheel_index::requirement::{InstallTarget, Requirement};
+use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_index::requirement::Requirement;
 use rocwheel_index::tags::{self, TagRank};
 use rocwheel_pages::views::target;
 use rocwheel_promote::target_of;
-use rocwheel_store::listing::Distribution;
+use rocwheel_store::listing::distributions;
+use rocwheel_stream::install_place::{InstallPlace, PYTHONS, compiled_for};
+use rocwheel_stream::{ReleaseSet, SetFile, Stream};
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
-use super::local::{distributions, shown};
 use super::withdrawn::withdrawal;
 use crate::Error;
-use crate::stream::Stream;
-use crate::stream::sets::{ReleaseSet, SetFile};
 
 /// Rounds before a choice is given up; real sets take two or three.
 const ROUNDS: usize = 32;
-/// The minor versions of Python 3 that a set without compiled wheels is checked for.
-const PYTHONS: [u16; 5] = [10, 11, 12, 13, 14];
 /// The newest minor version of Python 3 that a package which none of those runs may be for.
 const NEWEST_PYTHON: u16 = 30;
 
@@ -44,25 +40,6 @@ pub(super) struct Choice {
     python: Option<VersionSpecifiers>,
     /// The set that describes it.
     set: String,
-}
-
-/// A Python on a system.
-#[derive(Clone)]
-pub(super) struct World {
-    pub(super) target: InstallTarget,
-    markers: MarkerEnvironment,
-}
-
-impl World {
-    pub(super) fn new(python: PythonVersion, platform: Platform) -> World {
-        let target = InstallTarget { python, platform, glibc: None };
-        World { markers: target.environment(), target }
-    }
-
-    /// `Python 3.12 on Linux`.
-    pub(super) fn name(&self) -> String {
-        format!("Python {} on {}", self.target.python, self.target.platform)
-    }
 }
 
 /// A requirement and what has it.
@@ -95,7 +72,7 @@ impl<'a> ClosedWorld<'a> {
     }
 
     /// The Pythons and systems of the set.
-    pub(super) fn worlds(&self) -> Vec<World> {
+    pub(super) fn worlds(&self) -> Vec<InstallPlace> {
         let (mut pythons, mut platforms) = (BTreeSet::new(), BTreeSet::new());
         for one in distributions(self.set.files.keys()) {
             let Some(wheel) = &one.wheel else { continue };
@@ -109,7 +86,7 @@ impl<'a> ClosedWorld<'a> {
             platforms.insert(Platform::Linux);
         }
         let world = |platform: Platform, (minor, free_threaded): (u16, bool)| {
-            World::new(PythonVersion { major: 3, minor, free_threaded }, platform)
+            InstallPlace::new(PythonVersion { major: 3, minor, free_threaded }, platform)
         };
         platforms.iter().flat_map(|platform| pythons.iter().map(|python| world(*platform, *python))).collect()
     }
@@ -117,12 +94,12 @@ impl<'a> ClosedWorld<'a> {
     /// Those of the worlds in which an installer takes a file of the set for a project, with the
     /// file. A project for no Python of the set has the newest Python that it is for; nothing where
     /// it is for no Python 3 or another processor.
-    fn worlds_of(&mut self, project: &str, worlds: &[World]) -> Vec<(World, Rc<Choice>)> {
+    fn worlds_of(&mut self, project: &str, worlds: &[InstallPlace]) -> Vec<(InstallPlace, Rc<Choice>)> {
         let mut found = self.owns(project, worlds.iter().cloned());
         if found.is_empty() {
             let others = (0..=NEWEST_PYTHON).rev().flat_map(|minor| {
                 let python = PythonVersion { major: 3, minor, free_threaded: false };
-                [Platform::Linux, Platform::Windows].map(|platform| World::new(python, platform))
+                [Platform::Linux, Platform::Windows].map(|platform| InstallPlace::new(python, platform))
             });
             found = self.owns(project, others);
             found.truncate(1);
@@ -130,7 +107,7 @@ impl<'a> ClosedWorld<'a> {
         found
     }
 
-    fn owns(&mut self, project: &str, worlds: impl Iterator<Item = World>) -> Vec<(World, Rc<Choice>)> {
+    fn owns(&mut self, project: &str, worlds: impl Iterator<Item = InstallPlace>) -> Vec<(InstallPlace, Rc<Choice>)> {
         worlds.filter_map(|world| self.own(project, &world).map(|own| (world, own))).collect()
     }
 
@@ -215,7 +192,7 @@ impl<'a> ClosedWorld<'a> {
     }
 
     /// The file of the set that an installer takes for a project; `None` where it has none.
-    pub(super) fn own(&mut self, project: &str, world: &World) -> Option<Rc<Choice>> {
+    pub(super) fn own(&mut self, project: &str, world: &InstallPlace) -> Option<Rc<Choice>> {
         let set = self.set;
         let own: Vec<Rc<Choice>> =
             self.choices(project).iter().filter(|choice| set.files.contains_key(&choice.key)).cloned().collect();
@@ -226,7 +203,7 @@ impl<'a> ClosedWorld<'a> {
     /// nothing can be.
     pub(super) fn install(
         &mut self,
-        world: &World,
+        world: &InstallPlace,
         start: &Rc<Choice>,
         extra: Option<&str>,
     ) -> Result<Result<Installation, String>, Error> {
@@ -249,7 +226,7 @@ impl<'a> ClosedWorld<'a> {
 
     fn round(
         &mut self,
-        world: &World,
+        world: &InstallPlace,
         (start, extra): (&Rc<Choice>, Option<&str>),
         learned: &Demands,
     ) -> Result<Result<(Demands, Installation), String>, Error> {
@@ -298,7 +275,13 @@ impl<'a> ClosedWorld<'a> {
         Ok(Ok((demands, chosen)))
     }
 
-    fn choose(&mut self, world: &World, start: &Choice, name: &str, demands: &[Demand]) -> Result<Rc<Choice>, String> {
+    fn choose(
+        &mut self,
+        world: &InstallPlace,
+        start: &Choice,
+        name: &str,
+        demands: &[Demand],
+    ) -> Result<Rc<Choice>, String> {
         if demands.iter().any(|demand| demand.requirement.address().is_some()) {
             return Err("an address is not in the stream".to_owned());
         }
@@ -342,30 +325,6 @@ impl<'a> ClosedWorld<'a> {
     }
 }
 
-/// The Pythons and systems in which a requirement of a listed file can count.
-pub(crate) fn marker_environments(listed: &[Distribution]) -> Vec<MarkerEnvironment> {
-    let compiled = listed.iter().filter_map(|one| one.wheel.as_ref()).flat_map(compiled_for);
-    let minors: BTreeSet<u16> = compiled.map(|(minor, _)| minor).chain(PYTHONS).collect();
-    let on_both = |minor: u16| {
-        let python = PythonVersion { major: 3, minor, free_threaded: false };
-        [Platform::Linux, Platform::Windows].map(|platform| World::new(python, platform).markers)
-    };
-    minors.into_iter().flat_map(on_both).collect()
-}
-
-/// The Pythons that a wheel was compiled for, with `true` for a free-threaded one.
-pub(super) fn compiled_for(wheel: &WheelName) -> BTreeSet<(u16, bool)> {
-    let of = |tag: rocwheel_wheel::Tag| -> Option<(u16, bool)> {
-        let minor = tag.python.strip_prefix("cp3")?.parse().ok()?;
-        match tag.abi.strip_prefix("cp3")? {
-            abi if abi == tag.python.strip_prefix("cp3")? => Some((minor, false)),
-            abi if abi.ends_with('t') => Some((minor, true)),
-            _ => None,
-        }
-    };
-    wheel.tags().into_iter().filter_map(of).collect()
-}
-
 /// How an installer likes a file, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Liking {
@@ -375,7 +334,7 @@ enum Liking {
 }
 
 /// How an installer likes a file; `None` where it refuses it.
-fn rank(choice: &Choice, world: &World) -> Option<Liking> {
+fn rank(choice: &Choice, world: &InstallPlace) -> Option<Liking> {
     let python = world.target.full_version();
     if choice.python.as_ref().is_some_and(|accepted| !rocwheel_wheel::accepts(accepted, &python)) {
         return None;
@@ -387,7 +346,7 @@ fn rank(choice: &Choice, world: &World) -> Option<Liking> {
 }
 
 /// The newest version, and of that the wheel with the best tags.
-fn best<'c>(choices: impl Iterator<Item = &'c Rc<Choice>>, world: &World) -> Option<&'c Rc<Choice>> {
+fn best<'c>(choices: impl Iterator<Item = &'c Rc<Choice>>, world: &InstallPlace) -> Option<&'c Rc<Choice>> {
     let ranked = choices.filter_map(|choice| Some((choice, rank(choice, world)?)));
     let ranked = ranked.min_by(|(one, first), (other, second)| other.version.cmp(&one.version).then(first.cmp(second)));
     ranked.map(|(choice, _)| choice)
@@ -478,6 +437,6 @@ impl Gaps {
 
 impl std::fmt::Debug for Choice {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(shown(&self.key))
+        formatter.write_str(file_name(&self.key))
     }
 }

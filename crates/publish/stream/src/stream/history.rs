@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::manifest::{SnapshotChanges, SnapshotFile, UnlistedFile};
 use super::{FOLDER, Stream, StreamChange, StreamFault, Transition, read_snapshot};
-use crate::Error;
+use crate::error::Error;
 
 /// A publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

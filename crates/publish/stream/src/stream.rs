@@ -17,20 +17,21 @@
 //! Pages are made from the manifest and not from a listing, so a file that a killed publisher left
 //! is on no page.
 
+mod chooser_page;
 mod dated;
 mod fault;
-pub(crate) mod history;
-pub(crate) mod manifest;
-mod offer;
-pub(crate) mod packing;
-pub(crate) mod pages;
-pub(crate) mod prune;
-pub(crate) mod repair;
-pub(crate) mod sets;
-pub(crate) mod settings;
+mod gate_policy;
+mod history;
+mod manifest;
+mod packing;
+mod pages;
+mod prune;
+mod repair;
+mod sets;
+mod settings;
 mod transition;
-pub(crate) mod verify;
-pub(crate) mod yank;
+mod verify;
+mod yank;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -40,17 +41,25 @@ use rocwheel_content::archive_path::join;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::Reporter;
 
-use crate::Error;
+use crate::error::Error;
 pub use dated::write_dated_index;
 pub use fault::StreamFault;
-use manifest::{SnapshotManifest, StreamHead};
-pub use rocwheel_attest::{EnvelopeSignature, PublicKey, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey};
+pub use gate_policy::{GateBypass, GatePolicy, UntestedRule};
+pub use history::{HistoryRow, history, roll_back};
+pub use manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
+pub use packing::{RecordedStream, StreamWheel, read_recorded};
+pub use pages::dependencies_first;
+pub use prune::{PrunePlan, prune_stream};
+pub use repair::SetParts;
+use rocwheel_attest::{PublicKey, SignedEnvelope, SigningKey};
 use rocwheel_pages::ChooserOptions;
 use rocwheel_store::site::HTML;
 use rocwheel_store::{Store, StoreLock, wait_for_lock};
-use sets::ReleaseSet;
-use settings::StreamSettings;
-pub(crate) use transition::Transition;
+pub use sets::{ReleaseSet, SetFile, is_name};
+pub use settings::{Retention, StreamNotice, StreamSettings, VersionKind, patterns_of};
+pub use transition::Transition;
+pub use verify::{VerifiedStream, VerifyOptions, verify_stream};
+pub use yank::{YankRequest, YankedFiles, yank};
 
 /// The folder of everything that is neither a page nor a distribution.
 const FOLDER: &str = ".release";
@@ -72,11 +81,11 @@ fn document_key(sha256: &str) -> String {
 }
 
 /// The key of a signed statement about the files of a set.
-pub(crate) fn statement_key(sha256: &str) -> String {
+pub fn statement_key(sha256: &str) -> String {
     format!("{FOLDER}/statements/{sha256}.json")
 }
 
-pub(crate) fn set_key(name: &str) -> String {
+pub fn set_key(name: &str) -> String {
     format!("{FOLDER}/sets/{name}.json")
 }
 
@@ -169,7 +178,8 @@ pub struct StreamChange<'a> {
 
 /// The present state of a stream.
 pub struct Stream<'a> {
-    pub(crate) store: &'a dyn Store,
+    /// Where it is.
+    pub store: &'a dyn Store,
     /// What its owner wrote.
     pub settings: StreamSettings,
     /// Its head with the bytes of it; `None` before the first publication.
@@ -222,9 +232,9 @@ impl<'a> Stream<'a> {
     /// Keeps other publishers away, reads the state, and finishes what a killed publisher left.
     ///
     /// # Errors
-    /// [`rocwheel_store::Error::Locked`] and [`rocwheel_store::Error::Leased`] when the patience is at its end; as
-    /// [`Stream::read`].
-    pub(crate) fn lock(
+    /// [`rocwheel_store::Error::Locked`] and [`rocwheel_store::Error::Leased`] when the patience is
+    /// at its end; as [`Stream::read`].
+    pub fn lock(
         store: &'a dyn Store,
         change: &StreamChange<'_>,
         reporter: &dyn Reporter,
@@ -250,7 +260,7 @@ impl<'a> Stream<'a> {
     ///
     /// # Errors
     /// [`StreamFault::Unsigned`].
-    pub(crate) fn check_signed(&self, change: &StreamChange<'_>) -> Result<(), StreamFault> {
+    pub fn check_signed(&self, change: &StreamChange<'_>) -> Result<(), StreamFault> {
         let is_signed = self.signers.is_empty() || !change.keys.is_empty();
         if is_signed || !change.write || change.unsigned == UnsignedChange::Accept {
             return Ok(());
@@ -264,11 +274,7 @@ impl<'a> Stream<'a> {
     ///
     /// # Errors
     /// As [`Stream::commit`].
-    pub(crate) fn sign_again(
-        &mut self,
-        change: &StreamChange<'_>,
-        reporter: &dyn Reporter,
-    ) -> Result<Option<u64>, Error> {
+    pub fn sign_again(&mut self, change: &StreamChange<'_>, reporter: &dyn Reporter) -> Result<Option<u64>, Error> {
         if change.keys.iter().all(|key| self.signers.contains(&key.public().id())) {
             return Ok(None);
         }
@@ -285,7 +291,7 @@ impl<'a> Stream<'a> {
     }
 
     /// A manifest that begins as the present one, for the next publication.
-    pub(crate) fn next(&self, change: &StreamChange<'_>, action: String) -> SnapshotManifest {
+    pub fn next(&self, change: &StreamChange<'_>, action: String) -> SnapshotManifest {
         let days = self.settings.expires_days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
         SnapshotManifest {
             number: self.manifest.number + 1,

@@ -18,15 +18,15 @@ use rocwheel_store::{Error as StoreError, Store, StoredBytes, StoredFile, with_t
 use serde::Serialize;
 use url::Url;
 
+use super::chooser_page::StreamView;
 use super::history::numbers;
 use super::manifest::{SnapshotFile, SnapshotManifest};
-use super::offer::StreamView;
 use super::pages::Pages;
 use super::{
     InnerStreams, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key,
     statement_key,
 };
-use crate::Error;
+use crate::error::Error;
 
 /// How a stream is verified.
 #[derive(Debug, Clone)]

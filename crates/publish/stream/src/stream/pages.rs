@@ -17,7 +17,7 @@ use super::manifest::{SnapshotFile, SnapshotManifest};
 
 /// The page of a project as a manifest has it; it has no files where the manifest has none of the
 /// project.
-pub(crate) fn project(manifest: &SnapshotManifest, name: &str) -> IndexedProject {
+pub fn project(manifest: &SnapshotManifest, name: &str) -> IndexedProject {
     let files: BTreeMap<&String, &SnapshotFile> = manifest.files_of(name).collect();
     let stored =
         files.iter().map(|(key, file)| StoredFile { key: (*key).clone(), size: file.size, stamp: String::new() });
@@ -51,16 +51,16 @@ fn provenance(manifest: &SnapshotManifest, key: &str, file: &SnapshotFile) -> Op
 }
 
 /// The pages of a folder, with their keys.
-pub(crate) type Pages = Vec<(String, Vec<u8>)>;
+pub type Pages = Vec<(String, Vec<u8>)>;
 
 /// The files of a project's page.
-pub(crate) fn project_pages(project: IndexedProject, generation: u64) -> Pages {
+pub fn project_pages(project: IndexedProject, generation: u64) -> Pages {
     let project = IndexedProject { generation: Some(generation), ..project };
     three(&project.name, &project_html(&project), &project_json(&project))
 }
 
 /// The files of the first page. `chooser` is the address of the page for people.
-pub(crate) fn root_pages(names: &BTreeSet<&str>, chooser: Option<&str>, generation: u64) -> Pages {
+pub fn root_pages(names: &BTreeSet<&str>, chooser: Option<&str>, generation: u64) -> Pages {
     let html = root_html(names.iter().copied(), chooser, Some(generation));
     let json = root_json_of(names.iter().copied(), Some(generation));
     three("", &html, &json)
@@ -74,13 +74,13 @@ pub(super) fn three(folder: &str, html: &str, json: &str) -> Pages {
 }
 
 /// The keys of a project's page.
-pub(crate) fn page_keys(name: &str) -> [String; 3] {
+pub fn page_keys(name: &str) -> [String; 3] {
     [HTML, VERSIONED_HTML, JSON].map(|file| join(name, file))
 }
 
 /// The projects, each after those that it requires. Projects that require each other are in the
 /// order of their names.
-pub(crate) fn dependencies_first<'a>(
+pub fn dependencies_first<'a>(
     projects: &BTreeSet<&'a str>,
     requires: &'a BTreeMap<String, BTreeSet<String>>,
 ) -> Vec<&'a str> {
@@ -110,10 +110,7 @@ pub(crate) fn dependencies_first<'a>(
 
 /// The projects in groups: what a project requires is in an earlier group, unless they require each
 /// other.
-pub(crate) fn levels<'a>(
-    projects: &BTreeSet<&'a str>,
-    requires: &'a BTreeMap<String, BTreeSet<String>>,
-) -> Vec<Vec<&'a str>> {
+pub fn levels<'a>(projects: &BTreeSet<&'a str>, requires: &'a BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<&'a str>> {
     // Also those between two of them, which do not change themselves.
     let mut all: BTreeSet<&'a str> = projects.clone();
     all.extend(requires.iter().flat_map(|(name, others)| others.iter().chain([name])).map(String::as_str));

@@ -12,14 +12,14 @@ use rocwheel_content::archive_path::parent;
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::Reporter;
 use rocwheel_store::Store;
-use rocwheel_store::listing::Distribution;
+use rocwheel_store::listing::{Distribution, distributions};
 use serde::Serialize;
 
 use super::history::change_stream;
 use super::manifest::SnapshotManifest;
 use super::{Stream, StreamChange, StreamFault, Transition};
-use crate::Error;
-use crate::publish::{distributions, marker_environments};
+use crate::error::Error;
+use crate::install_place::marker_environments;
 
 /// The withdrawn files.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::StreamFault;
 use super::settings::StreamNotice;
 
 /// The form of the documents of a stream.
-pub(crate) const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 
 /// The object that decides who published last. It is replaced as a whole, and only by a publisher
 /// that read the one before.
@@ -48,7 +48,7 @@ impl StreamHead {
 
     /// # Panics
     /// Never: all keys are text.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("all keys are text")
     }
 }
@@ -134,7 +134,7 @@ pub struct UnlistedFile {
 
 impl SnapshotManifest {
     /// The manifest of a stream before its first publication.
-    pub(crate) fn empty(stream: &str) -> SnapshotManifest {
+    pub fn empty(stream: &str) -> SnapshotManifest {
         SnapshotManifest {
             schema: SCHEMA,
             stream: stream.to_owned(),
@@ -155,7 +155,7 @@ impl SnapshotManifest {
     }
 
     /// Why the snapshot is not to be trusted any more; `None` before it expires.
-    pub(crate) fn expiry(&self, now: Timestamp) -> Option<String> {
+    pub fn expiry(&self, now: Timestamp) -> Option<String> {
         let expires = self.expires.filter(|expires| *expires < now)?;
         Some(format!("snapshot {} expired on {expires}: this may be an old copy of the stream", self.number))
     }
@@ -172,7 +172,7 @@ impl SnapshotManifest {
 
     /// # Panics
     /// Never: all keys are text.
-    pub(crate) fn payload(&self) -> Vec<u8> {
+    pub fn payload(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("all keys are text")
     }
 
@@ -191,7 +191,7 @@ impl SnapshotManifest {
     }
 
     /// The listed files of a project, by key.
-    pub(crate) fn files_of(&self, project: &str) -> impl Iterator<Item = (&String, &SnapshotFile)> {
+    pub fn files_of(&self, project: &str) -> impl Iterator<Item = (&String, &SnapshotFile)> {
         // `/` is followed by `0`, so this range has what begins with `PROJECT/`.
         self.files.range(format!("{project}/")..format!("{project}0"))
     }
@@ -254,7 +254,7 @@ impl SnapshotChanges {
 mod tests {
     use super::*;
 
-    pub(crate) fn file(sha256: &str) -> SnapshotFile {
+    pub fn file(sha256: &str) -> SnapshotFile {
         SnapshotFile {
             size: 1,
             sha256: sha256.to_owned(),

@@ -23,7 +23,7 @@ use rocwheel_store::{StoredFile, with_threads};
 use super::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest};
 use super::pages::{self, Pages};
 use super::{CHOOSER, Stream, StreamChange, StreamFault, is_stream_folder};
-use crate::Error;
+use crate::error::Error;
 
 /// What a file requires, as the page has it, and the version of ROCm that it pins.
 type Needs = (Arc<str>, Option<Arc<str>>);
@@ -57,7 +57,7 @@ impl Stream<'_> {
     /// # Errors
     /// [`StreamFault::ForeignPage`]; [`StreamFault::InnerStream`] for those of another stream; what
     /// cannot be read.
-    pub(crate) fn check_pages(&self, after: &SnapshotManifest, change: &StreamChange<'_>) -> Result<(), Error> {
+    pub fn check_pages(&self, after: &SnapshotManifest, change: &StreamChange<'_>) -> Result<(), Error> {
         let (old_names, old_views) = (self.manifest.projects(), StreamView::all(&self.manifest));
         let views = StreamView::all(after);
         let mut pages: Vec<String> = Vec::new();

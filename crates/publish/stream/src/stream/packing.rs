@@ -24,7 +24,7 @@ use url::Url;
 
 use super::manifest::{SnapshotFile, SnapshotManifest, StreamHead};
 use super::{HEAD, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, StreamFault, snapshot_key};
-use crate::Error;
+use crate::error::Error;
 
 /// Limit in bytes for a snapshot or a record. A record has 150 bytes for each 4 MiB of a library.
 const LIMIT: u64 = 256 << 20;
@@ -56,8 +56,8 @@ pub struct StreamWheel {
 /// A snapshot that expired before `now` has wheels, and no records.
 ///
 /// # Errors
-/// [`rocwheel_delta::Error::Get`] for a snapshot that none of `keys` has signed, and for documents that cannot be
-/// read; [`Error::Stream`] for those that are damaged or do not fit together.
+/// [`rocwheel_delta::Error::Get`] for a snapshot that none of `keys` has signed, and for documents
+/// that cannot be read; [`Error::Stream`] for those that are damaged or do not fit together.
 pub fn read_recorded(
     (fetch, root): (&dyn Fetch, &Url),
     (keys, now): (&[PublicKey], Timestamp),
