@@ -14,7 +14,7 @@ use rocwheel_index::pages::{
     HTML_TYPE, IndexedFile, IndexedProject, JSON_TYPE, ProjectStatus, project_html, project_json, root_html, root_json,
 };
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_store::listing::{Listing, NameFilter};
+use rocwheel_store::listing::{DistributionListing, NameFilter};
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
 use rocwheel_store::{PageChange, Store, StoredFile};
 use rocwheel_wheel::canonical_name;
@@ -435,7 +435,7 @@ impl ProductFile {
     /// The file with its address on the page `to` instead of the page `from`.
     fn indexed(mut self, from: &Url, to: &Url) -> Option<IndexedFile> {
         let stored = StoredFile { key: self.filename.clone(), size: self.size, stamp: String::new() };
-        let distribution = Listing::of(vec![stored], &NameFilter::default()).distributions.pop()?;
+        let distribution = DistributionListing::of(vec![stored], &NameFilter::default()).distributions.pop()?;
         let place = from.join(&self.url).ok()?;
         let url = if place.origin() == to.origin() { to.make_relative(&place)? } else { place.into() };
         Some(IndexedFile {

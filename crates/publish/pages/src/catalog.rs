@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_index::companion::{ATTESTATIONS, METADATA};
 use rocwheel_progress::Reporter;
-use rocwheel_store::listing::{Distribution, Identity, NameFilter, distribution, identity};
+use rocwheel_store::listing::{Identity, NameFilter, StoredDistribution, distribution, identity};
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
 use rocwheel_store::{Store, StoredFile};
 
@@ -43,7 +43,7 @@ pub(crate) struct ListedProject {
 
 impl ListedProject {
     /// The files with what their names say, in the same order.
-    pub(crate) fn distributions(&self) -> Vec<Distribution> {
+    pub(crate) fn distributions(&self) -> Vec<StoredDistribution> {
         self.files.iter().filter_map(|listed| distribution(listed.file.clone())).collect()
     }
 }

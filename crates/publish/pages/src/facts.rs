@@ -6,7 +6,7 @@ use std::path::Path;
 use positioned_io::Cursor;
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_progress::{Interrupted, Reporter, Watched, with_causes};
-use rocwheel_store::listing::Distribution;
+use rocwheel_store::listing::StoredDistribution;
 use rocwheel_store::{Store, StoredBytes, StoredFile};
 use rocwheel_wheel::Headers;
 use rocwheel_wheel::edit::{sdist_metadata, sdist_metadata_of};
@@ -50,7 +50,7 @@ impl DistributionFacts {
     /// of it; of a remote one, no more than its metadata where the store knows its SHA-256.
     pub fn read(
         store: &dyn Store,
-        distribution: &Distribution,
+        distribution: &StoredDistribution,
         reporter: &dyn Reporter,
     ) -> Result<DistributionFacts, FactsFault> {
         let fault = |text: String| match reporter.check() {
@@ -102,7 +102,7 @@ impl DistributionFacts {
 /// The headers of a distribution of this machine, and METADATA of a wheel byte for byte.
 pub fn headers(
     store: &dyn Store,
-    distribution: &Distribution,
+    distribution: &StoredDistribution,
     reporter: &dyn Reporter,
 ) -> Result<(Headers, Option<Vec<u8>>), Error> {
     let bytes = store.bytes(&distribution.file)?;

@@ -8,11 +8,11 @@
 use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use rocwheel_store::listing::Distribution;
+use rocwheel_store::listing::StoredDistribution;
 use rocwheel_wheel::{Headers, canonical_name};
 
 /// Checks the name of a file, and what its page says of Pythons. The error is the reason.
-pub(crate) fn check_listed(file: &Distribution, requires_python: Option<&str>) -> Result<(), String> {
+pub(crate) fn check_listed(file: &StoredDistribution, requires_python: Option<&str>) -> Result<(), String> {
     if let Some(build) = file.wheel.as_ref().and_then(|wheel| wheel.build.as_ref())
         && !build.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter))
     {
@@ -36,7 +36,7 @@ fn is_readable(requires_python: &str) -> bool {
 
 /// Compares metadata with the name of the file: installers believe the name first and metadata
 /// later, and fail where they differ. The error is the reason.
-pub(crate) fn check_metadata(headers: &Headers, file: &Distribution) -> Result<(), String> {
+pub(crate) fn check_metadata(headers: &Headers, file: &StoredDistribution) -> Result<(), String> {
     let name = headers.get("Name").unwrap_or_default();
     if canonical_name(&name) != file.project {
         return Err(format!("its metadata is of `{name}`, and its name of `{}`", file.project));
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    fn file(name: &str) -> Distribution {
+    fn file(name: &str) -> StoredDistribution {
         distribution(StoredFile { key: name.to_owned(), size: 1, stamp: String::new() }).unwrap()
     }
 

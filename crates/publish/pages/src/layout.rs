@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use rocwheel_content::archive_path::{join, parent};
-use rocwheel_store::listing::Distribution;
+use rocwheel_store::listing::StoredDistribution;
 
 use crate::catalog::Catalog;
 use crate::chooser;
@@ -93,7 +93,7 @@ impl IndexRoot {
     }
 
     /// `true` if it lists a file.
-    pub(crate) fn has(&self, one: &Distribution) -> bool {
+    pub(crate) fn has(&self, one: &StoredDistribution) -> bool {
         self.has_folder(one.folder()) && self.view.as_ref().is_none_or(|(view, name)| view.has(one, name))
     }
 
@@ -173,7 +173,7 @@ mod tests {
     fn a_family_has_its_own_files_and_those_above() {
         let all = catalog(&["gfx110X/a-1-py3-none-any.whl", "gfx94X/a-1-py3-none-any.whl", "rocm-1.tar.gz"]);
         let roots = roots(Layout::Families, &all).unwrap();
-        let distributions: Vec<Distribution> =
+        let distributions: Vec<StoredDistribution> =
             all.projects.values().flat_map(crate::catalog::ListedProject::distributions).collect();
         let shown: Vec<(&str, Vec<&str>)> = roots
             .iter()

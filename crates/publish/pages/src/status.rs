@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pep440_rs::Version;
 use rocwheel_index::pages::ProjectStatus;
-use rocwheel_store::listing::{Distribution, distribution, project_of};
+use rocwheel_store::listing::{StoredDistribution, distribution, project_of};
 use rocwheel_wheel::canonical_name;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ impl StatusTable {
     }
 
     /// Why a file is withdrawn; `None` when it is not.
-    pub(crate) fn yanked(&self, distribution: &Distribution) -> Option<&str> {
+    pub(crate) fn yanked(&self, distribution: &StoredDistribution) -> Option<&str> {
         let found = self.yanked.iter().find(|yank| yank.is_of(distribution));
         found.map(|yank| yank.reason.as_str())
     }
@@ -131,7 +131,7 @@ impl StatusTable {
 }
 
 impl Yank {
-    fn is_of(&self, distribution: &Distribution) -> bool {
+    fn is_of(&self, distribution: &StoredDistribution) -> bool {
         match (&self.file, &self.project, &self.version) {
             (Some(file), _, _) => file == distribution.name(),
             (None, Some(project), Some(version)) => {

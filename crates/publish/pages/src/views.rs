@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_store::listing::Distribution;
+use rocwheel_store::listing::StoredDistribution;
 use rocwheel_wheel::WheelNameParts;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ impl IndexView {
     }
 
     /// `true` if the view of this name lists a file.
-    pub fn has(self, distribution: &Distribution, name: &str) -> bool {
+    pub fn has(self, distribution: &StoredDistribution, name: &str) -> bool {
         match self {
             Self::Python => fits_python(distribution, name),
             Self::Target => target(&distribution.project).is_none_or(|target| target == name),
@@ -65,7 +65,7 @@ fn minor(tag: &str) -> Option<u32> {
     tag.strip_prefix("cp3")?.parse().ok()
 }
 
-fn fits_python(distribution: &Distribution, python: &str) -> bool {
+fn fits_python(distribution: &StoredDistribution, python: &str) -> bool {
     let Some(wheel) = &distribution.wheel else { return true };
     let wanted = minor(python);
     wheel.pythons.iter().any(|tag| {
@@ -87,7 +87,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use rocwheel_store::StoredFile;
-    use rocwheel_store::listing::{Listing, NameFilter};
+    use rocwheel_store::listing::{DistributionListing, NameFilter};
 
     use super::*;
     use crate::layout::IndexRoot;
@@ -105,7 +105,7 @@ mod tests {
             "amd_torch_device_gfx1100-2.9.0-py3-none-linux_x86_64.whl",
         ];
         let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
-        let all = Listing::of(names.iter().map(file).collect(), &NameFilter::default()).distributions;
+        let all = DistributionListing::of(names.iter().map(file).collect(), &NameFilter::default()).distributions;
         let mut projects: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for one in &all {
             let project = projects.entry(one.project.clone()).or_default();

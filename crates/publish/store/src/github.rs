@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::folder::FolderStore;
-use crate::listing::{Listing, NameFilter};
+use crate::listing::{DistributionListing, NameFilter};
 use crate::ranges::RangeReader;
 use crate::store::{NewFile, PageChange, Store, StoreLock, StoredBytes, StoredFile};
 
@@ -171,7 +171,7 @@ impl GithubStore {
 
 fn is_distribution(name: &str) -> bool {
     let file = StoredFile { key: name.to_owned(), size: 0, stamp: String::new() };
-    let listing = Listing::of(vec![file], &NameFilter::default());
+    let listing = DistributionListing::of(vec![file], &NameFilter::default());
     !listing.distributions.is_empty() || !listing.problems.is_empty()
 }
 

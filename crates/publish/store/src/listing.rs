@@ -19,7 +19,7 @@ const TARBALL: &str = "therock-dist-";
 
 /// A wheel or source distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Distribution {
+pub struct StoredDistribution {
     /// Where it is, with its size.
     pub file: StoredFile,
     /// The canonical name of its project.
@@ -30,7 +30,7 @@ pub struct Distribution {
     pub wheel: Option<WheelName>,
 }
 
-impl Distribution {
+impl StoredDistribution {
     /// The name of the file.
     pub fn name(&self) -> &str {
         archive_path::file_name(&self.file.key)
@@ -55,9 +55,9 @@ impl Distribution {
 
 /// The distributions of a store.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct DistributionListing {
     /// Wheels and source distributions.
-    pub distributions: Vec<Distribution>,
+    pub distributions: Vec<StoredDistribution>,
     /// Every other file by its key.
     pub others: BTreeMap<String, StoredFile>,
     /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
@@ -93,10 +93,10 @@ impl NameFilter {
     }
 }
 
-impl Listing {
+impl DistributionListing {
     /// Sorts files by what their names say. A file that the filter denies is one of the others.
-    pub fn of(files: Vec<StoredFile>, filter: &NameFilter) -> Listing {
-        let mut listing = Listing::default();
+    pub fn of(files: Vec<StoredFile>, filter: &NameFilter) -> DistributionListing {
+        let mut listing = DistributionListing::default();
         for file in files {
             let name = archive_path::file_name(&file.key);
             if !filter.accepts(name) {
@@ -117,7 +117,7 @@ impl Listing {
             };
             match found {
                 Ok((project, version, wheel)) => {
-                    listing.distributions.push(Distribution { file, project, version, wheel });
+                    listing.distributions.push(StoredDistribution { file, project, version, wheel });
                 }
                 Err(reason) => listing.problems.push(format!("`{}`: {reason}", file.key)),
             }
@@ -127,16 +127,16 @@ impl Listing {
 }
 
 /// The distribution of a file; `None` for a file of another kind.
-pub fn distribution(file: StoredFile) -> Option<Distribution> {
+pub fn distribution(file: StoredFile) -> Option<StoredDistribution> {
     let Identity::Distribution(parts) = identity(archive_path::file_name(&file.key)) else { return None };
     let (project, version, wheel) = parts.owned(parts.parsed_version().ok()?);
-    Some(Distribution { file, project, version, wheel })
+    Some(StoredDistribution { file, project, version, wheel })
 }
 
 /// The distributions of keys, by what their names say.
-pub fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<Distribution> {
+pub fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<StoredDistribution> {
     let stored = |key: &String| StoredFile { key: key.clone(), size: 0, stamp: String::new() };
-    Listing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
+    DistributionListing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
 }
 
 /// The canonical name of the project of a file, by the name of the file.
@@ -184,8 +184,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-impl<'a> From<&'a Distribution> for Candidate<'a> {
-    fn from(one: &'a Distribution) -> Candidate<'a> {
+impl<'a> From<&'a StoredDistribution> for Candidate<'a> {
+    fn from(one: &'a StoredDistribution) -> Candidate<'a> {
         let version = Cow::Borrowed(&one.version);
         Candidate { key: &one.file.key, project: &one.project, version, wheel: one.parts() }
     }
@@ -294,10 +294,10 @@ fn is_unlisted_archive(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn listing(names: &[&str], patterns: &[&str]) -> Listing {
+    fn listing(names: &[&str], patterns: &[&str]) -> DistributionListing {
         let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
         let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
-        Listing::of(names.iter().map(file).collect(), &NameFilter::new(&patterns).unwrap())
+        DistributionListing::of(names.iter().map(file).collect(), &NameFilter::new(&patterns).unwrap())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pep508_rs::MarkerEnvironment;
 use rocwheel_index::requirement::InstallTarget;
-use rocwheel_store::listing::Distribution;
+use rocwheel_store::listing::StoredDistribution;
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 /// The minor versions of Python 3 that a set without compiled wheels is checked for.
@@ -33,7 +33,7 @@ impl InstallPlace {
 }
 
 /// The Pythons and systems in which a requirement of a listed file can count.
-pub fn marker_environments(listed: &[Distribution]) -> Vec<MarkerEnvironment> {
+pub fn marker_environments(listed: &[StoredDistribution]) -> Vec<MarkerEnvironment> {
     let compiled = listed.iter().filter_map(|one| one.wheel.as_ref()).flat_map(compiled_for);
     let minors: BTreeSet<u16> = compiled.map(|(minor, _)| minor).chain(PYTHONS).collect();
     let on_both = |minor: u16| {

@@ -12,7 +12,7 @@ use rocwheel_index::pages::{
     root_json,
 };
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_store::listing::{Distribution, distribution};
+use rocwheel_store::listing::{StoredDistribution, distribution};
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
 use rocwheel_store::{self as store, Error as StoreError, PageChange, StoredFile};
 
@@ -43,7 +43,7 @@ struct WrittenProject<'a> {
 /// A file with all that is known of it.
 #[derive(Clone, Copy)]
 struct FileFacts<'f> {
-    distribution: &'f Distribution,
+    distribution: &'f StoredDistribution,
     known: &'f KnownFile,
     has_metadata: bool,
     has_attestations: bool,

@@ -8,7 +8,7 @@ use rocwheel_index::page::{GZIP, PageEnd, PageLink, parse, parse_root, parse_sta
 use rocwheel_index::pages::ProjectStatus;
 use rocwheel_index::{Answer, address_without_user};
 use rocwheel_store::StoredFile;
-use rocwheel_store::listing::{Listing, NameFilter, clashes, distribution, project_of};
+use rocwheel_store::listing::{DistributionListing, NameFilter, clashes, distribution, project_of};
 use rocwheel_wheel::canonical_name;
 use url::Url;
 
@@ -294,7 +294,7 @@ pub(super) fn stored(link: &PageLink) -> StoredFile {
 
 /// Names that are not of the project, or that installers cannot tell apart.
 fn check_names(address: &Url, project: &str, links: &[PageLink], faults: &mut Vec<IndexFault>) {
-    let listing = Listing::of(links.iter().map(stored).collect(), &NameFilter::default());
+    let listing = DistributionListing::of(links.iter().map(stored).collect(), &NameFilter::default());
     for problem in &listing.problems {
         faults.push(IndexFault::error(address, format!("{problem}; installers ignore it")));
     }

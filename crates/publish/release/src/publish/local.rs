@@ -11,7 +11,7 @@ use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_pages::facts::{DistributionFacts, FactsFault, headers};
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_promote::Promoted;
-use rocwheel_store::listing::{Distribution, Listing, NameFilter};
+use rocwheel_store::listing::{DistributionListing, NameFilter, StoredDistribution};
 use rocwheel_store::{Error as StoreError, FileTransfer, FolderStore, NewFile, Store, put, with_threads};
 use rocwheel_stream::{SetFile, SetParts, SnapshotFile, Stream, statement_key};
 use rocwheel_wheel::canonical_name;
@@ -198,7 +198,7 @@ pub fn read_promoted(folder: &Path, promoted: &[Promoted], reporter: &dyn Report
 }
 
 fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
-    let listing = Listing::of(store.list("", reporter)?, &NameFilter::default());
+    let listing = DistributionListing::of(store.list("", reporter)?, &NameFilter::default());
     if listing.distributions.is_empty() && listing.problems.is_empty() {
         return Err(rocwheel_pages::Error::Empty { store: store.name(), filter: String::new() }.into());
     }
@@ -239,7 +239,7 @@ fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Re
 fn read_file(
     store: &FolderStore,
     folder: &Path,
-    one: &Distribution,
+    one: &StoredDistribution,
     reporter: &dyn Reporter,
 ) -> Result<LocalFile, FactsFault> {
     let facts = DistributionFacts::read(store, one, reporter)?;

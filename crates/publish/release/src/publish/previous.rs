@@ -8,7 +8,7 @@ use rocwheel_content::Digest;
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_promote::target_of;
 use rocwheel_store::Error as StoreError;
-use rocwheel_store::listing::{Distribution, clashes, distributions};
+use rocwheel_store::listing::{StoredDistribution, clashes, distributions};
 use rocwheel_stream::{ReleaseSet, SetFile, SnapshotManifest, Stream, StreamFault, VersionKind};
 use rocwheel_wheel::Platform;
 
@@ -102,13 +102,13 @@ fn free_post(manifest: &SnapshotManifest, project: &str, version: &Version) -> S
 }
 
 /// The older version with which a new one is compared, and its files.
-fn before<'d>(published: &'d [Distribution], version: &Version) -> Vec<&'d Distribution> {
+fn before<'d>(published: &'d [StoredDistribution], version: &Version) -> Vec<&'d StoredDistribution> {
     let newest = published.iter().map(|one| &one.version).filter(|old| *old < version).max();
     published.iter().filter(|one| Some(&one.version) == newest).collect()
 }
 
 /// What a file is for: `cp312-cp312 on Linux`, `any Python on Windows`.
-fn uses(one: &Distribution) -> BTreeSet<String> {
+fn uses(one: &StoredDistribution) -> BTreeSet<String> {
     let Some(wheel) = &one.wheel else { return BTreeSet::from(["source distribution".to_owned()]) };
     let of = |tag: rocwheel_wheel::Tag| {
         let system =
@@ -168,8 +168,9 @@ pub(super) fn order(stream: &Stream<'_>, set: &ReleaseSet) -> Vec<Objection> {
     for (project, version) in &set.versions {
         let Ok(version) = version.parse::<Version>() else { continue };
         let published = distributions(stream.manifest.files_of(project).map(|(key, _)| key));
-        let is_listed =
-            |one: &&Distribution| stream.manifest.files.get(&one.file.key).is_some_and(|file| file.yanked.is_none());
+        let is_listed = |one: &&StoredDistribution| {
+            stream.manifest.files.get(&one.file.key).is_some_and(|file| file.yanked.is_none())
+        };
         if published.iter().any(|one| one.version == version) {
             continue;
         }

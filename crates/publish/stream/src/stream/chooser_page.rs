@@ -16,7 +16,7 @@ use rocwheel_pages::chooser::{self, ChooserData, ChooserProject, OfferedFile, Of
 use rocwheel_pages::page_file::is_ours;
 use rocwheel_pages::views::pythons;
 use rocwheel_pages::{ChangedVersion, ChooserOptions, IndexChanges, IndexView};
-use rocwheel_store::listing::{Distribution, distribution};
+use rocwheel_store::listing::{StoredDistribution, distribution};
 use rocwheel_store::site::HTML;
 use rocwheel_store::{StoredFile, with_threads};
 
@@ -141,7 +141,7 @@ fn offered(manifest: &SnapshotManifest, name: &str, needs: &HashMap<String, Need
     OfferedProject { name: name.to_owned(), status, status_reason, files: files.collect() }
 }
 
-fn distribution_of(key: &str) -> Option<Distribution> {
+fn distribution_of(key: &str) -> Option<StoredDistribution> {
     distribution(StoredFile { key: key.to_owned(), size: 0, stamp: String::new() })
 }
 

@@ -10,7 +10,7 @@ use rocwheel_index::pages::{
 };
 use rocwheel_pages::page_file::link;
 use rocwheel_store::StoredFile;
-use rocwheel_store::listing::{Listing, NameFilter};
+use rocwheel_store::listing::{DistributionListing, NameFilter};
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
 
 use super::manifest::{SnapshotFile, SnapshotManifest};
@@ -21,7 +21,7 @@ pub fn project(manifest: &SnapshotManifest, name: &str) -> IndexedProject {
     let files: BTreeMap<&String, &SnapshotFile> = manifest.files_of(name).collect();
     let stored =
         files.iter().map(|(key, file)| StoredFile { key: (*key).clone(), size: file.size, stamp: String::new() });
-    let listing = Listing::of(stored.collect(), &NameFilter::default());
+    let listing = DistributionListing::of(stored.collect(), &NameFilter::default());
     let indexed = listing.distributions.iter().filter_map(|one| {
         let file = files.get(&one.file.key)?;
         Some(IndexedFile {

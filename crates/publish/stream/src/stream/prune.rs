@@ -13,7 +13,7 @@ use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::{Reporter, Silent, Unit};
-use rocwheel_store::listing::{Distribution, distributions, project_of};
+use rocwheel_store::listing::{StoredDistribution, distributions, project_of};
 use rocwheel_store::{Error as StoreError, Store, StoredFile, with_threads};
 use serde::Serialize;
 
@@ -165,15 +165,15 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
         return Ok(files.keys().cloned().collect());
     }
     let all = distributions(files.keys());
-    let mut projects: BTreeMap<&str, BTreeMap<&Version, Vec<&Distribution>>> = BTreeMap::new();
+    let mut projects: BTreeMap<&str, BTreeMap<&Version, Vec<&StoredDistribution>>> = BTreeMap::new();
     for one in &all {
         projects.entry(&one.project).or_default().entry(&one.version).or_default().push(one);
     }
     let limit = days.and_then(|days| now.checked_sub(SignedDuration::from_hours(24 * i64::from(days))).ok());
-    let is_young = |one: &&Distribution| {
+    let is_young = |one: &&StoredDistribution| {
         limit.is_some_and(|limit| files.get(&one.file.key).is_some_and(|file| file.uploaded > limit))
     };
-    let is_withdrawn = |one: &&Distribution| files.get(&one.file.key).is_some_and(|file| file.yanked.is_some());
+    let is_withdrawn = |one: &&StoredDistribution| files.get(&one.file.key).is_some_and(|file| file.yanked.is_some());
     // Project and version. A version stays as a whole.
     let mut kept: BTreeSet<(&str, &Version)> = BTreeSet::new();
     let mut withdrawn = BTreeSet::new();
@@ -202,7 +202,7 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
             }
         }
     }
-    let is_kept = |one: &&Distribution| kept.contains(&(one.project.as_str(), &one.version));
+    let is_kept = |one: &&StoredDistribution| kept.contains(&(one.project.as_str(), &one.version));
     Ok(all.iter().filter(is_kept).map(|one| one.file.key.clone()).collect())
 }
 
@@ -210,7 +210,7 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
 /// that stays does. A withdrawn one does only if there is no other.
 fn required<'p>(
     requirement: &Requirement,
-    projects: &BTreeMap<&'p str, BTreeMap<&'p Version, Vec<&Distribution>>>,
+    projects: &BTreeMap<&'p str, BTreeMap<&'p Version, Vec<&StoredDistribution>>>,
     kept: &BTreeSet<(&'p str, &'p Version)>,
     withdrawn: &BTreeSet<(&'p str, &'p Version)>,
 ) -> Vec<(&'p str, &'p Version)> {

@@ -12,7 +12,7 @@ use rocwheel_content::archive_path::parent;
 use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::Reporter;
 use rocwheel_store::Store;
-use rocwheel_store::listing::{Distribution, distributions};
+use rocwheel_store::listing::{StoredDistribution, distributions};
 use serde::Serialize;
 
 use super::history::change_stream;
@@ -166,7 +166,7 @@ pub(super) fn requirements(stream: &Stream<'_>) -> Result<BTreeMap<String, Vec<R
 
 /// The listed files, and what they require.
 struct Pins {
-    listed: Vec<Distribution>,
+    listed: Vec<StoredDistribution>,
     requirements: BTreeMap<String, Vec<Requirement>>,
     /// Those in which a requirement counts.
     environments: Vec<MarkerEnvironment>,
@@ -181,7 +181,7 @@ impl Pins {
 
     /// Keys of the files of a version.
     fn files(&self, project: &str, version: &Version) -> BTreeSet<String> {
-        let is_it = |one: &&Distribution| one.project == project && one.version == *version;
+        let is_it = |one: &&StoredDistribution| one.project == project && one.version == *version;
         self.listed.iter().filter(is_it).map(|one| one.file.key.clone()).collect()
     }
 
@@ -217,7 +217,7 @@ impl Pins {
 
     /// A warning for each version that stays withdrawn.
     fn still_withdrawn(&self, reasons: &Reasons) -> BTreeSet<String> {
-        let warning = |one: &Distribution| {
+        let warning = |one: &StoredDistribution| {
             let reason = reasons.get(&one.file.key)?.as_ref()?;
             Some(format!("{}=={} stays withdrawn: {reason}", one.project, one.version))
         };
