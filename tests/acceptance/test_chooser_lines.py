@@ -38,7 +38,7 @@ from command import Rocwheel, run
 
 __all__ = ["browser", "quiet"]
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "crates/publish/release/src/chooser"
+SCRIPTS = Path(__file__).resolve().parents[2] / "crates/publish/pages/src/chooser"
 SYSTEM = "linux-x86_64"
 OURS = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
 STRANGER = "Keywords: stranger"

@@ -213,6 +213,16 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
+/// The SHA-256 that a text has in hexadecimal digits; `None` for any other text.
+pub fn parse_sha256(text: &str) -> Option<Digest> {
+    if text.len() != 2 * HashAlgorithm::Sha256.size() || !text.is_ascii() {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> =
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect();
+    Digest::try_from(bytes?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;

@@ -26,7 +26,9 @@ use positioned_io::ReadAt;
 
 pub use budget::{MemoryBudget, MemoryShare};
 pub use cache_folder::{CacheEntry, CacheFolder, with_checksum, without_checksum};
-pub use digest::{Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, sha256, sha256_ahead, sha256_at, sha256_of};
+pub use digest::{
+    Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, parse_sha256, sha256, sha256_ahead, sha256_at, sha256_of,
+};
 pub use digest_cache::DigestCache;
 pub use file_stamp::FileStamp;
 pub use regular_file::{open_regular, read_small};

@@ -12,7 +12,8 @@ use std::io::{self, Read};
 pub use failure::{Context, Failure};
 use serde::{Deserialize, Serialize};
 pub use text::{
-    counted, escape_controls, few_in_backticks, in_backticks, one_line, shell_path, shell_word, shell_word_with,
+    counted, escape_controls, few_in_backticks, in_backticks, listed_problems, one_line, shell_path, shell_word,
+    shell_word_with,
 };
 pub use write_fault::{NamedWriter, WriteFault, is_full, space_hint, write_error};
 

@@ -108,6 +108,18 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Problems that a message lists; `--json` has all of them.
+const LISTED: usize = 20;
+
+/// The first problems, each in an indented line that begins with a line feed.
+pub fn listed_problems(problems: &[String]) -> String {
+    let mut text: String = problems.iter().take(LISTED).map(|problem| format!("\n  {problem}")).collect();
+    if problems.len() > LISTED {
+        text.push_str(&format!("\n  and {} more", problems.len() - LISTED));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,8 @@
 //! Input: the packages of both sides. Output: the versions that changed, and whether two texts
 //! differ in nothing else.
 
+use rocwheel_wheel::{VersionSpelling, replace_versions};
+
 use crate::pair::PackagePair;
 use crate::side::Package;
 
@@ -9,26 +11,11 @@ const SPELLINGS_OF_PLUS: [&str; 4] = ["_", "-", ".", "%2B"];
 
 /// The versions of the packages that differ between the sides.
 #[derive(Debug, Default)]
-pub(crate) struct VersionChanges(Vec<VersionChange>);
-
-/// A version before and after.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct VersionChange {
-    old: String,
-    new: String,
-}
-
-/// A version in a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Occurrence {
-    start: usize,
-    /// The longest version comes first: `7.1rc1+a` before `7.1rc1`.
-    index: usize,
-}
+pub(crate) struct VersionChanges(Vec<VersionSpelling>);
 
 impl VersionChanges {
     pub(crate) fn between(pairs: &[PackagePair]) -> VersionChanges {
-        let mut changes: Vec<VersionChange> = Vec::new();
+        let mut changes: Vec<VersionSpelling> = Vec::new();
         for pair in pairs {
             let version = |side: &Option<Package>| side.as_ref().and_then(Package::version).map(str::to_owned);
             let (Some(old), Some(new)) = (version(&pair.old), version(&pair.new)) else { continue };
@@ -36,9 +23,9 @@ impl VersionChanges {
                 continue;
             }
             for plus in SPELLINGS_OF_PLUS.into_iter().filter(|_| old.contains('+') || new.contains('+')) {
-                changes.push(VersionChange { old: old.replace('+', plus), new: new.replace('+', plus) });
+                changes.push(VersionSpelling { old: old.replace('+', plus), new: new.replace('+', plus) });
             }
-            changes.push(VersionChange { old, new });
+            changes.push(VersionSpelling { old, new });
         }
         changes.sort();
         changes.dedup();
@@ -51,56 +38,27 @@ impl VersionChanges {
 
     /// `true` if a requirement or field differs in nothing but the versions.
     pub(crate) fn explain_field(&self, old: &str, new: &str) -> bool {
-        old != new && replaced(old, &self.0.iter().collect::<Vec<_>>()) == new
+        old != new && replaced(old, &self.0) == new
     }
 
     /// `true` if the text of a file differs in nothing but the versions. Only versions count that
     /// cannot be a number of something else: `1.0` → `1.1` can also be a time limit.
     pub(crate) fn explain_text(&self, old: &[u8], new: &[u8]) -> bool {
         let (Ok(old), Ok(new)) = (std::str::from_utf8(old), std::str::from_utf8(new)) else { return false };
-        let certain: Vec<&VersionChange> = self.0.iter().filter(|change| change.is_certain()).collect();
-        old != new && replaced(old, &certain) == new
+        old != new && replaced(old, self.0.iter().filter(|change| is_certain(change))) == new
     }
 }
 
-impl VersionChange {
-    fn is_certain(&self) -> bool {
-        [&self.old, &self.new].into_iter().any(|version| {
-            version.matches('.').count() >= 2 || version.contains(|letter: char| letter.is_ascii_alphabetic())
-        })
-    }
+/// `true` for versions of which one cannot be a number of something else.
+fn is_certain(change: &VersionSpelling) -> bool {
+    [&change.old, &change.new].into_iter().any(|version| {
+        version.matches('.').count() >= 2 || version.contains(|letter: char| letter.is_ascii_alphabetic())
+    })
 }
 
 /// Replaces the old versions in a text by the new ones.
-fn replaced(text: &str, changes: &[&VersionChange]) -> String {
-    let mut occurrences: Vec<Occurrence> = Vec::new();
-    for (index, change) in changes.iter().enumerate() {
-        let starts = text.match_indices(&change.old).map(|(start, _)| start);
-        let alone = starts.filter(|start| stands_alone(text.as_bytes(), *start, change.old.len()));
-        occurrences.extend(alone.map(|start| Occurrence { start, index }));
-    }
-    occurrences.sort_unstable();
-    let (mut result, mut end) = (String::with_capacity(text.len()), 0);
-    for Occurrence { start, index } in occurrences {
-        // Part of a longer version that was replaced.
-        if start >= end {
-            result.push_str(&text[end..start]);
-            result.push_str(&changes[index].new);
-            end = start + changes[index].old.len();
-        }
-    }
-    result.push_str(&text[end..]);
-    result
-}
-
-/// `true` if the version is not part of a longer number: `7.0` is not in `17.0`, `1.7.0`, `7.01`.
-fn stands_alone(text: &[u8], start: usize, length: usize) -> bool {
-    let begins = match &text[..start] {
-        [.., last] if last.is_ascii_digit() => false,
-        [.., digit, b'.' | b'!'] => !digit.is_ascii_digit(),
-        _ => true,
-    };
-    begins && !text.get(start + length).is_some_and(u8::is_ascii_digit)
+fn replaced<'v>(text: &str, changes: impl IntoIterator<Item = &'v VersionSpelling>) -> String {
+    replace_versions(text, &changes.into_iter().collect::<Vec<_>>(), |_| true)
 }
 
 #[cfg(test)]
@@ -108,7 +66,7 @@ mod tests {
     use super::*;
 
     fn changes(rows: &[[&str; 2]]) -> VersionChanges {
-        let change = |[old, new]: &[&str; 2]| VersionChange { old: (*old).to_owned(), new: (*new).to_owned() };
+        let change = |[old, new]: &[&str; 2]| VersionSpelling { old: (*old).to_owned(), new: (*new).to_owned() };
         VersionChanges(rows.iter().map(change).collect())
     }
 

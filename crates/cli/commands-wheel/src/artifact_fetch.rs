@@ -19,7 +19,7 @@ use rocwheel_fetch::{
 };
 use rocwheel_output::Mode;
 use rocwheel_progress::{Exit, Hint as _};
-use rocwheel_release::{FolderStore, S3Address, S3Options, Signing, StoreLocking};
+use rocwheel_store::{FolderStore, S3Address, S3Options, Signing, StoreLocking};
 use serde::Serialize;
 
 use crate::artifact_import;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use rocwheel_archive::{EarlierWheel, PackedSource};
+use rocwheel_attest::PublicKey;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::BucketOptions;
@@ -18,7 +19,7 @@ use rocwheel_console::{environment, message};
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_index::{Fetch, Source, scheme_of, text_without_users};
 use rocwheel_progress::{Context, Reporter, Watched, WithoutProgress};
-use rocwheel_release::{PublicKey, RemoteServer, StoredBytes, open_remote};
+use rocwheel_store::{RemoteServer, StoredBytes, open_remote};
 use rocwheel_wheel::{WheelName, add_earlier_wheels};
 use url::{Origin, Url};
 
@@ -268,7 +269,7 @@ struct IndexPage {
 
 impl IndexPage {
     fn read(http: &dyn Fetch, address: &Url, reporter: &dyn Reporter) -> io::Result<IndexPage> {
-        let answer = http.get(address, page::ACCEPT).map_err(rocwheel_release::io_error)?;
+        let answer = http.get(address, page::ACCEPT).map_err(rocwheel_store::io_error)?;
         if answer.status != 200 {
             return Err(io::Error::other(format!("the server answers {}", answer.status)));
         }

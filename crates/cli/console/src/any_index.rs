@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use rocwheel_index::{Answer, BadAddress, Fetch, Http};
-use rocwheel_release::FolderSite;
+use rocwheel_store::FolderSite;
 use url::Url;
 
 use crate::environment;

@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use rocwheel_delta::IndexSite;
 use rocwheel_index::{Source, scheme_of, text_without_users};
-use rocwheel_release::{FolderSite, IndexSite, StoreSite};
+use rocwheel_store::{FolderSite, StoreSite};
 use url::Url;
 
 use crate::environment;

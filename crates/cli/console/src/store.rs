@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rocwheel_content::archive_path::join;
 use rocwheel_index::text_without_users;
-use rocwheel_release::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
+use rocwheel_store::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
 
 use crate::environment;
 use crate::failure::{Result, Usage};

@@ -16,8 +16,10 @@
 //!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
 //! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`] →
 //!   [`rocwheel_builder`].
-//! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
-//!   artifacts of a CI.
+//! * To users: [`rocwheel_store`] has files, [`rocwheel_pages`] makes an index over them,
+//!   [`rocwheel_stream`] gives it a history, and [`rocwheel_release`] publishes sets into it, which
+//!   [`rocwheel_promote`] may have given another version. [`rocwheel_mirror`] and
+//!   [`rocwheel_delta`] bring packages to machines, [`rocwheel_fetch`] the artifacts of a CI.
 //! * On their machines: [`rocwheel_doctor`] examines a machine, [`rocwheel_suite`] runs tests,
 //!   [`rocwheel_report`] reads what tests leave.
 

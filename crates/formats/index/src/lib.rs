@@ -13,6 +13,7 @@
 //! files if a version is pinned (PEP 592).
 
 mod choice;
+pub mod companion;
 mod credentials;
 mod error;
 mod folder;

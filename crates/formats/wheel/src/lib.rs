@@ -34,6 +34,7 @@ mod sdist;
 mod sdist_reader;
 mod specifier;
 mod tag_part;
+mod version_text;
 
 pub use distribution::{EntryPoints, Member, WheelContents, top_level, write_wheel};
 pub use earlier_wheels::add_earlier_wheels;
@@ -58,3 +59,4 @@ pub use sdist::{Sdist, write_sdist};
 pub use sdist_reader::{SdistMember, SdistMemberKind, for_each_sdist_member, sdist_metadata, sdist_metadata_of};
 pub use specifier::accepts;
 pub use tag_part::TagPart;
+pub use version_text::{VersionSpelling, replace_versions, version_stands_alone};

@@ -14,7 +14,7 @@ pub enum Error {
     Interrupted(#[from] Interrupted),
     /// A store does not do what it is asked.
     #[error(transparent)]
-    Store(#[from] rocwheel_release::Error),
+    Store(#[from] rocwheel_store::Error),
     /// An artifact cannot be read or written.
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use rocwheel_release::S3Address;
+use rocwheel_store::S3Address;
 
 use crate::Error;
 

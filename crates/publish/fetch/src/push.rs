@@ -11,7 +11,7 @@ use rocwheel_artifact::ArtifactName;
 use rocwheel_artifact::archive::{digest, sidecar_line};
 use rocwheel_content::archive_path::join;
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_release::{BucketUpload, S3Store, Store, UploadOptions, UploadState, plan_uploads, upload};
+use rocwheel_store::{BucketUpload, S3Store, Store, UploadOptions, UploadState, plan_uploads, upload};
 use serde::Serialize;
 
 use crate::page::{FolderEntry, folder_page};

@@ -8,7 +8,7 @@ use positioned_io::ReadAt;
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, Reader};
 use rocwheel_progress::{Exit, Hint as _, Reporter, with_causes};
-use rocwheel_release::{BucketFault, Store, StoredBytes, StoredFile};
+use rocwheel_store::{BucketFault, Store, StoredBytes, StoredFile};
 
 use crate::{DownloadFault, Error};
 
@@ -98,9 +98,9 @@ impl StoreSource {
 }
 
 /// What an error of a store means for one file.
-fn fault(error: rocwheel_release::Error) -> DownloadFault {
+fn fault(error: rocwheel_store::Error) -> DownloadFault {
     match error {
-        rocwheel_release::Error::Interrupted(interrupted) => interrupted.into(),
+        rocwheel_store::Error::Interrupted(interrupted) => interrupted.into(),
         error if error.exit() == Exit::TryAgain => DownloadFault::Network(with_causes(&error)),
         error => DownloadFault::Refused { reason: with_causes(&error), hint: error.hint() },
     }
@@ -115,7 +115,7 @@ pub(crate) fn bucket_fault(
 ) -> Result<DownloadFault, io::Error> {
     let refusal = error.downcast::<BucketFault>()?;
     let attempted = format!("read `{}`", join(&source.name(), name));
-    Ok(fault(rocwheel_release::Error::Bucket { attempted, source: refusal }))
+    Ok(fault(rocwheel_store::Error::Bucket { attempted, source: refusal }))
 }
 
 impl ArtifactSource for StoreSource {
@@ -176,7 +176,7 @@ impl Read for RestReader {
 
 #[cfg(test)]
 mod tests {
-    use rocwheel_release::FolderStore;
+    use rocwheel_store::FolderStore;
 
     use super::*;
 

@@ -19,18 +19,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_pages::views::target;
+use rocwheel_stream::{GateBypass, GatePolicy, ReleaseSet, UntestedRule};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 pub use census::{AbsentTests, LastRelease};
-use policy::FoundBypass;
-pub use policy::{GateBypass, GatePolicy, UntestedRule};
+use policy::{FoundBypass, find_bypass, find_objection};
 use rows::RowMaker;
 pub use summary::decision_statement;
 pub use verdict::{RunnerWord, SetVerdicts, SuiteResult, SuiteVerdict, VERDICT_TYPE, VerdictCensus};
-
-use crate::stream::sets::ReleaseSet;
-use crate::views::target;
 
 /// The result of a suite on a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -243,7 +241,7 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, evidence: GateEvidence<'_>)
     let subject = Subject::of(set);
     let (mut counted, mut ignored) = (Vec::new(), verdicts.unreadable.clone());
     for verdict in &verdicts.verdicts {
-        let reason = match (policy.objection(verdict, now), subject.tested(verdict)) {
+        let reason = match (find_objection(policy, verdict, now), subject.tested(verdict)) {
             (Some(reason), _) | (None, Err(reason)) => reason,
             (None, Ok(files)) => {
                 counted.push(Counted { verdict, files });
@@ -263,7 +261,7 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, evidence: GateEvidence<'_>)
         for suite in policy.suites_of(*target) {
             let mut row = maker.row(suite, *target);
             if row.blocks || row.state != GateState::Passed {
-                row.pass_by(policy.bypass(&row, &set.name, now));
+                row.pass_by(find_bypass(policy, &row, &set.name, now));
             }
             rows.push(row);
         }

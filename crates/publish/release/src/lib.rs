@@ -1,60 +1,18 @@
-//! Input: finished wheels and source distributions in a store. Output: a package index over them,
-//! which pip, uv and browsers read, and an answer to whether an index can be trusted.
+//! Input: finished wheels and source distributions, verdicts of their tests, and a store. Output: a
+//! stream in the store: a package index with a history.
 //!
-//! A store is a folder ([`FolderStore`]) or part of a bucket ([`S3Store`]). [`build()`] lists a
-//! [`Store`], reads what is new in it, and writes the pages that changed. The pages themselves are
-//! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
-//! does and reports what is wrong with it.
-//!
-//! A [`Stream`] is an index with a history: [`publish()`] adds a set of distributions as a whole,
-//! after it was checked that everything in the set can be installed, and each change is a signed
-//! snapshot. [`promote`] gives a set of packages another version without building it again.
-//!
-//! [`get()`] downloads a wheel of an index, without the bytes that older wheels have.
+//! [`publish()`] adds a set of distributions to a [`Stream`](rocwheel_stream::Stream) as a whole,
+//! after it was checked that everything in the set can be installed, and that the [`gate`] is open.
+//! Each change is a signed snapshot. [`publish_native`] does the same for packages of Linux
+//! distributions.
 
-mod aggregate;
-mod attempts;
-pub mod build;
-mod catalog;
-pub mod check;
-mod chooser;
-mod delta;
 mod error;
-mod facts;
-mod file_rules;
-mod folder;
 pub mod gate;
-mod github;
-mod known;
-mod layout;
-mod listing;
-mod mirror;
 mod native;
-pub mod promote;
 mod public_names;
 mod publish;
-mod ranges;
-mod remote;
-mod s3;
-mod status;
-mod store;
-mod stream;
-mod views;
 
-pub use aggregate::{AggregateOptions, Aggregated, Hosting, aggregate};
-pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
-pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, check};
-pub use chooser::{ChangedVersion, ChooserOptions, GpuChoice, IndexChanges};
-pub use delta::{GetMethod, GetPlan, GetRequest, GotWheel, IndexSite, StoreSite, get, plan_get};
 pub use error::Error;
-pub use folder::FolderStore;
-pub use github::{GithubAccess, GithubStore, ReleaseKinds};
-pub use layout::Layout;
-pub use listing::NameFilter;
-pub use mirror::{
-    LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
-    mirror_into, plan_mirror, verify_mirror, verify_stored_mirror,
-};
 pub use native::{NativeCopy, NativeOptions, NativeSignature, NativeSigner, publish_native};
 pub use public_names::{NameState, PublicName, find_public_names};
 pub use publish::attested::carry_attestations;
@@ -64,24 +22,3 @@ pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_promoted, read_set,
 };
-pub use ranges::{io_error, open_remote, open_remote_sparsely};
-pub use remote::RemoteServer;
-pub use s3::{
-    BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
-    collect_uploads, plan_uploads, upload,
-};
-pub use status::StatusTable;
-pub use store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
-pub use stream::history::{HistoryRow, history, roll_back};
-pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
-pub use stream::packing::{RecordedStream, StreamWheel, read_recorded};
-pub use stream::prune::{PrunePlan, prune_stream};
-pub use stream::sets::{ReleaseSet, SetFile};
-pub use stream::settings::{Retention, StreamNotice, StreamSettings, VersionKind};
-pub use stream::verify::{VerifiedStream, VerifyOptions, verify_stream};
-pub use stream::yank::{YankRequest, YankedFiles, yank};
-pub use stream::{
-    EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey, Stream, StreamChange,
-    StreamFault, UnsignedChange, check_stream_name, write_dated_index,
-};
-pub use views::IndexView;

@@ -20,12 +20,10 @@ use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_progress::{Reporter, Unit, Watched, WithoutProgress};
+use rocwheel_store::{Error as StoreError, FileTransfer, NewFile, Store, collect_uploads, wait_for_lock};
 use serde::Serialize;
 
 use crate::Error;
-use crate::s3::collect_uploads;
-use crate::store::{FileTransfer, NewFile, Store};
-use crate::stream::wait_for_lock;
 
 /// The signatures of a file that installers read first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +80,9 @@ struct MergedLists {
 /// Publishes the repositories of a folder: each folder with `dists`, and each with `repodata`.
 ///
 /// # Errors
-/// [`Error::OtherBytes`] for packages that the store has with other bytes; [`Error::Native`] for
-/// lists that contradict the packages or each other; an empty folder; what cannot be read or
-/// written; [`Error::Locked`] when the patience is at its end.
+/// [`rocwheel_store::Error::OtherBytes`] for packages that the store has with other bytes;
+/// [`Error::Native`] for lists that contradict the packages or each other; an empty folder; what
+/// cannot be read or written; [`rocwheel_store::Error::Locked`] when the patience is at its end.
 pub fn publish_native(
     folder: &Path,
     store: &dyn Store,
@@ -125,7 +123,7 @@ fn examined(folder: &Path, reporter: &dyn Reporter) -> Result<Vec<NewFile>, Erro
     let quiet = WithoutProgress(reporter);
     for (path, key) in found {
         reporter.check()?;
-        let failed = |source| Error::Read { path: path.clone(), source };
+        let failed = |source| StoreError::Read { path: path.clone(), source };
         let size = fs_err::metadata(&path).map_err(failed)?.len();
         let sha256 = fs_err::File::open(&path).and_then(|file| sha256_of(Watched::new(file, &quiet)));
         reporter.check()?;
@@ -186,14 +184,14 @@ impl Repository<'_> {
     }
 
     /// The bytes of a file of the store.
-    fn stored(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn stored(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.read(&self.key(path))
     }
 
     /// The bytes of a new file.
-    fn new_file(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn new_file(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(file) = self.members.get(path) else { return Ok(None) };
-        fs_err::read(&file.path).map(Some).map_err(|source| Error::Read { path: file.path.clone(), source })
+        fs_err::read(&file.path).map(Some).map_err(|source| StoreError::Read { path: file.path.clone(), source })
     }
 
     /// What contradicts a line about a package: its path, SHA-256 and size in bytes.

@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_delta::{IndexSite, ProjectAnswer};
 use rocwheel_index::page::PageLink;
 use rocwheel_progress::{Reporter, with_causes};
+use rocwheel_store::StoredFile;
+use rocwheel_store::listing::{StoredDistribution, distribution};
+use rocwheel_stream::ReleaseSet;
 use serde::Serialize;
 
-use crate::delta::{IndexSite, ProjectAnswer};
-use crate::listing::{Distribution, distribution};
-use crate::store::StoredFile;
-use crate::{Error, ReleaseSet};
+use crate::Error;
 
 /// A name of a set on another index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,8 +55,8 @@ pub enum NameState {
 /// Asks an index for every name of a set.
 ///
 /// # Errors
-/// [`Error::Get`] for an address that is not that of an index; an interruption. What the index does
-/// wrong for one name is [`NameState::Unknown`].
+/// [`rocwheel_delta::Error::Get`] for an address that is not that of an index; an interruption.
+/// What the index does wrong for one name is [`NameState::Unknown`].
 pub fn find_public_names(
     set: &ReleaseSet,
     site: &IndexSite,
@@ -63,17 +64,17 @@ pub fn find_public_names(
 ) -> Result<Vec<PublicName>, Error> {
     // A server that has no index at this address answers 404 for every name.
     site.check_root(reporter)?;
-    let mut files: BTreeMap<&str, Vec<Distribution>> = BTreeMap::new();
+    let mut files: BTreeMap<&str, Vec<StoredDistribution>> = BTreeMap::new();
     for key in set.files.keys() {
         files.entry(parent(key)).or_default().extend(distribution_of(file_name(key)));
     }
-    let names: Vec<(&str, Vec<Distribution>)> = files.into_iter().collect();
+    let names: Vec<(&str, Vec<StoredDistribution>)> = files.into_iter().collect();
     let found = names.par_iter().map(|(name, own)| {
         let state = match site.project(name, reporter) {
             Ok(ProjectAnswer::Missing(404 | 410)) => NameState::Free,
             Ok(ProjectAnswer::Missing(status)) => NameState::Unknown { reason: format!("the server answers {status}") },
             Ok(ProjectAnswer::Files(links)) => registered(name, own, &links),
-            Err(Error::Interrupted(interrupted)) => return Err(interrupted.into()),
+            Err(rocwheel_delta::Error::Interrupted(interrupted)) => return Err(interrupted.into()),
             Err(error) => NameState::Unknown { reason: with_causes(&error) },
         };
         let version = set.versions.get(*name).cloned().unwrap_or_default();
@@ -82,11 +83,11 @@ pub fn find_public_names(
     found.collect()
 }
 
-fn distribution_of(name: &str) -> Option<Distribution> {
+fn distribution_of(name: &str) -> Option<StoredDistribution> {
     distribution(StoredFile { key: name.to_owned(), size: 0, stamp: String::new() })
 }
 
-fn registered(name: &str, own: &[Distribution], links: &[PageLink]) -> NameState {
+fn registered(name: &str, own: &[StoredDistribution], links: &[PageLink]) -> NameState {
     let (mut against_pins, mut higher) = (Vec::new(), Vec::new());
     let Some(best) = own.iter().map(order).max() else { return NameState::Registered { against_pins, higher } };
     // Installers take withdrawn files only where there are no others.
@@ -121,7 +122,7 @@ struct FileOrder<'a> {
     build: Option<(u64, &'a str)>,
 }
 
-fn order(one: &Distribution) -> FileOrder<'_> {
+fn order(one: &StoredDistribution) -> FileOrder<'_> {
     let build = one.parts().and_then(|parts| parts.build).map(|build| {
         let digits = build.find(|character: char| !character.is_ascii_digit()).unwrap_or(build.len());
         (build[..digits].parse().unwrap_or(u64::MAX), &build[digits..])

@@ -4,15 +4,15 @@
 //! A [`PublicationPlan`] is made from the state of the stream and checked: everything in the set
 //! can be installed from the set and the stream alone, and nothing that people had is gone. Then
 //! files are uploaded, which needs no lock; then, under the lock, the plan is made again from the
-//! state of that moment, and pages change ([`crate::stream`]).
+//! state of that moment, and pages change ([`rocwheel_stream`]).
 
 pub(crate) mod attested;
+mod closed_world;
 mod local;
 mod previous;
 pub(crate) mod promoted;
 pub(crate) mod pythons;
 mod withdrawn;
-mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,25 +21,23 @@ use globset::GlobSet;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_index::requirement::Requirement;
+use rocwheel_pages::views::target;
 use rocwheel_progress::Reporter;
+use rocwheel_store::{Error as StoreError, NewFile, Store, with_threads};
 use serde::Serialize;
 
 use crate::Error;
-use crate::catalog::ATTESTATIONS;
-use crate::store::{NewFile, Store, with_threads};
-use crate::stream::manifest::{SnapshotFile, SnapshotManifest};
-use crate::stream::pages::dependencies_first;
-use crate::stream::sets::{self, ReleaseSet};
-use crate::stream::settings::patterns_of;
-use crate::stream::{Stream, StreamChange, StreamFault, Transition, statement_key};
-use crate::views::target;
+use closed_world::ClosedWorld;
 use local::LocalFile;
-pub(crate) use local::distributions;
 pub use local::{LocalSet, read_promoted, read_set};
 use previous::Objection;
-use world::ClosedWorld;
-pub(crate) use world::marker_environments;
+use rocwheel_store::listing::distributions;
+use rocwheel_stream::{
+    Error as StreamError, ReleaseSet, SetFile, SnapshotFile, SnapshotManifest, Stream, StreamChange, StreamFault,
+    Transition, dependencies_first, is_name, patterns_of, statement_key,
+};
 
 /// How often a publication begins again because others were quicker.
 const TRIES: usize = 5;
@@ -212,7 +210,7 @@ pub fn plan_publication(
 /// Projects that installers get elsewhere.
 fn outside(stream: &Stream<'_>, options: &PublishOptions) -> Result<GlobSet, Error> {
     let all: Vec<String> = stream.settings.outside.iter().chain(&options.outside).cloned().collect();
-    patterns_of(&all).map_err(|source| Error::Pattern { pattern: options.outside.join(" "), source })
+    Ok(patterns_of(&all).map_err(|source| StoreError::Pattern { pattern: options.outside.join(" "), source })?)
 }
 
 /// The GPU targets of a set.
@@ -304,7 +302,7 @@ fn describe(
         (Some(name), _) | (None, Some(name)) => name.clone(),
         (None, None) => default_name(&set)?,
     };
-    if !sets::is_name(&set.name) {
+    if !is_name(&set.name) {
         return Err(StreamFault::Name { what: "set", name: set.name }.into());
     }
     if let Some(joined) = &options.join {
@@ -358,7 +356,7 @@ impl LocalSet {
 /// Fills in what follows from the files.
 fn complete(set: &mut ReleaseSet) {
     set.versions =
-        local::distributions(set.files.keys()).into_iter().map(|one| (one.project, one.version.to_string())).collect();
+        distributions(set.files.keys()).into_iter().map(|one| (one.project, one.version.to_string())).collect();
     set.extras = BTreeMap::new();
     for (key, file) in set.files.iter().filter(|(_, file)| !file.extras.is_empty()) {
         set.extras.entry(parent(key).to_owned()).or_default().extend(file.extras.iter().cloned());
@@ -378,7 +376,7 @@ fn complete(set: &mut ReleaseSet) {
     set.targets_promised = targets.into_iter().map(str::to_owned).collect();
 }
 
-fn required_names(file: &sets::SetFile) -> Vec<String> {
+fn required_names(file: &SetFile) -> Vec<String> {
     file.requires.iter().filter_map(|text| Some(Requirement::parse(text).ok()?.name)).collect()
 }
 
@@ -454,7 +452,7 @@ pub fn publish(
         let put = store.put_files(&files, reporter);
         uploaded += put.map_err(|error| previous::stored_otherwise(error, &plan.set))?;
         match publish_pages(store, local, options, change, reporter) {
-            Err(Error::Stream(StreamFault::Raced { .. })) if tries < TRIES => {}
+            Err(Error::Stream(StreamError::Stream(StreamFault::Raced { .. }))) if tries < TRIES => {}
             other => {
                 let PublishedPages { changed, deltas, repaired, signed } = other?;
                 let is_recorded = |key: &&String| local.files.get(*key).is_some_and(|file| file.packing.is_some());
@@ -490,7 +488,7 @@ fn publish_pages(
     let (lock, mut stream) = Stream::lock(store, change, reporter)?;
     let plan = plan_publication(&stream, local, options, change)?;
     // Files that the stream has may still be new in the set that they join.
-    let attested = attested::newly_attested(&stream, local);
+    let attested = local.newly_attested(&stream);
     if plan.new.is_empty()
         && attested.is_empty()
         && let Some(before) = previous::published_set(&stream, &plan.document)?
@@ -502,7 +500,7 @@ fn publish_pages(
     if !has_files(store, &plan, reporter)? {
         return Err(StreamFault::Raced { store: store.name() }.into());
     }
-    let put = |key: &String| -> Result<(), Error> {
+    let put = |key: &String| -> Result<(), StoreError> {
         reporter.check()?;
         let mut beside = local.files.get(key).into_iter().flat_map(LocalFile::beside);
         beside.try_for_each(|(ending, bytes)| store.write(&format!("{key}{ending}"), bytes))
@@ -564,13 +562,14 @@ fn next_manifest(
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_stream::UnsignedChange;
+
     use super::*;
-    use crate::stream::UnsignedChange;
 
     #[test]
     fn a_file_that_was_pruned_after_its_upload_is_on_no_page() {
         let (folder, dist) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let store = crate::FolderStore::open(folder.path()).unwrap();
+        let store = rocwheel_store::FolderStore::open(folder.path()).unwrap();
         let text = b"Metadata-Version: 2.1\nName: a\nVersion: 1\n";
         let mut sdist = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
         let mut header = tar::Header::new_gnu();
@@ -585,7 +584,7 @@ mod tests {
         let options = PublishOptions::default();
         // Without the upload.
         let raced = publish_pages(&store, &local, &options, &change, &rocwheel_progress::Silent).unwrap_err();
-        assert!(matches!(raced, Error::Stream(StreamFault::Raced { .. })), "{raced}");
+        assert!(matches!(raced, Error::Stream(StreamError::Stream(StreamFault::Raced { .. }))), "{raced}");
         assert!(store.read("index.html").unwrap().is_none());
         publish(&store, &local, &options, &change, &rocwheel_progress::Silent).unwrap();
         assert!(store.read("a/index.html").unwrap().is_some());
@@ -595,7 +594,7 @@ mod tests {
         let mut set = ReleaseSet::new("", jiff::Timestamp::UNIX_EPOCH);
         for (key, requires) in files {
             let requires = requires.iter().map(|text| (*text).to_owned()).collect();
-            set.files.insert((*key).to_owned(), sets::SetFile { requires, ..sets::SetFile::default() });
+            set.files.insert((*key).to_owned(), SetFile { requires, ..SetFile::default() });
         }
         complete(&mut set);
         set

@@ -4,8 +4,10 @@ use clap::Args;
 use rocwheel_console::failure::Result;
 use rocwheel_console::message;
 use rocwheel_console::printer::{Printer, ResultFormat};
+use rocwheel_pages::{AggregateOptions, BuildOptions, Hosting, aggregate};
 use rocwheel_progress::Exit;
-use rocwheel_release::{AggregateOptions, BuildOptions, Hosting, PageChange, Store, aggregate};
+use rocwheel_store::{PageChange, Store};
+use rocwheel_stream::CHOOSER;
 
 /// Options for an index over several.
 #[derive(Debug, Args)]
@@ -62,6 +64,7 @@ impl AggregateArguments {
             stream: self.stream,
             hosting: if self.routes_only { Hosting::Routes } else { Hosting::Files },
             chooser: options.chooser.clone(),
+            kept_chooser: CHOOSER,
             replace_pages: options.replace_pages,
             write: options.write,
         })

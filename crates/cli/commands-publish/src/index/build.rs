@@ -12,11 +12,12 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::store::{BucketOptions, StorePlace};
 use rocwheel_content::archive_path::join;
-use rocwheel_progress::{Context as _, Exit, few_in_backticks};
-use rocwheel_release::{
-    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange,
-    StatusTable, build,
+use rocwheel_pages::{
+    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, StatusTable, build,
 };
+use rocwheel_progress::{Context as _, Exit, few_in_backticks};
+use rocwheel_store::PageChange;
+use rocwheel_stream::refuse_stream;
 use rocwheel_tables::{DevicePackages, TargetTable};
 use url::Url;
 
@@ -184,6 +185,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(options) = &settings.aggregate {
         return aggregate::command(&*store, options, printer);
     }
+    refuse_stream(&*store)?;
     let built = build(&*store, &settings.options, printer.reporter())?;
     if printer.format() == ResultFormat::Json {
         printer.json(&built)?;

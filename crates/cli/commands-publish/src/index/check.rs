@@ -8,8 +8,9 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_index::{Fetch, text_without_users};
+use rocwheel_pages::{CheckOptions, CheckedIndex, FaultLevel, check};
 use rocwheel_progress::{Exit, shell_path};
-use rocwheel_release::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, check};
+use rocwheel_store::FolderSite;
 use serde::Serialize;
 use url::Url;
 

@@ -8,7 +8,7 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::StorePlace;
 use rocwheel_index::Http;
-use rocwheel_release::{GithubAccess, GithubStore, ReleaseKinds, Store};
+use rocwheel_store::{GithubAccess, GithubStore, ReleaseKinds, Store};
 use url::{Host, Url};
 
 use crate::release::pages::repository;

@@ -12,7 +12,8 @@ use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_console::store::StorePlace;
 use rocwheel_index::address_without_user;
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_release::{SnapshotChanges, SnapshotManifest, Store, Stream, history, write_dated_index};
+use rocwheel_store::Store;
+use rocwheel_stream::{SnapshotChanges, SnapshotManifest, Stream, history, write_dated_index};
 use url::Url;
 
 use super::diff;

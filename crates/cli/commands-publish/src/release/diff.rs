@@ -10,7 +10,8 @@ use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_diff::{ComparisonReport, FailOn, Request};
 use rocwheel_progress::Exit;
-use rocwheel_release::{SnapshotChanges, SnapshotManifest, Store, StoredBytes, StoredFile, Stream};
+use rocwheel_store::{Store, StoredBytes, StoredFile};
+use rocwheel_stream::{SnapshotChanges, SnapshotManifest, Stream};
 use serde::Serialize;
 
 use super::stream::{StreamArguments, StreamPlace};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::Left;
+use rocwheel_attest::{PublicKey, STATEMENT_PAYLOAD, SignedEnvelope};
 use rocwheel_commands_wheel::reuse::public_key;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
@@ -11,9 +12,9 @@ use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::{Exit, Hint, nearest};
 use rocwheel_release::gate::{
-    GateDecision, GateEvidence, GatePolicy, GateRow, GateState, LastRelease, SetVerdicts, decide, decision_statement,
+    GateDecision, GateEvidence, GateRow, GateState, LastRelease, SetVerdicts, decide, decision_statement,
 };
-use rocwheel_release::{PublicKey, ReleaseSet, STATEMENT_PAYLOAD, SignedEnvelope, Stream};
+use rocwheel_stream::{GatePolicy, ReleaseSet, Stream};
 use rocwheel_tables::TargetTable;
 
 use super::stream::ChangeSettings;

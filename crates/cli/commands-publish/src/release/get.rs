@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_delta::{GetMethod, GetRequest, GotWheel, IndexSite, get, plan_get};
 use rocwheel_index::{scheme_of, settings};
 use rocwheel_progress::Exit;
-use rocwheel_release::{GetMethod, GetRequest, GotWheel, IndexSite, get, plan_get};
 use rocwheel_wheel::{Platform, PythonVersion};
 
 use rocwheel_console::environment;

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use rocwheel_attest::SigningKey;
 use rocwheel_console::failure::{Result, Usage};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_release::SigningKey;
 
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]

@@ -7,7 +7,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_progress::Exit;
-use rocwheel_release::{HistoryRow, SnapshotFile, SnapshotManifest, Stream, history};
+use rocwheel_stream::{HistoryRow, SnapshotFile, SnapshotManifest, Stream, history};
 
 use super::stream::{StreamArguments, StreamPlace};
 

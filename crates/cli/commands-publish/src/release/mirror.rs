@@ -11,12 +11,15 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::store::{BucketOptions, StorePlace};
-use rocwheel_output::Mode;
-use rocwheel_progress::Exit;
-use rocwheel_release::{
-    BuildOptions, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, make_mirror, mirror_into, plan_mirror,
-    verify_mirror, verify_stored_mirror,
+use rocwheel_mirror::{
+    MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, make_mirror, mirror_into, plan_mirror, verify_mirror,
+    verify_stored_mirror,
 };
+use rocwheel_output::Mode;
+use rocwheel_pages::BuildOptions;
+use rocwheel_progress::Exit;
+use rocwheel_store::FolderStore;
+use rocwheel_stream::refuse_stream;
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::target::base_target;
 use url::Url;
@@ -176,6 +179,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Settings::Make { request, place: StorePlace::Folder(folder), options, mode: Mode::Execute } => {
+            if folder.is_dir() {
+                refuse_stream(&FolderStore::open(folder)?)?;
+            }
             let plan = plan_mirror(request, folder, printer.reporter())?;
             let report = make_mirror(&plan, folder, options, &request.http, printer.reporter())?;
             show(&plan, &report, Some(folder), printer)?;
@@ -183,6 +189,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         Settings::Make { request, place, options, mode: Mode::Execute } => {
             let store = place.open(printer)?;
+            refuse_stream(&*store)?;
             let scratch = environment::scratch_below(&environment::scratch())?;
             let plan = plan_mirror(request, scratch.path(), printer.reporter())?;
             let places = (&*store, scratch.path());

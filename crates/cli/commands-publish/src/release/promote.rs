@@ -14,7 +14,7 @@ use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::StagedFile;
 use rocwheel_progress::Exit;
-use rocwheel_release::promote::{
+use rocwheel_promote::{
     OldFiles, PlannedPromotion, Promoted, PromotionPlan, PromotionRequest, STATEMENT, plan_promotion, promote,
 };
 use rocwheel_wheel::WheelName;

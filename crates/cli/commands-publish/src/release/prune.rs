@@ -6,7 +6,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
-use rocwheel_release::prune_stream;
+use rocwheel_stream::prune_stream;
 
 use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};
 

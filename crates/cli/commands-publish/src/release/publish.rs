@@ -22,9 +22,10 @@ use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
 use rocwheel_release::{
-    AllowedGap, FolderStore, PublicName, PublicationPlan, PublishOptions, Published, Store, Stream, UnsignedChange,
-    VersionKind, plan_publication, publish, read_set,
+    AllowedGap, PublicName, PublicationPlan, PublishOptions, Published, plan_publication, publish, read_set,
 };
+use rocwheel_store::{FolderStore, Store};
+use rocwheel_stream::{Stream, UnsignedChange, VersionKind};
 use url::Url;
 
 use self::complete::IncompleteSet;

@@ -5,7 +5,7 @@ use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::printer::Printer;
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
-use rocwheel_release::roll_back;
+use rocwheel_stream::roll_back;
 
 use super::diff;
 use super::stream::{AllowArguments, ChangeArguments, ChangeSettings, StreamArguments, StreamPlace};

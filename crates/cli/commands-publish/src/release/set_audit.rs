@@ -13,7 +13,8 @@ use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_content::archive_path::file_name;
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::{Context as _, Exit, Hint};
-use rocwheel_release::{LocalSet, PlannedEnvironment, PublicationPlan, Store, StoredBytes, StoredFile};
+use rocwheel_release::{LocalSet, PlannedEnvironment, PublicationPlan};
+use rocwheel_store::{Store, StoredBytes, StoredFile};
 use rocwheel_wheel::WheelName;
 
 /// The audit found errors, so nothing was published.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use rocwheel_release::{ChooserOptions, SigningKey, StreamChange, UnsignedChange, check_stream_name};
+use rocwheel_attest::SigningKey;
+use rocwheel_pages::ChooserOptions;
+use rocwheel_stream::{StreamChange, UnsignedChange, check_stream_name};
 
 use crate::index::build::chooser;
 use rocwheel_console::environment;

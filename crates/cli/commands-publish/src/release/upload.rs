@@ -13,7 +13,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::store::{BucketOptions, open_bucket};
 use rocwheel_progress::{Exit, Hint, Silent};
-use rocwheel_release::{
+use rocwheel_store::{
     BucketFault, BucketUpload, Error, S3Options, S3Store, Store as _, UploadOptions, UploadState, collect_uploads,
     plan_uploads, upload,
 };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::Timestamp;
 use rocwheel_progress::Exit;
-use rocwheel_release::{VerifyOptions, check_stream_name, verify_stream};
+use rocwheel_stream::{VerifyOptions, check_stream_name, verify_stream};
 
 use rocwheel_commands_wheel::reuse::public_key;
 use rocwheel_console::environment;

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_console::environment;
+use rocwheel_attest::SigningKey;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::github::AnnotationLevel;
-use rocwheel_console::message;
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
+use rocwheel_console::{environment, message};
 use rocwheel_progress::Exit;
-use rocwheel_release::SigningKey;
 use rocwheel_report::outcome::TestOutcome;
 use rocwheel_report::verdict::{self, VerdictRequest};
 use rocwheel_report::{

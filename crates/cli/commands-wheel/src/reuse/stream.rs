@@ -6,16 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rocwheel_archive::{EarlierWheel, PackedSource};
+use rocwheel_attest::PublicKey;
 use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::index_site::site;
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::BucketOptions;
 use rocwheel_console::{environment, message};
+use rocwheel_delta::IndexSite;
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Context;
-use rocwheel_release::{
-    FolderSite, IndexSite, PublicKey, RecordedStream, RemoteServer, StreamWheel, open_remote, read_recorded,
-};
+use rocwheel_store::{FolderSite, RemoteServer, open_remote};
+use rocwheel_stream::{RecordedStream, StreamWheel, read_recorded};
 use url::Url;
 
 use super::first_of;

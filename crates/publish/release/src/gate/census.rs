@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_stream::{ReleaseSet, Stream, statement_key};
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{SuiteResult, SuiteVerdict, VerdictCensus};
 use crate::Error;
-use crate::stream::sets::ReleaseSet;
-use crate::stream::{Stream, statement_key};
 
 /// Ids that a decision names.
 const EXAMPLES: usize = 3;

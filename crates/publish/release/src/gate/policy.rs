@@ -1,244 +1,70 @@
-//! Input: the table `[gate]` of `stream.toml`, and rows of `bypass_tests_for_releases`. Output: the
-//! suites that a set has to pass, and who may let it through without.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
+//! Input: the policy of a gate, and a verdict or a decision. Output: why the verdict does not
+//! count, and the bypass that lets the decision through.
 
 use globset::Glob;
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Deserializer, Serialize};
+use rocwheel_stream::{GateBypass, GatePolicy, UntestedRule};
 
 use super::verdict::{RunnerWord, SuiteResult, SuiteVerdict};
 use super::{GateRow, GateState};
-use crate::stream::{PublicKey, StreamFault};
 
-/// The tests that a set has to pass before it goes into a stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct GatePolicy {
-    /// Names of suites, for each target; empty: everything goes in.
-    pub suites: Vec<String>,
-    /// Other suites for some targets.
-    pub suites_for: BTreeMap<String, Vec<String>>,
-    /// Targets with a machine that runs tests; `None`: all targets have one.
-    pub runners: Option<Vec<String>>,
-    /// The rule for a target without a runner and without a verdict.
-    pub no_runner: UntestedRule,
-    /// The rule for wheels that no passed suite installed, such as those for an older Python.
-    pub untested: UntestedRule,
-    /// The rule for verdicts of which a selection left tests out; blocked: they are no pass.
-    pub selections: UntestedRule,
-    /// The rule for verdicts that do not say how the program ended that ran the tests; blocked:
-    /// they are no pass.
-    pub unknown_runner_exit: UntestedRule,
-    /// The rule for a suite of which tests of the last set of the stream are absent.
-    pub absent_tests: UntestedRule,
-    /// Days after which a pass does not count any more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_age_days: Option<NonZeroU32>,
-    /// Public keys in PEM of which one has to have signed a verdict.
-    pub keys: Vec<String>,
-    /// Those who may let a set through without a passed suite.
-    #[serde(rename = "bypass_tests_for_releases", alias = "bypass-tests-for-releases")]
-    pub bypasses: Vec<GateBypass>,
+/// The reason for which a verdict does not count, whatever it is about. A failure always counts
+/// if it is signed: also one of a selection, and whatever its clock says.
+pub(super) fn find_objection(policy: &GatePolicy, verdict: &SuiteVerdict, now: Timestamp) -> Option<String> {
+    if verdict.signers.is_empty() {
+        return Some("no key of the gate has signed it".to_owned());
+    }
+    if verdict.judged() != SuiteResult::Passed {
+        return None;
+    }
+    let finished = verdict.finished;
+    if finished > now {
+        return Some(format!("it was finished on {finished}, in the future"));
+    }
+    if let Some(days) = policy.max_age_days
+        && now.duration_since(finished) > SignedDuration::from_hours(24 * i64::from(days.get()))
+    {
+        return Some(format!("it was finished on {finished}, more than {days} days ago (`max-age-days`)"));
+    }
+    if verdict.is_empty() {
+        return Some("it says passed, and no test passed".to_owned());
+    }
+    if policy.selections == UntestedRule::Blocked && !verdict.selection.is_empty() {
+        let selected = verdict.selected();
+        let words = format!("it is not about the whole suite: {selected} (`selections = \"recorded\"` lets it count)");
+        return Some(words);
+    }
+    let is_unknown = verdict.runner == RunnerWord::Unknown;
+    (is_unknown && policy.unknown_runner_exit == UntestedRule::Blocked).then(|| {
+        "it does not say how the runner of the tests ended (`unknown-runner-exit = \"recorded\"` lets it count)"
+            .to_owned()
+    })
 }
 
-/// What happens to a set with parts that were not tested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UntestedRule {
-    /// It may not go out.
-    Blocked,
-    /// It may, and the signed decision names the parts.
-    Recorded,
+/// The first bypass that lets a row through, or else the first one that is for missing
+/// verdicts, or else the first one that has expired.
+pub(super) fn find_bypass<'p>(
+    policy: &'p GatePolicy,
+    row: &GateRow,
+    set: &str,
+    now: Timestamp,
+) -> Option<FoundBypass<'p>> {
+    let today = now.to_zoned(TimeZone::UTC).date();
+    let fitting = policy.bypasses.iter().filter(|bypass| is_for(bypass, row, set));
+    let found = fitting.map(|bypass| match row.state {
+        _ if bypass.expires < today => FoundBypass::Expired(bypass),
+        GateState::Failed if !bypass.over_failure => FoundBypass::ForMissing(bypass),
+        _ => FoundBypass::Valid(bypass),
+    });
+    found.min_by_key(FoundBypass::rank)
 }
 
-impl Default for GatePolicy {
-    fn default() -> GatePolicy {
-        GatePolicy {
-            suites: Vec::new(),
-            suites_for: BTreeMap::new(),
-            runners: None,
-            no_runner: UntestedRule::Blocked,
-            untested: UntestedRule::Recorded,
-            selections: UntestedRule::Blocked,
-            unknown_runner_exit: UntestedRule::Blocked,
-            absent_tests: UntestedRule::Recorded,
-            max_age_days: None,
-            keys: Vec::new(),
-            bypasses: Vec::new(),
-        }
-    }
-}
-
-/// A permission to go without a passed suite.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct GateBypass {
-    /// Its name in the decision.
-    pub name: String,
-    /// Why, in a sentence.
-    pub reason: String,
-    /// The last day on which it holds, in UTC: a date of TOML, or the same as text.
-    #[serde(deserialize_with = "date")]
-    pub expires: Date,
-    /// It lets a suite through that failed, and not only one whose verdict is missing or
-    /// incomplete.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub over_failure: bool,
-    /// The targets that it is for; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub targets: Vec<String>,
-    /// The suites that it is for; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub suites: Vec<String>,
-    /// Patterns of the names of sets that it is for; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sets: Vec<String>,
-}
-
-fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Date, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Text(String),
-        Date(toml::value::Datetime),
-    }
-    let text = match Written::deserialize(deserializer)? {
-        Written::Text(text) => text,
-        Written::Date(date) => date.to_string(),
-    };
-    text.parse()
-        .map_err(|error| serde::de::Error::custom(format!("`{text}` is not a date such as 2027-01-31: {error}")))
-}
-
-/// The file with more bypasses.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BypassTable {
-    #[serde(alias = "bypass-tests-for-releases")]
-    bypass_tests_for_releases: Vec<GateBypass>,
-}
-
-impl GatePolicy {
-    /// `true` if sets have to be tested.
-    pub fn is_closed(&self) -> bool {
-        !self.suites.is_empty() || self.suites_for.values().any(|suites| !suites.is_empty())
-    }
-
-    /// Errors for what cannot be meant.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.public_keys().map_err(|fault| fault.to_string())?;
-        check_bypasses(&self.bypasses)
-    }
-
-    /// The keys that sign verdicts.
-    ///
-    /// # Errors
-    /// [`StreamFault::Attest`].
-    pub fn public_keys(&self) -> Result<Vec<PublicKey>, StreamFault> {
-        let name = "a key of `keys` in [gate]";
-        self.keys.iter().map(|text| Ok(PublicKey::parse(text, name)?)).collect()
-    }
-
-    /// Adds the rows of a file with `[[bypass_tests_for_releases]]`; `name` is what errors call it.
-    ///
-    /// # Errors
-    /// [`StreamFault::Settings`].
-    pub fn add_bypasses(&mut self, text: &str, name: &str) -> Result<(), StreamFault> {
-        let wrong = |reason: String| StreamFault::Settings { name: name.to_owned(), reason };
-        let table: BypassTable = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        self.bypasses.extend(table.bypass_tests_for_releases);
-        check_bypasses(&self.bypasses).map_err(wrong)
-    }
-
-    pub(super) fn suites_of(&self, target: Option<&str>) -> impl Iterator<Item = &str> {
-        let own = target.and_then(|target| self.suites_for.get(target));
-        own.unwrap_or(&self.suites).iter().map(String::as_str)
-    }
-
-    pub(super) fn has_runner(&self, target: Option<&str>) -> bool {
-        match (&self.runners, target) {
-            (Some(runners), Some(target)) => runners.iter().any(|one| one == target),
-            _ => true,
-        }
-    }
-
-    /// Names of targets in the policy. One that does not exist is a mistake that no test finds.
-    pub fn targets(&self) -> impl Iterator<Item = &str> {
-        let bypassed = self.bypasses.iter().flat_map(|bypass| &bypass.targets);
-        self.suites_for.keys().chain(self.runners.iter().flatten()).chain(bypassed).map(String::as_str)
-    }
-
-    /// Names of suites that some set has to pass.
-    pub fn required_suites(&self) -> BTreeSet<&str> {
-        self.suites.iter().chain(self.suites_for.values().flatten()).map(String::as_str).collect()
-    }
-
-    /// The first suite of a bypass that no rule requires: the bypass would have no effect.
-    pub fn unknown_suite(&self) -> Option<&str> {
-        let known = self.required_suites();
-        let mut named = self.bypasses.iter().flat_map(|bypass| &bypass.suites).map(String::as_str);
-        named.find(|suite| !known.contains(suite))
-    }
-
-    /// The reason for which a verdict does not count, whatever it is about. A failure always counts
-    /// if it is signed: also one of a selection, and whatever its clock says.
-    pub(super) fn objection(&self, verdict: &SuiteVerdict, now: Timestamp) -> Option<String> {
-        if verdict.signers.is_empty() {
-            return Some("no key of the gate has signed it".to_owned());
-        }
-        if verdict.judged() != SuiteResult::Passed {
-            return None;
-        }
-        let finished = verdict.finished;
-        if finished > now {
-            return Some(format!("it was finished on {finished}, in the future"));
-        }
-        if let Some(days) = self.max_age_days
-            && now.duration_since(finished) > SignedDuration::from_hours(24 * i64::from(days.get()))
-        {
-            return Some(format!("it was finished on {finished}, more than {days} days ago (`max-age-days`)"));
-        }
-        if verdict.is_empty() {
-            return Some("it says passed, and no test passed".to_owned());
-        }
-        if self.selections == UntestedRule::Blocked && !verdict.selection.is_empty() {
-            let selected = verdict.selected();
-            let words =
-                format!("it is not about the whole suite: {selected} (`selections = \"recorded\"` lets it count)");
-            return Some(words);
-        }
-        let is_unknown = verdict.runner == RunnerWord::Unknown;
-        (is_unknown && self.unknown_runner_exit == UntestedRule::Blocked).then(|| {
-            "it does not say how the runner of the tests ended (`unknown-runner-exit = \"recorded\"` lets it count)"
-                .to_owned()
-        })
-    }
-
-    /// The first bypass that lets a row through, or else the first one that is for missing
-    /// verdicts, or else the first one that has expired.
-    pub(super) fn bypass(&self, row: &GateRow, set: &str, now: Timestamp) -> Option<FoundBypass<'_>> {
-        let today = now.to_zoned(TimeZone::UTC).date();
-        let fitting = self.bypasses.iter().filter(|bypass| bypass.is_for(row, set));
-        let found = fitting.map(|bypass| match row.state {
-            _ if bypass.expires < today => FoundBypass::Expired(bypass),
-            GateState::Failed if !bypass.over_failure => FoundBypass::ForMissing(bypass),
-            _ => FoundBypass::Valid(bypass),
-        });
-        found.min_by_key(FoundBypass::rank)
-    }
-}
-
-impl GateBypass {
-    fn is_for(&self, row: &GateRow, set: &str) -> bool {
-        let has = |all: &[String], one: &str| all.is_empty() || all.iter().any(|text| text == one);
-        has(&self.suites, &row.suite)
-            && row.target.as_deref().map_or(self.targets.is_empty(), |target| has(&self.targets, target))
-            && (self.sets.is_empty() || self.sets.iter().any(|pattern| fits(pattern, set)))
-    }
+fn is_for(bypass: &GateBypass, row: &GateRow, set: &str) -> bool {
+    let has = |all: &[String], one: &str| all.is_empty() || all.iter().any(|text| text == one);
+    has(&bypass.suites, &row.suite)
+        && row.target.as_deref().map_or(bypass.targets.is_empty(), |target| has(&bypass.targets, target))
+        && (bypass.sets.is_empty() || bypass.sets.iter().any(|pattern| fits(pattern, set)))
 }
 
 /// A bypass for a suite on a target.
@@ -264,20 +90,4 @@ impl FoundBypass<'_> {
 
 fn fits(pattern: &str, set: &str) -> bool {
     Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(set))
-}
-
-fn check_bypasses(bypasses: &[GateBypass]) -> Result<(), String> {
-    for bypass in bypasses {
-        let empty = [("name", &bypass.name), ("reason", &bypass.reason)];
-        if let Some((key, _)) = empty.iter().find(|(_, text)| text.trim().is_empty()) {
-            return Err(format!("a row of `bypass_tests_for_releases` has an empty `{key}`"));
-        }
-        if bypasses.iter().filter(|other| other.name == bypass.name).count() > 1 {
-            return Err(format!("two rows of `bypass_tests_for_releases` are called `{}`", bypass.name));
-        }
-        for pattern in &bypass.sets {
-            Glob::new(pattern).map_err(|error| error.to_string())?;
-        }
-    }
-    Ok(())
 }

@@ -4,10 +4,10 @@
 use rocwheel_attest::STATEMENT_TYPE;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_stream::ReleaseSet;
 use serde_json::{Value, json};
 
 use super::{GateDecision, GatePolicy, SetVerdicts};
-use crate::stream::sets::ReleaseSet;
 
 const PREDICATE: &str = "https://slsa.dev/verification_summary/v1";
 

@@ -1,5 +1,6 @@
+use rocwheel_stream::SetFile;
+
 use super::*;
-use crate::stream::sets::SetFile;
 
 fn set() -> ReleaseSet {
     let mut set = ReleaseSet::new("rocm-7.12.0rc1", Timestamp::UNIX_EPOCH);

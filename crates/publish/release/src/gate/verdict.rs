@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use rocwheel_attest::{InTotoStatement, STATEMENT_TYPE};
+use rocwheel_attest::{InTotoStatement, PublicKey, STATEMENT_PAYLOAD, STATEMENT_TYPE, SignedEnvelope};
 use rocwheel_content::{hexadecimal, read_small, sha256};
+use rocwheel_store::Error as StoreError;
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use super::IgnoredVerdict;
 use crate::Error;
-use crate::stream::{PublicKey, STATEMENT_PAYLOAD, SignedEnvelope};
 
 /// The predicate type of a verdict.
 pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
@@ -184,7 +184,7 @@ impl SetVerdicts {
                     Err(error) if error.loop_ancestor().is_some() => continue,
                     Err(error) => {
                         let path = error.path().unwrap_or(folder).to_owned();
-                        return Err(Error::Read { path, source: error.into() });
+                        return Err(StoreError::Read { path, source: error.into() }.into());
                     }
                 };
                 let (path, is_named) = (entry.path(), entry.depth() == 0);
@@ -213,11 +213,11 @@ impl SetVerdicts {
 
 /// `None` for a statement of another type. The inner error is the reason why it cannot be read.
 fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<SuiteVerdict>, String>, Error> {
-    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let failed = |source| StoreError::Read { path: path.to_owned(), source };
     let bytes = match read_small(path, LARGEST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => return Ok(Err(error.to_string())),
-        Err(source) => return Err(failed(source)),
+        Err(source) => return Err(failed(source).into()),
     };
     Ok(SuiteVerdict::parse(bytes, name, keys))
 }

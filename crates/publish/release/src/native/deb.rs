@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_store::Error as StoreError;
 
 use super::merge::{ENDINGS, Entries, Entry, add, gzip, unpacked};
 use super::{MergedLists, Repository, signed};
@@ -90,7 +91,7 @@ impl Suite<'_> {
     fn list(
         &self,
         place: &str,
-        read: impl Fn(&str) -> Result<Option<Vec<u8>>, Error>,
+        read: impl Fn(&str) -> Result<Option<Vec<u8>>, StoreError>,
         problems: &mut Vec<String>,
     ) -> Result<Entries<String>, Error> {
         for ending in ENDINGS {

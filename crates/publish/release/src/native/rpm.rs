@@ -8,6 +8,7 @@ use quick_xml::Reader;
 use quick_xml::escape::{escape, unescape};
 use quick_xml::events::{BytesStart, Event};
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_store::Error as StoreError;
 
 use super::merge::{Entries, Entry, add, gzip, unpacked};
 use super::{MergedLists, Repository, signed};
@@ -80,7 +81,7 @@ struct Lists {
 }
 
 /// Reads the lists of a repository; the inner error is about their contents.
-fn read(read: impl Fn(&str) -> Result<Option<Vec<u8>>, Error>) -> Result<Result<Option<Lists>, String>, Error> {
+fn read(read: impl Fn(&str) -> Result<Option<Vec<u8>>, StoreError>) -> Result<Result<Option<Lists>, String>, Error> {
     let Some(first) = read(FIRST)? else { return Ok(Ok(None)) };
     let named = match named(&String::from_utf8_lossy(&first)) {
         Ok(named) => named,

@@ -6,24 +6,18 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join};
-use rocwheel_content::{Digest, hexadecimal};
+use rocwheel_content::{Digest, hexadecimal, parse_sha256};
+use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
+use rocwheel_pages::facts::{DistributionFacts, FactsFault, headers};
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_promote::Promoted;
+use rocwheel_store::listing::{DistributionListing, NameFilter, StoredDistribution};
+use rocwheel_store::{Error as StoreError, FileTransfer, FolderStore, NewFile, Store, put, with_threads};
+use rocwheel_stream::{SetFile, SetParts, SnapshotFile, Stream, statement_key};
 use rocwheel_wheel::canonical_name;
 
 use super::attested;
-use crate::catalog::ATTESTATIONS;
-use crate::delta::DELTA;
-use crate::facts::{Facts, Fault, headers};
-use crate::listing::{Distribution, Listing, NameFilter};
-use crate::promote::Promoted;
-use crate::s3::from_hexadecimal;
-use crate::store::{self, FileTransfer, NewFile, Store, with_threads};
-use crate::stream::manifest::SnapshotFile;
-use crate::stream::packing::PACKING;
-use crate::stream::repair::SetParts;
-use crate::stream::sets::SetFile;
-use crate::stream::statement_key;
-use crate::{Error, FolderStore, delta};
+use crate::Error;
 
 /// Built files that are published together.
 #[derive(Debug, Default)]
@@ -84,7 +78,7 @@ impl LocalSet {
         let total = wheels.iter().map(|file| file.set_file.size).sum();
         let _stage = reporter.stage("Describing wheels", Some(total), Unit::Bytes);
         wheels.par_iter_mut().try_for_each(|file| {
-            file.delta = Some(delta::describe(&file.path, &file.set_file.sha256, reporter)?);
+            file.delta = Some(rocwheel_delta::describe(&file.path, &file.set_file.sha256, reporter)?);
             Ok(())
         })
     }
@@ -104,7 +98,7 @@ impl LocalSet {
             self.files.iter().filter_map(|(key, file)| Some((format!("{key}{DELTA}"), file.delta.as_ref()?))).collect();
         let put = |(key, bytes): &(String, &Vec<u8>)| -> Result<Option<String>, Error> {
             reporter.check()?;
-            Ok(store::put(store, true, key, bytes)?.map(|_| key.clone()))
+            Ok(put(store, true, key, bytes)?.map(|_| key.clone()))
         };
         let written = with_threads(store, || described.par_iter().map(put).collect::<Result<Vec<_>, _>>())?;
         Ok(written.into_iter().flatten().collect())
@@ -126,6 +120,15 @@ impl LocalSet {
         SetParts { files: self.files.keys().map(String::as_str).collect(), small }
     }
 
+    /// Files with attestations that the stream does not have yet.
+    pub(super) fn newly_attested(&self, stream: &Stream<'_>) -> Vec<(&String, &Vec<u8>)> {
+        let is_new = |key: &String, file: &LocalFile| {
+            stream.manifest.files.get(key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
+        };
+        let attested = self.files.iter().filter_map(|(key, file)| Some((key, file, file.provenance.as_ref()?)));
+        attested.filter(|(key, file, _)| is_new(key, file)).map(|(key, _, bytes)| (key, bytes)).collect()
+    }
+
     /// Writes METADATA beside each wheel, as installers read it from an index.
     ///
     /// # Errors
@@ -135,7 +138,7 @@ impl LocalSet {
             let Some(metadata) = &file.metadata else { continue };
             let mut path = file.path.clone().into_os_string();
             path.push(".metadata");
-            fs_err::write(&path, metadata).map_err(|source| Error::Write { path: path.into(), source })?;
+            fs_err::write(&path, metadata).map_err(|source| StoreError::Write { path: path.into(), source })?;
         }
         Ok(())
     }
@@ -177,8 +180,8 @@ impl LocalFile {
 /// Reads the wheels and source distributions of a folder and its subfolders.
 ///
 /// # Errors
-/// [`Error::Files`] for files that cannot be in an index, all of them at once; [`Error::Empty`];
-/// what cannot be read.
+/// [`rocwheel_store::Error::Files`] for files that cannot be in an index, all of them at once;
+/// [`rocwheel_pages::Error::Empty`]; what cannot be read.
 pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     read_store(&FolderStore::open(folder)?, folder, reporter)
 }
@@ -189,15 +192,15 @@ pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Erro
 /// # Errors
 /// Those of [`read_set`].
 pub fn read_promoted(folder: &Path, promoted: &[Promoted], reporter: &dyn Reporter) -> Result<LocalSet, Error> {
-    let hash = |file: &Promoted| Some((file.name.clone(), from_hexadecimal(&file.sha256)?));
+    let hash = |file: &Promoted| Some((file.name.clone(), parse_sha256(&file.sha256)?));
     let store = FolderStore::open(folder)?.with_hashes(promoted.iter().filter_map(hash).collect());
     Ok(LocalSet { transfer: FileTransfer::Link, ..read_store(&store, folder, reporter)? })
 }
 
 fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
-    let listing = Listing::of(store.list("", reporter)?, &NameFilter::default());
+    let listing = DistributionListing::of(store.list("", reporter)?, &NameFilter::default());
     if listing.distributions.is_empty() && listing.problems.is_empty() {
-        return Err(Error::Empty { store: store.name(), filter: String::new() });
+        return Err(rocwheel_pages::Error::Empty { store: store.name(), filter: String::new() }.into());
     }
     let total = listing.distributions.iter().map(|one| one.file.size).sum();
     reporter.begin("Reading built files", Some(total), Unit::Bytes);
@@ -206,9 +209,9 @@ fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Re
         reporter.check()?;
         let file = match read_file(store, folder, one, reporter) {
             Ok(file) => Ok(file),
-            Err(Fault::Interrupted(interrupted)) => return Err(interrupted.into()),
-            Err(Fault::Store(error)) => return Err(error),
-            Err(Fault::File(reason)) => Err(format!("`{}`: {reason}", one.file.key)),
+            Err(FactsFault::Interrupted(interrupted)) => return Err(interrupted.into()),
+            Err(FactsFault::Store(error)) => return Err(error.into()),
+            Err(FactsFault::File(reason)) => Err(format!("`{}`: {reason}", one.file.key)),
         };
         let (files, problems) = &mut *found.lock().unwrap_or_else(PoisonError::into_inner);
         match file {
@@ -229,20 +232,20 @@ fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Re
     if problems.is_empty() {
         Ok(LocalSet { files, ignored: listing.ignored, transfer: FileTransfer::Copy })
     } else {
-        Err(Error::Files { problems })
+        Err(StoreError::Files { problems }.into())
     }
 }
 
 fn read_file(
     store: &FolderStore,
     folder: &Path,
-    one: &Distribution,
+    one: &StoredDistribution,
     reporter: &dyn Reporter,
-) -> Result<LocalFile, Fault> {
-    let facts = Facts::read(store, one, reporter)?;
-    let (headers, metadata) = headers(store, one, reporter).map_err(Fault::Store)?;
+) -> Result<LocalFile, FactsFault> {
+    let facts = DistributionFacts::read(store, one, reporter)?;
+    let (headers, metadata) = headers(store, one, reporter).map_err(FactsFault::Store)?;
     let extras: BTreeSet<String> = headers.all("Provides-Extra").iter().map(|extra| canonical_name(extra)).collect();
-    let sha256 = from_hexadecimal(&facts.sha256).unwrap_or_default();
+    let sha256 = parse_sha256(&facts.sha256).unwrap_or_default();
     let set_file = SetFile {
         size: one.file.size,
         sha256: facts.sha256,
@@ -252,17 +255,6 @@ fn read_file(
     };
     let metadata_sha256 = facts.metadata_sha256;
     let path = folder.join(&one.file.key);
-    let provenance = attested::read(&path, &set_file.sha256).map_err(Fault::File)?;
+    let provenance = attested::read(&path, &set_file.sha256).map_err(FactsFault::File)?;
     Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, delta: None, packing: None, set_file })
-}
-
-/// The distributions of keys, by what their names say.
-pub(crate) fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<Distribution> {
-    let stored = |key: &String| crate::StoredFile { key: key.clone(), size: 0, stamp: String::new() };
-    Listing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
-}
-
-/// The name of the file of a distribution, for messages.
-pub(crate) fn shown(key: &str) -> &str {
-    file_name(key)
 }

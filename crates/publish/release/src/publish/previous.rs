@@ -5,18 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 use rocwheel_content::Digest;
-use rocwheel_content::archive_path::parent;
+use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_promote::target_of;
+use rocwheel_store::Error as StoreError;
+use rocwheel_store::listing::{StoredDistribution, clashes, distributions};
+use rocwheel_stream::{ReleaseSet, SetFile, SnapshotManifest, Stream, StreamFault, VersionKind};
 use rocwheel_wheel::Platform;
 
 use super::AllowedGap;
-use super::local::{LocalFile, LocalSet, distributions, shown};
+use super::local::{LocalFile, LocalSet};
 use crate::Error;
-use crate::listing::{Distribution, clashes};
-use crate::promote::target_of;
-use crate::stream::manifest::SnapshotManifest;
-use crate::stream::sets::{ReleaseSet, SetFile};
-use crate::stream::settings::VersionKind;
-use crate::stream::{Stream, StreamFault};
 
 /// A problem, and the option that accepts it, if any does.
 pub(super) type Objection = (Option<AllowedGap>, String);
@@ -35,8 +33,8 @@ pub(super) fn published_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Opt
 
 /// The error of an upload for a set that was planned: the stream lists none of the other bytes that
 /// the store has.
-pub(super) fn stored_otherwise(error: Error, set: &str) -> Error {
-    let Error::OtherBytes { problems } = error else { return error };
+pub(super) fn stored_otherwise(error: StoreError, set: &str) -> Error {
+    let StoreError::OtherBytes { problems } = error else { return error.into() };
     let files = if problems.len() == 1 { problems[0].clone() } else { "these files".to_owned() };
     let reason = "has other bytes, which the stream does not list: it was damaged, or another run left it";
     StreamFault::Refused {
@@ -104,13 +102,13 @@ fn free_post(manifest: &SnapshotManifest, project: &str, version: &Version) -> S
 }
 
 /// The older version with which a new one is compared, and its files.
-fn before<'d>(published: &'d [Distribution], version: &Version) -> Vec<&'d Distribution> {
+fn before<'d>(published: &'d [StoredDistribution], version: &Version) -> Vec<&'d StoredDistribution> {
     let newest = published.iter().map(|one| &one.version).filter(|old| *old < version).max();
     published.iter().filter(|one| Some(&one.version) == newest).collect()
 }
 
 /// What a file is for: `cp312-cp312 on Linux`, `any Python on Windows`.
-fn uses(one: &Distribution) -> BTreeSet<String> {
+fn uses(one: &StoredDistribution) -> BTreeSet<String> {
     let Some(wheel) = &one.wheel else { return BTreeSet::from(["source distribution".to_owned()]) };
     let of = |tag: rocwheel_wheel::Tag| {
         let system =
@@ -170,8 +168,9 @@ pub(super) fn order(stream: &Stream<'_>, set: &ReleaseSet) -> Vec<Objection> {
     for (project, version) in &set.versions {
         let Ok(version) = version.parse::<Version>() else { continue };
         let published = distributions(stream.manifest.files_of(project).map(|(key, _)| key));
-        let is_listed =
-            |one: &&Distribution| stream.manifest.files.get(&one.file.key).is_some_and(|file| file.yanked.is_none());
+        let is_listed = |one: &&StoredDistribution| {
+            stream.manifest.files.get(&one.file.key).is_some_and(|file| file.yanked.is_none())
+        };
         if published.iter().any(|one| one.version == version) {
             continue;
         }
@@ -229,7 +228,7 @@ pub(super) fn several_versions(keys: impl IntoIterator<Item = String>) -> Vec<St
     let several = versions.into_iter().filter(|(_, versions)| versions.len() > 1);
     several
         .map(|(project, versions)| {
-            let files: Vec<String> = versions.values().map(|key| format!("`{}`", shown(key))).collect();
+            let files: Vec<String> = versions.values().map(|key| format!("`{}`", file_name(key))).collect();
             format!("{project} has {} versions: {}", versions.len(), files.join(", "))
         })
         .collect()

@@ -7,19 +7,16 @@ use std::path::{Path, PathBuf};
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{file_name, join, parent};
-use rocwheel_content::{hexadecimal, sha256, sha256_of};
+use rocwheel_content::{hexadecimal, parse_sha256, sha256, sha256_of};
+use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_progress::{Reporter, Unit};
+use rocwheel_promote::{PlannedPromotion, PromotionPlan};
+use rocwheel_store::{Error as StoreError, FileTransfer, Store, StoredBytes, StoredFile, with_threads};
+use rocwheel_stream::{ReleaseSet, SetFile, SnapshotManifest, Stream, StreamChange, StreamFault};
 use rocwheel_wheel::{Headers, canonical_name};
 
 use super::{LocalFile, LocalSet, PublicationPlan};
 use crate::Error;
-use crate::catalog::ATTESTATIONS;
-use crate::promote::{PlannedPromotion, PromotionPlan};
-use crate::s3::from_hexadecimal;
-use crate::store::{FileTransfer, Store, StoredBytes, StoredFile, with_threads};
-use crate::stream::manifest::SnapshotManifest;
-use crate::stream::sets::{ReleaseSet, SetFile};
-use crate::stream::{Stream, StreamChange, StreamFault};
 
 /// The set that can become a version: the one of that name, or else the only one whose version has
 /// the same release (`7.12.0rc1` for `7.12.0`). All its files are listed, and none is withdrawn.
@@ -127,8 +124,8 @@ pub fn stored_set(
             StoredBytes::Local(path) => path,
             StoredBytes::Remote(_) => {
                 let path = scratch.join(file_name(key));
-                bytes.copy_to(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
-                let read = |source| Error::Read { path: path.clone(), source };
+                bytes.copy_to(&path).map_err(|source| StoreError::Write { path: path.clone(), source })?;
+                let read = |source| StoreError::Read { path: path.clone(), source };
                 let digest = fs_err::File::open(&path).and_then(sha256_of).map_err(read)?;
                 if hexadecimal(&digest) != file.sha256 {
                     return Err(StreamFault::Altered { name: join(&store.name(), key) }.into());
@@ -166,7 +163,7 @@ pub fn plan_promoted(plan: &PromotionPlan, source: &ReleaseSet, target: &Snapsho
         let listed = target.files.get(&key).or_else(|| target.unlisted.get(&key).map(|file| &file.file));
         let expected = listed.map_or_else(|| "0".repeat(64), |row| row.sha256.clone());
         let mut local = planned_file(file, old);
-        local.sha256 = from_hexadecimal(&expected).unwrap_or_default();
+        local.sha256 = parse_sha256(&expected).unwrap_or_default();
         local.set_file.sha256 = expected;
         files.insert(key, local);
     }

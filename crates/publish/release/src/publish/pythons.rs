@@ -6,15 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_pages::views::target;
+use rocwheel_promote::target_of;
+use rocwheel_store::listing::distributions;
+use rocwheel_stream::install_place::{InstallPlace, compiled_for};
+use rocwheel_stream::{Stream, StreamChange};
 use rocwheel_wheel::{Platform, WheelName};
 
-use super::local::{LocalSet, distributions};
-use super::world::{ClosedWorld, World, compiled_for};
+use super::closed_world::ClosedWorld;
+use super::local::LocalSet;
 use super::{AllowedGap, PublishOptions, describe, outside};
 use crate::Error;
-use crate::promote::target_of;
-use crate::stream::{Stream, StreamChange};
-use crate::views::target;
 
 /// The Pythons of a set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,7 +85,7 @@ fn cells(wheel: &WheelName) -> Vec<Cell> {
 
 /// `true` if everything for no GPU target can be installed, without extras and with each.
 fn is_installable(world: &mut ClosedWorld<'_>, (platform, (minor, is_free)): Cell) -> Result<bool, Error> {
-    let place = World::new(rocwheel_wheel::PythonVersion { major: 3, minor, free_threaded: is_free }, platform);
+    let place = InstallPlace::new(rocwheel_wheel::PythonVersion { major: 3, minor, free_threaded: is_free }, platform);
     for project in world.projects_of_set() {
         let Some(own) = world.own(&project, &place).filter(|_| target(&project).is_none()) else { continue };
         let extras = world.extras(&own)?;

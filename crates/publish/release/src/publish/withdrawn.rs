@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::local::{distributions, shown};
-use crate::listing::Distribution;
-use crate::stream::manifest::SnapshotManifest;
+use rocwheel_content::archive_path::file_name;
+use rocwheel_store::listing::{StoredDistribution, distributions};
+use rocwheel_stream::SnapshotManifest;
 
 /// Why a file of a set is withdrawn in the stream, or would be: all listed files of its version
 /// are.
-pub(super) fn withdrawal(manifest: &SnapshotManifest, one: &Distribution) -> Option<String> {
+pub(super) fn withdrawal(manifest: &SnapshotManifest, one: &StoredDistribution) -> Option<String> {
     if let Some(listed) = manifest.files.get(&one.file.key) {
         return listed.yanked.clone();
     }
@@ -29,13 +29,13 @@ pub(super) fn reasons<'k>(
     manifest: &SnapshotManifest,
     new: impl IntoIterator<Item = &'k String>,
 ) -> BTreeMap<String, String> {
-    let reason = |one: Distribution| Some((one.file.key.clone(), withdrawal(manifest, &one)?));
+    let reason = |one: StoredDistribution| Some((one.file.key.clone(), withdrawal(manifest, &one)?));
     distributions(new).into_iter().filter_map(reason).collect()
 }
 
 /// The same, in words.
 pub(super) fn objections<'k>(manifest: &SnapshotManifest, new: impl IntoIterator<Item = &'k String>) -> Vec<String> {
     let words =
-        |(key, reason): (String, String)| format!("`{}` is withdrawn, as its version is: {reason}", shown(&key));
+        |(key, reason): (String, String)| format!("`{}` is withdrawn, as its version is: {reason}", file_name(&key));
     reasons(manifest, new).into_iter().map(words).collect()
 }

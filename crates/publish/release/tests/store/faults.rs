@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rocwheel_progress::{Exit, Hint as _, Silent, with_causes};
-use rocwheel_release::{BucketFault, Error, S3Store, Signing, Store, StoreLocking};
+use rocwheel_store::{BucketFault, Error, S3Store, Signing, Store, StoreLocking};
 
 use crate::server::{Fault, Server};
 use crate::{make_index, open, wheel};
@@ -126,7 +126,7 @@ fn a_conflict_while_the_lock_is_taken_is_tried_again() {
 #[test]
 fn what_a_server_refuses_has_a_reason_and_shows_no_secret() {
     let server = Server::start();
-    let list = |options: &rocwheel_release::S3Options| -> Error {
+    let list = |options: &rocwheel_store::S3Options| -> Error {
         let store = S3Store::open(options, Arc::new(Silent));
         store.and_then(|store| store.list("", &Silent)).unwrap_err()
     };

@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rocwheel_pages::{BuildOptions, Built, Error, build};
 use rocwheel_progress::{Reporter, Silent};
-use rocwheel_release::{BuildOptions, Built, Error, FolderStore, S3Store, Store, StoredBytes, build};
+use rocwheel_store::{Error as StoreError, FolderStore, S3Store, Store, StoredBytes};
 use server::Server;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
@@ -111,7 +112,7 @@ fn one_publisher_at_a_time() {
         let held = store.lock().unwrap();
         assert!(store.list("", &Silent).unwrap().is_empty(), "the lock is no file of the index");
         let second = store.lock().err().unwrap();
-        assert!(matches!(second, Error::Locked { .. } | Error::Leased { .. }), "{second}");
+        assert!(matches!(second, StoreError::Locked { .. } | StoreError::Leased { .. }), "{second}");
         drop(held);
         drop(store.lock().unwrap());
     });

@@ -4,14 +4,13 @@
 //! second writer away. The mutex of the wrapper does, so what these tests say of two publishers
 //! holds for servers whose conditional writes are atomic, as S3's are.
 
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use rocwheel_release::{S3Options, Signing, StoreLocking};
+use rocwheel_store::{S3Options, Signing, StoreLocking};
 use s3s::auth::SimpleAuth;
 use s3s::dto::*;
 use s3s::service::S3ServiceBuilder;

@@ -3,15 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rocwheel_attest::SigningKey;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_progress::{Hint as _, Silent};
-use rocwheel_release::{
-    Error, FileTransfer, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, UnsignedChange,
-    VerifyOptions, build, publish, read_set, verify_stream,
+use rocwheel_release::{Error, PublishOptions, publish, read_set};
+use rocwheel_store::{Error as StoreError, FileTransfer, NewFile, Store};
+use rocwheel_stream::{
+    Error as StreamError, Stream, StreamChange, StreamFault, UnsignedChange, VerifyOptions, refuse_stream,
+    verify_stream,
 };
 
 use crate::server::Server;
-use crate::{on_both, open, options, wheel};
+use crate::{on_both, open, wheel};
 
 const ADDRESS: &str = "s3://bucket/whl/nightly";
 
@@ -78,7 +81,7 @@ fn a_name_has_one_content() {
         assert_eq!(store.put_files(&all, &Silent).unwrap(), 1, "the first one is there");
         let other = file("one.whl", b"uno");
         let refused = store.put_files(&[other], &Silent).unwrap_err();
-        assert!(matches!(&refused, Error::OtherBytes { problems } if problems.len() == 1), "{refused}");
+        assert!(matches!(&refused, StoreError::OtherBytes { problems } if problems.len() == 1), "{refused}");
         let changed = NewFile { sha256: sha256(b"else"), ..file("three.whl", b"three") };
         assert!(store.put_files(&[changed], &Silent).is_err(), "it is not what was examined");
         assert_eq!(store.read("p/one.whl").unwrap().unwrap(), b"one");
@@ -96,8 +99,8 @@ fn a_stream_is_published_and_verified() {
         let next = dist(&["rocm", "torch"], "7.3.0");
         publish_dist(store, next.path(), "second").unwrap();
         assert_whole(store, 4);
-        let refused = build(store, &options(), &Silent).unwrap_err();
-        assert!(matches!(refused, Error::Stream(StreamFault::IsStream { .. })), "{refused}");
+        let refused = refuse_stream(store).unwrap_err();
+        assert!(matches!(refused, StreamError::Stream(StreamFault::IsStream { .. })), "{refused}");
     });
 }
 

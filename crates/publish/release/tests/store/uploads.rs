@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rocwheel_progress::{Exit, Hint as _, Reporter, Silent, Unit};
-use rocwheel_release::{Error, S3Store, Store as _, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
+use rocwheel_store::{Error, S3Store, Store as _, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
 
 use crate::server::{Fault, Script, Server};
 use crate::{open, wheel};

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rocwheel_attest::{STATEMENT_PAYLOAD, SignedEnvelope};
 use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::WheelSet;
 use rocwheel_commands_wheel::last_look::{self, Look};
@@ -18,14 +19,13 @@ use rocwheel_index::address_without_user;
 use rocwheel_output::Mode;
 use rocwheel_output::{StagedFile, StagingFolder};
 use rocwheel_progress::{Context as _, Exit};
-use rocwheel_release::promote::{
-    Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into,
-};
+use rocwheel_promote::{Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into};
 use rocwheel_release::{
-    LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD, SignedEnvelope, Store,
-    StoredSet, Stream, carry_attestations, find_set, plan_promoted, plan_publication, planned_manifest, publish,
-    read_promoted, stored_set, write_dated_index,
+    LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, StoredSet, carry_attestations, find_set,
+    plan_promoted, plan_publication, planned_manifest, publish, read_promoted, stored_set,
 };
+use rocwheel_store::Store;
+use rocwheel_stream::{Stream, write_dated_index};
 use rocwheel_wheel::WheelName;
 use url::Url;
 

@@ -7,11 +7,9 @@ use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
 use rocwheel_console::printer::Printer;
 use rocwheel_content::archive_path::file_name;
-use rocwheel_release::promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
-use rocwheel_release::{
-    LocalSet, PublishOptions, Stream, StreamChange, StreamFault, carry_attestations, find_pythons, find_targets,
-    read_promoted,
-};
+use rocwheel_promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
+use rocwheel_release::{LocalSet, PublishOptions, carry_attestations, find_pythons, find_targets, read_promoted};
+use rocwheel_stream::{Stream, StreamChange, StreamFault};
 use rocwheel_wheel::WheelName;
 
 use super::Settings;

@@ -12,7 +12,7 @@ use rocwheel_console::printer::Printer;
 use rocwheel_content::archive_path::parent;
 use rocwheel_index::Credentials;
 use rocwheel_progress::{Context as _, Exit, Hint};
-use rocwheel_release::ReleaseSet;
+use rocwheel_stream::ReleaseSet;
 use rocwheel_wheel::WheelName;
 use url::Url;
 

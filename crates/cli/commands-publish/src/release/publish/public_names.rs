@@ -4,7 +4,8 @@
 use std::ffi::OsStr;
 
 use rocwheel_progress::few_in_backticks;
-use rocwheel_release::{NameState, PublicName, ReleaseSet, find_public_names};
+use rocwheel_release::{NameState, PublicName, find_public_names};
+use rocwheel_stream::ReleaseSet;
 
 use rocwheel_console::failure::Result;
 use rocwheel_console::index_site::site;

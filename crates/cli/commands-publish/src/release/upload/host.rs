@@ -213,7 +213,7 @@ fn existing(check: &HostAddress, local: &LocalSet, order: &[(&str, Vec<&Path>)])
     if problems.is_empty() {
         return Ok(found);
     }
-    Err(rocwheel_release::Error::OtherBytes { problems }.into())
+    Err(rocwheel_store::Error::OtherBytes { problems }.into())
 }
 
 impl HostSettings {

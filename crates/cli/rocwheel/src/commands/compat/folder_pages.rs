@@ -14,7 +14,7 @@ use rocwheel_fetch::{
     BuildSystem, FolderEntry, RunPlace, StreamType, TarballEntry, folder_of_run, folder_page, tarball_page,
 };
 use rocwheel_progress::Exit;
-use rocwheel_release::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
+use rocwheel_store::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
 
 /// The page of a folder.
 const PAGE: &str = "index.html";
@@ -93,7 +93,7 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 }
 
 fn index_folder(arguments: &IndexerArguments, folder: &Path, printer: &Printer) -> Result<()> {
-    let filters = rocwheel_release::NameFilter::new(&arguments.filter)?;
+    let filters = rocwheel_store::NameFilter::new(&arguments.filter)?;
     let mut entries = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let entry = entry?;

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use jiff::civil::Date;
 use pep440_rs::{PrereleaseKind, Version};
 use rocwheel_console::failure::{Result, Usage};
-use rocwheel_release::promote::{PromotionRequest, find_set_version};
+use rocwheel_promote::{PromotionRequest, find_set_version};
 
 use super::translation::Translation;
 

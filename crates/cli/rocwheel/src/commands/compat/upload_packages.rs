@@ -11,7 +11,7 @@ use rocwheel_console::printer::Printer;
 use rocwheel_console::store::open_bucket;
 use rocwheel_fetch::{BuildSystem, RunPlace, StreamType};
 use rocwheel_progress::Exit;
-use rocwheel_release::{
+use rocwheel_store::{
     S3Address, S3Options, Signing, StoreLocking, UploadOptions, collect_uploads, plan_uploads, upload,
 };
 

@@ -1,0 +1,63 @@
+//! What keeps a mirror from being made or verified, and what to do about it.
+
+use rocwheel_progress::{Exit, Hint, Interrupted};
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] rocwheel_store::Error),
+    /// The pages cannot be made.
+    #[error(transparent)]
+    Pages(#[from] rocwheel_pages::Error),
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// A wheel or source distribution cannot be read.
+    #[error(transparent)]
+    Wheel(#[from] rocwheel_wheel::Error),
+    /// A mirror cannot be made or verified.
+    #[error("cannot {attempted}: {reason}")]
+    Mirror {
+        /// `make the mirror …`, the words after "cannot".
+        attempted: String,
+        /// The reason, for people.
+        reason: String,
+        /// What the user can do, as one sentence.
+        hint: String,
+        /// `Exit::TryAgain` if another try may help.
+        exit: Exit,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Pages(error) => error.hint(),
+            Self::Wheel(error) => error.hint(),
+            Self::Mirror { hint, .. } => Some(hint.clone()),
+            Self::Interrupted(_) => None,
+        }
+    }
+
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Self::Store(error) => error.rows(),
+            Self::Pages(error) => error.rows(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Store(error) => error.exit(),
+            Self::Pages(error) => error.exit(),
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::Mirror { exit, .. } => *exit,
+            Self::Wheel(_) => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Input: indexes, requirements, Pythons and systems. Output: a folder with every file that
+//! installing them takes, and pages of an index over it, for sites without a network.
+//!
+//! uv resolves, once for each Python and system; this module fetches what it chose, with the hashes
+//! that it wrote into its lock (PEP 751). Source distributions bring what building them takes, as
+//! wheels. `mirror.json` has the size and SHA-256 of every file, so the folder can be compared with
+//! it after a transport.
+
+mod bucket;
+mod error;
+mod folder;
+mod lock;
+mod manifest;
+mod request;
+mod resolve;
+mod status;
+mod transfer;
+
+pub use bucket::{mirror_into, verify_stored_mirror};
+pub use error::Error;
+pub use folder::{make_mirror, verify_mirror};
+pub use lock::LockedFile;
+pub use manifest::{MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorVerdict, ResolvedSet};
+pub use request::MirrorRequest;
+pub use resolve::plan_mirror;

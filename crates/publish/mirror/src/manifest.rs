@@ -1,0 +1,173 @@
+//! What a mirror has: its plan, the list of its files, and how a place differs from the list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rocwheel_content::archive_path::join;
+use rocwheel_pages::StatusTable;
+use rocwheel_pages::status::FILE as STATUS_FILE;
+use rocwheel_progress::counted;
+use rocwheel_store::{Error as StoreError, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::lock::LockedFile;
+
+/// The list of all files of a mirror.
+pub const MIRROR_MANIFEST: &str = "mirror.json";
+/// The form of that list.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// What one Python on one system gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResolvedSet {
+    /// The Python.
+    pub python: String,
+    /// The system.
+    pub platform: String,
+    /// `NAME==VERSION`, sorted.
+    pub packages: BTreeSet<String>,
+}
+
+/// What a mirror has, or will have.
+#[derive(Debug, Clone, Serialize)]
+pub struct MirrorPlan {
+    /// The files that were resolved for each Python and system.
+    pub sets: Vec<ResolvedSet>,
+    /// The distributions by file name.
+    pub files: BTreeMap<String, LockedFile>,
+    /// Which of them are withdrawn in their index, and the status of their projects.
+    pub status: StatusTable,
+}
+
+/// What a run did with a mirror.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MirrorReport {
+    /// Distributions that were fetched.
+    pub fetched: Vec<String>,
+    /// How many were there before.
+    pub kept: usize,
+    /// Distributions that nothing needs any more, which were removed.
+    pub removed: Vec<String>,
+    /// Bytes of all distributions.
+    pub bytes: u64,
+    /// The folder of the first page, which installers are given.
+    pub index: String,
+}
+
+/// What a mirror differs in from its list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MirrorVerdict {
+    /// Files that are as listed.
+    pub good: usize,
+    /// Listed files that are not there.
+    pub missing: Vec<String>,
+    /// Files with other bytes.
+    pub changed: Vec<String>,
+    /// Files that are not listed.
+    pub unlisted: Vec<String>,
+}
+
+impl MirrorVerdict {
+    /// `true` if there is no difference.
+    pub fn is_good(&self) -> bool {
+        self.missing.is_empty() && self.changed.is_empty() && self.unlisted.is_empty()
+    }
+}
+
+/// `mirror.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MirrorList {
+    pub(crate) schema: u32,
+    /// Name, version and so on of what was asked for, for people.
+    pub(crate) sets: Vec<ResolvedSet>,
+    /// Every file below the folder by its path.
+    pub(crate) files: BTreeMap<String, ListedFile>,
+    /// The paths of distributions, which a later run may remove.
+    pub(crate) distributions: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ListedFile {
+    pub(crate) size: u64,
+    pub(crate) sha256: String,
+}
+
+impl MirrorList {
+    pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<MirrorList, Error> {
+        let wrong = |source: io::Error| StoreError::Read { path: path.to_owned(), source };
+        let list: MirrorList = serde_json::from_slice(bytes).map_err(|error| wrong(error.into()))?;
+        if list.schema != SCHEMA {
+            let reason = format!("its schema is {}, and {SCHEMA} is known", list.schema);
+            return Err(wrong(io::Error::other(reason)).into());
+        }
+        Ok(list)
+    }
+
+    /// # Panics
+    /// Never: all keys are text.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("all keys are text");
+        text.push(b'\n');
+        text
+    }
+}
+
+/// The statuses in the store's `index-status.toml`, followed by those of the indexes.
+pub(crate) fn status_table(store: &dyn Store, plan: &MirrorPlan) -> Result<(PathBuf, StatusTable), Error> {
+    let path = PathBuf::from(join(&store.name(), STATUS_FILE));
+    let mut table = match store.read(STATUS_FILE)? {
+        Some(bytes) => StatusTable::parse(&String::from_utf8_lossy(&bytes), &path)?,
+        None => StatusTable::default(),
+    };
+    table.add(&plan.status);
+    Ok((path, table))
+}
+
+/// Errors for distributions among `names` that neither the plan nor an earlier run has.
+pub(crate) fn check_names<'n>(
+    plan: &MirrorPlan,
+    place: &str,
+    names: impl Iterator<Item = &'n String>,
+    before: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let is_foreign = |name: &&String| {
+        let is_distribution = [".whl", ".tar.gz", ".zip"].iter().any(|ending| name.ends_with(ending));
+        // One of the plan may be of a run that was interrupted; its bytes are compared later.
+        is_distribution && !before.contains(*name) && !plan.files.contains_key(*name)
+    };
+    let mut foreign: Vec<&String> = names.filter(is_foreign).collect();
+    foreign.sort();
+    match foreign.first() {
+        None => Ok(()),
+        Some(first) => Err(Error::Mirror {
+            attempted: format!("mirror into `{place}`"),
+            reason: format!("it has {} that no mirror needs: `{first}`", counted(foreign.len() as u64, "file")),
+            hint: "choose another folder, or move these files away".to_owned(),
+            exit: rocwheel_progress::Exit::Failed,
+        }),
+    }
+}
+
+pub(crate) fn no_list(place: &str) -> Error {
+    Error::Mirror {
+        attempted: format!("verify `{place}`"),
+        reason: format!("it has no `{MIRROR_MANIFEST}`"),
+        hint: "give the folder or bucket that `rocwheel release mirror --to` made".to_owned(),
+        exit: rocwheel_progress::Exit::Failed,
+    }
+}
+
+pub(crate) fn verdict(list: MirrorList, mut actual: BTreeMap<String, ListedFile>) -> MirrorVerdict {
+    let mut verdict = MirrorVerdict::default();
+    for (name, listed) in list.files {
+        match actual.remove(&name) {
+            None => verdict.missing.push(name),
+            Some(found) if found == listed => verdict.good += 1,
+            Some(_) => verdict.changed.push(name),
+        }
+    }
+    verdict.unlisted = actual.into_keys().collect();
+    verdict
+}

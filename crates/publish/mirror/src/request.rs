@@ -1,0 +1,46 @@
+//! What a mirror is for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rocwheel_index::{Http, text_without_users};
+
+/// What a mirror is for.
+#[derive(Clone)]
+pub struct MirrorRequest {
+    /// The program uv.
+    pub uv: PathBuf,
+    /// Addresses of indexes; a package is taken from the first one that has it.
+    pub indexes: Vec<String>,
+    /// Requirements (PEP 508).
+    pub requirements: Vec<String>,
+    /// `3.12`
+    pub pythons: Vec<String>,
+    /// Systems by uv's names: `x86_64-manylinux_2_28`.
+    pub platforms: Vec<String>,
+    /// `true`: pre-releases count as other versions.
+    pub pre_releases: bool,
+    /// The client that fetches the files. It knows the users named in the addresses of the indexes.
+    pub http: Arc<Http>,
+}
+
+/// Without the users of addresses.
+impl std::fmt::Debug for MirrorRequest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let indexes: Vec<String> = self.indexes.iter().map(|index| said(index.as_bytes())).collect();
+        formatter
+            .debug_struct("MirrorRequest")
+            .field("uv", &self.uv)
+            .field("indexes", &indexes)
+            .field("requirements", &self.requirements)
+            .field("pythons", &self.pythons)
+            .field("platforms", &self.platforms)
+            .field("pre_releases", &self.pre_releases)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The error output of uv, without the users and passwords in addresses.
+pub(crate) fn said(stderr: &[u8]) -> String {
+    text_without_users(&String::from_utf8_lossy(stderr)).trim().to_owned()
+}

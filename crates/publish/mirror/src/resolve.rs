@@ -1,0 +1,194 @@
+//! Input: requirements, Pythons and systems. Output: the files that uv chooses for each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rocwheel_pages::StatusTable;
+use rocwheel_progress::{Exit, Reporter, Unit};
+use rocwheel_store::Error as StoreError;
+use rocwheel_wheel::WheelName;
+use serde::Deserialize;
+use url::Url;
+
+use crate::error::Error;
+use crate::lock::{self, LockedFile};
+use crate::manifest::{MirrorPlan, ResolvedSet};
+use crate::request::{MirrorRequest, said};
+use crate::{status, transfer};
+
+/// What setuptools' default is when a source distribution does not name its build system (PEP 517).
+const DEFAULT_BUILD: &str = "setuptools >= 40.8.0";
+/// Bytes of the largest pyproject.toml that is read.
+const LARGEST: u64 = 4 << 20;
+
+/// Which files a resolution may choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kinds {
+    All,
+    WheelsOnly,
+}
+
+/// Resolves the requirements, and those of building the source distributions among the files. These
+/// are fetched into `folder` for that, whatever the mirror has.
+///
+/// # Errors
+/// [`Error::Mirror`] with what uv says; what cannot be fetched.
+pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Reporter) -> Result<MirrorPlan, Error> {
+    for address in request.indexes.iter().filter_map(|index| Url::parse(index).ok()) {
+        request.http.remember(&address);
+    }
+    let mut plan = MirrorPlan { sets: Vec::new(), files: BTreeMap::new(), status: StatusTable::default() };
+    let cells: Vec<(&str, &str)> = request
+        .pythons
+        .iter()
+        .flat_map(|python| request.platforms.iter().map(move |platform| (python.as_str(), platform.as_str())))
+        .collect();
+    reporter.begin("Resolving", Some(cells.len() as u64), Unit::Items);
+    for &(python, platform) in &cells {
+        let files = resolve(request, (python, platform), &request.requirements, Kinds::All, reporter)?;
+        let packages = files.iter().map(|(_, file)| format!("{}=={}", file.project, file.version)).collect();
+        let (python, platform) = (python.to_owned(), platform.to_owned());
+        plan.sets.push(ResolvedSet { python, platform, packages });
+        add(&mut plan.files, files)?;
+        reporter.advance(1);
+    }
+    reporter.end();
+    let sources: BTreeMap<String, LockedFile> = plan
+        .files
+        .iter()
+        .filter(|(name, _)| !WheelName::is_wheel(name))
+        .map(|(name, file)| (name.clone(), file.clone()))
+        .collect();
+    if !sources.is_empty() {
+        fs_err::create_dir_all(folder).map_err(|source| StoreError::Write { path: folder.to_owned(), source })?;
+        transfer::fetch_all(&sources, folder, &request.http, reporter)?;
+        let mut needed = BTreeSet::new();
+        for name in sources.keys() {
+            needed.extend(build_requirements(&folder.join(name))?);
+        }
+        let needed: Vec<String> = needed.into_iter().collect();
+        reporter.begin("Resolving build requirements", Some(cells.len() as u64), Unit::Items);
+        for cell in cells {
+            add(&mut plan.files, resolve(request, cell, &needed, Kinds::WheelsOnly, reporter)?)?;
+            reporter.advance(1);
+        }
+        reporter.end();
+    }
+    plan.status = status::read(request, &plan.files, reporter)?;
+    Ok(plan)
+}
+
+/// Two indexes may not have different files of one name.
+fn add(all: &mut BTreeMap<String, LockedFile>, files: Vec<(String, LockedFile)>) -> Result<(), Error> {
+    for (name, file) in files {
+        match all.get(&name) {
+            Some(other) if other.sha256 != file.sha256 => {
+                return Err(Error::Mirror {
+                    attempted: format!("mirror `{name}`"),
+                    reason: format!("`{}` and `{}` have different files of this name", other.address, file.address),
+                    hint: "leave one of the indexes out".to_owned(),
+                    exit: Exit::Failed,
+                });
+            }
+            Some(_) => {}
+            None => drop(all.insert(name, file)),
+        }
+    }
+    Ok(())
+}
+
+/// Asks uv.
+fn resolve(
+    request: &MirrorRequest,
+    (python, platform): (&str, &str),
+    requirements: &[String],
+    kinds: Kinds,
+    reporter: &dyn Reporter,
+) -> Result<Vec<(String, LockedFile)>, Error> {
+    let failed = |reason: String, exit: Exit| Error::Mirror {
+        attempted: format!("resolve the packages for Python {python} on {platform}"),
+        reason,
+        hint: "name what is missing differently, or add an index that has it".to_owned(),
+        exit,
+    };
+    let mut command = Command::new(&request.uv);
+    command.args(["pip", "compile", "-", "--format", "pylock.toml", "--quiet", "--no-header", "--no-annotate"]);
+    command.args([
+        "--no-config",
+        "--no-progress",
+        "--no-python-downloads",
+        "--python-version",
+        python,
+        "--python-platform",
+        platform,
+    ]);
+    // Addresses may have passwords, which everybody could read in the words of a command.
+    for name in ["UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX"] {
+        command.env_remove(name);
+    }
+    if let Some((last, first)) = request.indexes.split_last() {
+        command.env("UV_INDEX", first.join(" ")).env("UV_DEFAULT_INDEX", last);
+    }
+    if request.pre_releases {
+        command.args(["--prerelease", "allow"]);
+    }
+    if kinds == Kinds::WheelsOnly {
+        command.args(["--only-binary", ":all:"]);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let unusable = |error: std::io::Error| failed(format!("`{}`: {error}", request.uv.display()), Exit::Failed);
+    let mut child = command.spawn().map_err(unusable)?;
+    if let Some(mut input) = child.stdin.take() {
+        // A uv that ends early says why on stderr.
+        let _ = input.write_all(format!("{}\n", requirements.join("\n")).as_bytes());
+    }
+    let output = child.wait_with_output().map_err(unusable)?;
+    reporter.check()?;
+    if !output.status.success() {
+        return Err(failed(said(&output.stderr), Exit::Failed));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut files = lock::files(&text).map_err(|reason| failed(reason, Exit::Failed))?;
+    for (_, file) in &mut files {
+        if let Ok(address) = Url::parse(&file.address) {
+            file.address = request.http.remember(&address).to_string();
+        }
+    }
+    Ok(files)
+}
+
+/// The build requirements of a source distribution: `build-system.requires` of its pyproject.toml
+/// (PEP 518).
+fn build_requirements(path: &Path) -> Result<Vec<String>, Error> {
+    #[derive(Deserialize, Default)]
+    struct Project {
+        #[serde(rename = "build-system")]
+        build: Option<BuildSystem>,
+    }
+    #[derive(Deserialize)]
+    struct BuildSystem {
+        #[serde(default)]
+        requires: Vec<String>,
+    }
+    let read = |source: std::io::Error| StoreError::Read { path: path.to_owned(), source };
+    let standard = || vec![DEFAULT_BUILD.to_owned()];
+    if !path.to_string_lossy().ends_with(".tar.gz") {
+        return Ok(standard());
+    }
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(fs_err::File::open(path).map_err(read)?));
+    for entry in archive.entries().map_err(read)? {
+        let entry = entry.map_err(read)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        if name.split_once('/').is_none_or(|(_, rest)| rest != "pyproject.toml") {
+            continue;
+        }
+        let mut text = String::new();
+        entry.take(LARGEST).read_to_string(&mut text).map_err(read)?;
+        let project: Project =
+            toml::from_str(&text).map_err(|error| read(std::io::Error::other(error.message().to_owned())))?;
+        return Ok(project.build.map_or_else(standard, |build| build.requires));
+    }
+    Ok(standard())
+}

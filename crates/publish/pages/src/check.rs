@@ -1,0 +1,140 @@
+//! Input: the address of an index. Output: what installers would stumble over, page by page and
+//! file by file.
+//!
+//! Every project is read as pip and uv read it, once asking for JSON and once for HTML. Each file
+//! is asked for by HEAD, and its METADATA is compared with the page. [`CheckOptions::files`] reads
+//! the files themselves.
+
+mod file;
+mod installers;
+mod page;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+use rocwheel_index::{Fetch, address_without_user};
+use rocwheel_progress::{Reporter, Unit};
+use serde::Serialize;
+use url::Url;
+
+use crate::error::Error;
+
+/// How an index is checked.
+#[derive(Debug, Clone, Default)]
+pub struct CheckOptions {
+    /// Read every file, and compare its hash with the page. Without, its size and METADATA are.
+    pub files: bool,
+    /// Check these projects only, by their canonical names; none: all.
+    pub projects: Vec<String>,
+}
+
+/// How bad a fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultLevel {
+    /// An installation fails, or takes something else.
+    Error,
+    /// Something works less well than it could.
+    Warning,
+}
+
+/// Something that is wrong with an index.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct IndexFault {
+    /// How bad it is.
+    pub level: FaultLevel,
+    /// The address of the page or file.
+    pub at: String,
+    /// The fault and its consequence for installers, as one sentence.
+    pub text: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl IndexFault {
+    fn error(at: &Url, text: impl Into<String>) -> IndexFault {
+        IndexFault { level: FaultLevel::Error, at: address_without_user(at).to_string(), text: text.into(), hint: None }
+    }
+
+    fn warning(at: &Url, text: impl Into<String>) -> IndexFault {
+        IndexFault {
+            level: FaultLevel::Warning,
+            at: address_without_user(at).to_string(),
+            text: text.into(),
+            hint: None,
+        }
+    }
+
+    fn hint(self, hint: &str) -> IndexFault {
+        IndexFault { hint: Some(hint.to_owned()), ..self }
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckedIndex {
+    /// The address of the first page.
+    pub address: String,
+    /// How many projects were read.
+    pub projects: usize,
+    /// How many files their pages list.
+    pub files: usize,
+    /// All faults, errors first.
+    pub faults: Vec<IndexFault>,
+}
+
+impl CheckedIndex {
+    /// `true` when an installation can fail.
+    pub fn has_errors(&self) -> bool {
+        self.faults.iter().any(|fault| fault.level == FaultLevel::Error)
+    }
+}
+
+/// A name that no index has. It is valid, so a server has no other reason to refuse it.
+const NOBODY: &str = "rocwheel-asks-for-a-project-that-does-not-exist";
+
+/// Checks the index whose first page is at `root`.
+///
+/// # Errors
+/// [`Error::Check`] when the first page cannot be read; an interruption. Everything else is a
+/// fault.
+pub fn check(
+    fetch: &dyn Fetch,
+    root: &Url,
+    options: &CheckOptions,
+    reporter: &dyn Reporter,
+) -> Result<CheckedIndex, Error> {
+    let site = Site { fetch, options, reporter };
+    let mut faults = Vec::new();
+    let names = site.root(root, &mut faults)?;
+    site.missing(root, &mut faults);
+    let names: Vec<&String> =
+        names.iter().filter(|name| options.projects.is_empty() || options.projects.contains(*name)).collect();
+    for wanted in options.projects.iter().filter(|wanted| !names.contains(wanted)) {
+        faults.push(IndexFault::error(root, format!("the first page does not name `{wanted}`")));
+    }
+    reporter.begin("Checking projects", Some(names.len() as u64), Unit::Items);
+    let (all, files) = (Mutex::new(faults), AtomicUsize::new(0));
+    let checked = names.par_iter().try_for_each(|name| -> Result<(), Error> {
+        reporter.check()?;
+        let mut faults = Vec::new();
+        files.fetch_add(site.project(root, name, &mut faults)?, Ordering::Relaxed);
+        all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut faults);
+        reporter.advance(1);
+        Ok(())
+    });
+    reporter.end();
+    checked?;
+    let mut faults = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    faults.sort();
+    faults.dedup();
+    Ok(CheckedIndex { address: root.to_string(), projects: names.len(), files: files.into_inner(), faults })
+}
+
+/// An index that is being checked.
+struct Site<'a> {
+    fetch: &'a dyn Fetch,
+    options: &'a CheckOptions,
+    reporter: &'a dyn Reporter,
+}

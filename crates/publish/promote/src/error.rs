@@ -1,0 +1,140 @@
+//! What keeps a set from being promoted, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use rocwheel_progress::{Exit, Hint, Interrupted, counted, listed_problems};
+
+/// Every failure of a promotion. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// A wheel cannot be read or written.
+    #[error(transparent)]
+    Wheel(#[from] rocwheel_wheel::Error),
+    /// The results cannot be moved to their places.
+    #[error(transparent)]
+    Output(#[from] rocwheel_output::Error),
+    /// A file or folder cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The new version does not follow the old one.
+    #[error("version {old} cannot be promoted to {new}: {reason}")]
+    Version {
+        /// The version of the set.
+        old: String,
+        /// The version that was asked for.
+        new: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The files have no common version.
+    #[error("cannot tell the version of the set in `{}`: {reason}", path.display())]
+    NoVersion {
+        /// The folder.
+        path: PathBuf,
+        /// What contradicts.
+        reason: String,
+    },
+    /// Files that cannot be promoted.
+    #[error("nothing was promoted: {} cannot be{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
+    Files {
+        /// `FILE: why`.
+        problems: Vec<String>,
+    },
+    /// The old version is still somewhere.
+    #[error(
+        "nothing was promoted: {} still {} version {version}{}",
+        places(problems),
+        verb(problems),
+        listed_problems(problems)
+    )]
+    Leftovers {
+        /// The old version.
+        version: String,
+        /// `FILE: MEMBER: line`.
+        problems: Vec<String>,
+    },
+    /// Requirements that nothing fulfils.
+    #[error("nothing was promoted: the set would not be closed{}", listed_problems(problems))]
+    NotClosed {
+        /// `FILE requires REQUIREMENT`.
+        problems: Vec<String>,
+    },
+    /// The targets to keep are not those of the set.
+    #[error("cannot keep {wanted}: {reason}")]
+    Targets {
+        /// The targets, as they were given.
+        wanted: String,
+        /// What contradicts.
+        reason: String,
+    },
+    /// A result has the name of a file with other contents.
+    #[error("`{}` exists", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+fn places(problems: &[String]) -> String {
+    if problems.len() == 1 { "1 place".to_owned() } else { format!("{} places", problems.len()) }
+}
+
+fn verb(problems: &[String]) -> &'static str {
+    if problems.len() == 1 { "says" } else { "say" }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Wheel(source) => source.hint()?,
+            Self::NoVersion { .. } => "name it with `--set-version`".to_owned(),
+            Self::Files { .. } => {
+                "`--ignore PATTERN` leaves files behind, and `--copy PATTERN` takes them along unchanged".to_owned()
+            }
+            Self::Leftovers { .. } => {
+                "`--also-in PATTERN` gives these members the new version, and `--accept PATTERN` leaves them".to_owned()
+            }
+            Self::NotClosed { .. } => {
+                "add the missing files, or name a folder that has them with `--beside DIR`".to_owned()
+            }
+            Self::Exists { .. } => "choose an empty folder, or add `--force` to replace it".to_owned(),
+            _ => return None,
+        })
+    }
+
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Self::Files { problems } | Self::Leftovers { problems, .. } | Self::NotClosed { problems } => {
+                problems.clone()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::Wheel(source) => source.exit(),
+            Self::Version { .. } | Self::Targets { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}

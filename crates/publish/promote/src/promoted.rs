@@ -1,0 +1,32 @@
+//! The files of a finished promotion.
+
+use serde::Serialize;
+
+use crate::set_file::SetFileKind;
+
+/// Name of the statement beside the promoted files.
+pub const STATEMENT: &str = "promotion.intoto.json";
+
+/// A file that was promoted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Promoted {
+    /// Its name.
+    pub name: String,
+    /// Its format.
+    pub kind: SetFileKind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// The file that it was made from; `None` for a copy of a wheel's metadata.
+    pub source: Option<PromotedFrom>,
+}
+
+/// A file that another one was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PromotedFrom {
+    /// Its name.
+    pub name: String,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+}

@@ -1,0 +1,104 @@
+//! What a promotion does, before it is done.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::archive::TarPatch;
+use crate::rules::TextChange;
+use crate::set_file::{SetFile, SetFileKind};
+use crate::wheel::WheelSteps;
+
+/// What a promotion does to each file.
+#[derive(Debug, Serialize)]
+pub struct PromotionPlan {
+    /// The folder of the set.
+    pub folder: PathBuf,
+    /// The version of the set.
+    pub from: String,
+    /// The version that it gets.
+    pub to: String,
+    /// The targets that stay; `None` for all.
+    pub targets: Option<Vec<String>>,
+    /// The files, sorted by name.
+    pub files: Vec<PlannedPromotion>,
+    /// Remarks about the folder.
+    pub notes: Vec<String>,
+}
+
+impl PromotionPlan {
+    /// Places that keep the old version because the user or their format says so.
+    pub fn accepted(&self) -> Vec<String> {
+        let all =
+            self.files.iter().flat_map(|file| file.notes.iter().map(move |note| format!("{}: {note}", file.name)));
+        all.collect()
+    }
+}
+
+/// What a promotion does to one file.
+#[derive(Debug, Serialize)]
+pub struct PlannedPromotion {
+    /// Its name.
+    pub name: String,
+    /// Its new name; `None` if it is left out, being for a target that does not stay.
+    pub new_name: Option<String>,
+    /// Its format.
+    pub kind: SetFileKind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its version; `None` for a file that is copied.
+    pub version: Option<String>,
+    /// Its new version.
+    pub new_version: Option<String>,
+    /// Texts in it that change.
+    pub texts: Vec<TextChange>,
+    /// Members with another name: the old one and the new one.
+    pub renamed: Vec<(String, String)>,
+    /// Remarks for the user.
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    pub(crate) path: PathBuf,
+    #[serde(skip)]
+    pub(crate) steps: Steps,
+    /// The new metadata of a package.
+    #[serde(skip)]
+    pub metadata: Option<String>,
+}
+
+/// How a file is made.
+#[derive(Debug)]
+pub(crate) enum Steps {
+    /// It is not made.
+    LeaveOut,
+    /// Byte for byte.
+    Copy,
+    Wheel(WheelSteps),
+    /// A `.tar.gz`.
+    Archive(TarPatch),
+    /// These bytes.
+    Text(String),
+}
+
+impl PlannedPromotion {
+    /// The file that it is made from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn new(file: &SetFile, size: u64) -> PlannedPromotion {
+        PlannedPromotion {
+            name: file.name.clone(),
+            new_name: Some(file.name.clone()),
+            kind: file.kind,
+            size,
+            version: file.version.as_ref().map(ToString::to_string),
+            new_version: None,
+            texts: Vec::new(),
+            renamed: Vec::new(),
+            notes: Vec::new(),
+            path: file.path.clone(),
+            steps: Steps::Copy,
+            metadata: None,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Input: a wheel of a set. Output: what changes in its members.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pep440_rs::Version;
+use rayon::prelude::*;
+use rocwheel_archive::{Listed, MemberKind};
+use rocwheel_archive::{WriteOptions, Written};
+use rocwheel_content::Content;
+use rocwheel_content::archive_path::file_name;
+use rocwheel_progress::Reporter;
+use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, rewrite_and_hash, same_version};
+
+use crate::archive::{PlanError, TarPatch, plan_tar};
+use crate::error::Error;
+use crate::member::MemberPath;
+use crate::planner::Planner;
+use crate::rules::{Findings, LARGEST_TEXT};
+
+/// The changes of one wheel.
+#[derive(Debug, Default)]
+pub(crate) struct WheelSteps {
+    /// The new version.
+    version: String,
+    metadata: Option<String>,
+    texts: BTreeMap<String, String>,
+    tars: BTreeMap<String, TarPatch>,
+    rename: BTreeMap<String, String>,
+}
+
+/// A wheel that was looked through.
+pub(crate) struct PlannedMembers {
+    pub(crate) steps: WheelSteps,
+    pub(crate) findings: Findings,
+    /// Its METADATA with the changes.
+    pub(crate) metadata: String,
+}
+
+/// What becomes of one member.
+#[derive(Default)]
+struct Look {
+    text: Option<String>,
+    tar: Option<TarPatch>,
+    rename: Option<String>,
+    findings: Findings,
+}
+
+/// Reads all members of a wheel that gets the version `new`. `Err(Ok(reason))` is the reason why it
+/// cannot get it.
+pub(crate) fn plan_wheel(
+    path: &Path,
+    new: &Version,
+    planner: &Planner<'_>,
+) -> Result<PlannedMembers, Result<String, Error>> {
+    let fail = |error: rocwheel_wheel::Error| Err(Error::Wheel(error));
+    let wheel = Wheel::open(path).map_err(fail)?;
+    let metadata = wheel.metadata().map_err(fail)?;
+    let said = Headers::parse(&metadata).get("Version").unwrap_or_default();
+    if !same_version(&said, &wheel.name.version) {
+        return Err(Ok(format!("its METADATA says version `{said}`")));
+    }
+    // A problem of RECORD is found before anything is written.
+    wheel.record().map_err(fail)?;
+    let names = [format!("{}/METADATA", wheel.info()), format!("{}/RECORD", wheel.info())];
+    let is_own = |listed: &Listed| names[1..].iter().any(|name| listed.name.starts_with(name.as_str()));
+    let looks: Vec<(&str, Look)> = wheel
+        .members()
+        .par_iter()
+        .filter(|listed| listed.kind != MemberKind::Directory && !is_own(listed))
+        .map(|listed| {
+            planner.reporter.check()?;
+            let look = look_at(&wheel, listed, planner)?;
+            planner.reporter.advance(listed.compressed);
+            Ok((listed.name.as_str(), look))
+        })
+        .collect::<Result<_, Error>>()
+        .map_err(Err)?;
+    let mut planned = PlannedMembers {
+        steps: WheelSteps { version: new.to_string(), ..WheelSteps::default() },
+        findings: Findings::default(),
+        metadata,
+    };
+    for (name, look) in looks {
+        planned.findings.add(look.findings);
+        if let Some(new) = look.rename {
+            planned.findings.renamed.push((name.to_owned(), new.clone()));
+            planned.steps.rename.insert(name.to_owned(), new);
+        }
+        if let Some(tar) = look.tar {
+            planned.steps.tars.insert(name.to_owned(), tar);
+        }
+        if let Some(text) = look.text {
+            if name == names[0] {
+                planned.metadata.clone_from(&text);
+                planned.steps.metadata = Some(text);
+            } else {
+                planned.steps.texts.insert(name.to_owned(), text);
+            }
+        }
+    }
+    let says = Headers::parse(&planned.metadata).get("Version").unwrap_or_default();
+    if !same_version(&says, &new.to_string()) {
+        return Err(Ok(format!("its METADATA would say version `{says}` and not {new}")));
+    }
+    Ok(planned)
+}
+
+fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look, Error> {
+    let &Planner { rules, ref memory, reporter } = planner;
+    let mut look = Look::default();
+    let name = &listed.name;
+    let path = MemberPath { path: name, shown: name };
+    let stem = wheel.info().trim_end_matches(".dist-info");
+    let data = format!("{stem}.data/");
+    if let Some(rest) = name.strip_prefix(&format!("{}/", wheel.info())) {
+        // The folder follows the file name by itself; in it no name has a version.
+        rules.new_name(path, rest, &mut look.findings);
+    } else if let Some(rest) = name.strip_prefix(&data) {
+        let new = rules.new_name(path, rest, &mut look.findings);
+        if new != rest {
+            look.rename = Some(format!("{}{new}", rules.change.replaced(&data)));
+        }
+    } else {
+        let new = rules.new_name(path, name, &mut look.findings);
+        look.rename = (new != *name).then_some(new);
+    }
+    if listed.kind == MemberKind::Symlink {
+        return Ok(look);
+    }
+    if file_name(name) == "_devel.tar" {
+        let prefix = format!("{name}: ");
+        let tar = plan_tar(wheel.stream(name)?, rules, &prefix, reporter, &mut look.findings);
+        let tar = tar.map_err(|error| error.at(wheel.path(), reporter))?;
+        look.tar = Some(tar).filter(|tar| !tar.is_empty());
+    } else if file_name(name).starts_with("_devel.tar.") {
+        rules.leave(path, "it is compressed and cannot be searched", &mut look.findings);
+    } else if listed.size <= LARGEST_TEXT {
+        let findings = &mut look.findings;
+        look.text = wheel.with_bytes(name, memory, |bytes| rules.new_text(path, bytes, findings))??;
+    } else {
+        let read = |source| PlanError::from(source).at(wheel.path(), reporter);
+        rules.search(path, wheel.stream(name)?, reporter, &mut look.findings).map_err(read)?;
+    }
+    Ok(look)
+}
+
+/// Writes the changed wheel into the folder `output`. Members that stay keep their packed bytes.
+/// `scratch` is a folder for a tar that another tool packed and that changes. The answer has also
+/// the SHA-256 of the input.
+pub(crate) fn write_wheel(
+    path: &Path,
+    steps: &WheelSteps,
+    (output, scratch): (&Path, &Path),
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<(Written, String), Error> {
+    let wheel = Wheel::open(path)?;
+    let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
+    for (member, text) in &steps.texts {
+        replace.insert(member.clone(), Box::new(text.clone().into_bytes()));
+    }
+    for (member, patch) in &steps.tars {
+        let source = wheel.sparse(member, scratch)?;
+        replace.insert(member.clone(), Box::new(patch.clone().content(source)));
+    }
+    let mut name = wheel.name.clone();
+    if !same_version(&name.version, &steps.version) {
+        name.version.clone_from(&steps.version);
+    }
+    let change = Rewrite {
+        replace,
+        rename: steps.rename.clone(),
+        metadata: steps.metadata.clone(),
+        name: (name != wheel.name).then_some(name),
+        existing: Existing::Refuse,
+        // Then the result has the bytes that `package` would have written.
+        order: if is_ours(&wheel)? { MemberOrder::Sorted } else { MemberOrder::Kept },
+        ..Rewrite::default()
+    };
+    Ok(rewrite_and_hash(&wheel, &change, output, options, reporter)?)
+}
+
+/// `true` for a wheel that this program wrote.
+fn is_ours(wheel: &Wheel) -> Result<bool, Error> {
+    let generator = Headers::parse(&wheel.wheel()?).get("Generator").unwrap_or_default();
+    Ok(generator.starts_with("rocwheel"))
+}
+
+impl WheelSteps {
+    /// `true` if the wheel is copied byte for byte.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.metadata.is_none() && self.texts.is_empty() && self.tars.is_empty() && self.rename.is_empty()
+    }
+}

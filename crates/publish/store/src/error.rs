@@ -1,0 +1,148 @@
+//! What can go wrong with a store, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rocwheel_progress::{Exit, Hint, Interrupted, counted, listed_problems, space_hint};
+
+use crate::bucket_fault::BucketFault;
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// A folder of files, or of an index, cannot be listed.
+    #[error("cannot read the folder `{}`", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// A page cannot be written or removed.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// The page.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// A path that cannot be an address.
+    #[error("the name of `{}` is not UTF-8", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Files that cannot be listed; each line names one and the reason.
+    #[error("{} cannot be in an index:{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
+    Files {
+        /// `FILE: why`.
+        problems: Vec<String>,
+    },
+    /// A pattern of `--filter` that cannot be read.
+    #[error("`{pattern}` is not a pattern of file names")]
+    Pattern {
+        /// As it was given.
+        pattern: String,
+        /// The error of the parser, with the place in the pattern.
+        source: globset::Error,
+    },
+    /// Another publisher is at work.
+    #[error("another run is writing the index of `{store}`")]
+    Locked {
+        /// The store.
+        store: String,
+    },
+    /// Another publisher holds the lock of a bucket.
+    #[error("another run is writing the index of `{store}`: {owner}")]
+    Leased {
+        /// The store.
+        store: String,
+        /// Who it is, as they say.
+        owner: String,
+        /// The seconds until the lock ends, if it is not renewed.
+        seconds: u64,
+    },
+    /// A bucket did not do what it was asked.
+    #[error("cannot {attempted}")]
+    Bucket {
+        /// `list `s3://…``.
+        attempted: String,
+        /// The refusal of the server, or the failed transfer.
+        source: BucketFault,
+    },
+    /// GitHub did not answer as it should.
+    #[error("cannot {attempted}: {reason}")]
+    Github {
+        /// `list the releases of `OWNER/NAME``.
+        attempted: String,
+        /// The reason, for people.
+        reason: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The files of an upload contradict, or there are none.
+    #[error("cannot upload:{}", listed_problems(problems))]
+    Uploads {
+        /// One line for each problem.
+        problems: Vec<String>,
+    },
+    /// Files of the same names with other contents are in the store.
+    #[error("the store has other contents of {}:{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
+    OtherBytes {
+        /// The addresses of the files.
+        problems: Vec<String>,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Folder { path, source } if source.kind() == io::ErrorKind::NotADirectory => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                format!("name the folder that has the file: `{}`", folder.unwrap_or(Path::new(".")).display())
+            }
+            Self::Files { .. } => {
+                "an index with them would mislead installers: remove or rename them, or choose files with `--filter`"
+                    .to_owned()
+            }
+            Self::Github { hint, .. } => hint.clone()?,
+            Self::Locked { .. } => "try again when it is done".to_owned(),
+            Self::Leased { seconds, .. } => {
+                format!("try again when it is done; if it was killed, its lock ends after {seconds} seconds")
+            }
+            Self::Bucket { source, .. } => source.hint()?.to_owned(),
+            Self::Write { path, source } => space_hint(path, source)?,
+            Self::OtherBytes { .. } => "give the new files another version or build number".to_owned(),
+            _ => return None,
+        })
+    }
+
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Self::Files { problems } | Self::Uploads { problems } | Self::OtherBytes { problems } => problems.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::Locked { .. } | Self::Leased { .. } => Exit::TryAgain,
+            Self::Bucket { source, .. } => source.exit(),
+            Self::Pattern { .. } | Self::Uploads { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Input: the address of a bucket, and credentials. Output: the [`Store`] of its files.
+//!
+//! This is the only place with async code: `object_store` has no other. A small runtime of two
+//! threads belongs to the store, and every function here blocks until its requests are answered.
+
+mod address;
+mod bucket_upload;
+mod client;
+mod content;
+mod lease;
+mod list;
+mod media;
+mod multipart;
+mod times;
+mod upload;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
+use rocwheel_content::archive_path::{file_name, join};
+use rocwheel_content::{Digest, hexadecimal};
+use rocwheel_index::pages::encoded_segment;
+use rocwheel_progress::Reporter;
+
+use crate::bucket_fault::BucketFault;
+use crate::error::Error;
+use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
+use crate::traces::time_stamp;
+pub use address::S3Address;
+pub use bucket_upload::{BucketUpload, UploadState};
+use client::{Client, Head};
+use content::S3Content;
+use lease::Lease;
+pub use upload::{UploadOptions, collect_uploads, plan_uploads, upload};
+
+/// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
+const REQUESTS: usize = 16;
+/// Variables with the region, the first one that has a value counts.
+const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+/// Variables with the address of the server, as AWS' own tools know them.
+const ENDPOINT_VARIABLES: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+
+/// Who keeps publishers from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreLocking {
+    /// An object that is written under conditions. A server that ignores conditions is refused.
+    Conditional,
+    /// The user's CI system or the like; nothing is locked here.
+    External,
+}
+
+/// How requests are signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signing {
+    /// With the credentials of the environment.
+    Credentials,
+    /// Not at all: for buckets that everybody may read.
+    Anonymous,
+}
+
+/// What a bucket is opened with.
+#[derive(Clone)]
+pub struct S3Options {
+    /// Bucket and prefix.
+    pub address: S3Address,
+    /// The address of the server; `None`: the one of the environment, else AWS.
+    pub endpoint: Option<String>,
+    /// How requests are signed.
+    pub signing: Signing,
+    /// Who keeps publishers from each other.
+    pub locking: StoreLocking,
+    /// The environment variables that begin with `AWS_`, with their values.
+    pub variables: Vec<(String, String)>,
+    /// Who the lock says holds it, for other publishers' messages.
+    pub owner: String,
+}
+
+impl S3Options {
+    /// In this region, unless the environment names one.
+    #[must_use]
+    pub fn in_region(mut self, region: &str) -> S3Options {
+        if self.region().is_none() {
+            self.variables.push((REGION_VARIABLES[0].to_owned(), region.to_owned()));
+        }
+        self
+    }
+
+    /// The region that the environment names.
+    pub fn region(&self) -> Option<&str> {
+        self.variable(&REGION_VARIABLES)
+    }
+
+    /// The server; `None`: AWS.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.endpoint.as_deref().or_else(|| self.variable(&ENDPOINT_VARIABLES))
+    }
+
+    /// The value of the first of these variables that has one.
+    fn variable(&self, names: &[&str]) -> Option<&str> {
+        let value = |name: &&str| self.variables.iter().find(|(known, value)| known == *name && !value.is_empty());
+        names.iter().find_map(value).map(|(_, value)| value.as_str())
+    }
+
+    /// Where a browser finds an object, if the bucket is public.
+    pub fn web_address(&self, key: &str) -> String {
+        let S3Address { bucket, prefix } = &self.address;
+        let path = join(prefix, key).split('/').map(encoded_segment).collect::<Vec<_>>().join("/");
+        match self.server() {
+            Some(server) => format!("{}/{bucket}/{path}", server.trim_end_matches('/')),
+            None => format!("https://{bucket}.s3.amazonaws.com/{path}"),
+        }
+    }
+}
+
+/// Without the values of variables, which are secret.
+impl std::fmt::Debug for S3Options {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.variables.iter().map(|(name, _)| name.as_str()).collect();
+        formatter
+            .debug_struct("S3Options")
+            .field("address", &self.address.to_string())
+            .field("endpoint", &self.endpoint)
+            .field("signing", &self.signing)
+            .field("locking", &self.locking)
+            .field("variables", &names)
+            .field("owner", &self.owner)
+            .finish()
+    }
+}
+
+/// The files below a prefix of a bucket.
+pub struct S3Store {
+    client: Arc<Client>,
+    address: S3Address,
+    locking: StoreLocking,
+    owner: String,
+    /// The lock while it is held. Writing ends when another publisher has taken it over.
+    lease: std::sync::Mutex<std::sync::Weak<Lease>>,
+}
+
+impl S3Store {
+    /// Opens a bucket; nothing is asked of the server yet. Requests end when `reporter` is
+    /// interrupted.
+    ///
+    /// # Errors
+    /// [`Error::Bucket`] for options that contradict, and without credentials.
+    pub fn open(options: &S3Options, reporter: Arc<dyn Reporter>) -> Result<S3Store, Error> {
+        let client = Client::new(options, reporter)?;
+        Ok(S3Store {
+            client: Arc::new(client),
+            address: options.address.clone(),
+            locking: options.locking,
+            owner: options.owner.clone(),
+            lease: std::sync::Mutex::default(),
+        })
+    }
+
+    /// The whole key of a file.
+    fn path(&self, key: &str) -> Result<Path, Error> {
+        let key = join(&self.address.prefix, key);
+        Path::parse(&key).map_err(|error| Error::Bucket {
+            attempted: format!("use the key `{key}`"),
+            source: BucketFault::Other(error.to_string()),
+        })
+    }
+
+    /// The address of a file in messages.
+    fn shown(&self, key: &str) -> String {
+        if key.is_empty() { self.name() } else { join(&self.name(), key) }
+    }
+
+    /// The bytes of a file and its ETag.
+    fn read_tagged(&self, key: &str) -> Result<Option<TaggedBytes>, Error> {
+        let path = self.path(key)?;
+        let read = async {
+            match self.client.store.get_opts(&path, GetOptions::default()).await {
+                Ok(found) => {
+                    let etag = found.meta.e_tag.clone();
+                    Ok(Some((Vec::from(found.bytes().await?), etag)))
+                }
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        };
+        self.client.wait(read).map_err(|stop| stop.error(format!("read `{}`", self.shown(key))))
+    }
+
+    fn head(&self, key: &str) -> Result<Option<Head>, Error> {
+        let path = self.path(key)?;
+        self.client.wait(self.client.head(&path)).map_err(|stop| stop.error(format!("inspect `{}`", self.shown(key))))
+    }
+
+    /// The lock, while this store holds it.
+    fn lease(&self) -> Option<Arc<Lease>> {
+        self.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner).upgrade()
+    }
+
+    /// Errors after the lock was lost to another publisher, or may have been.
+    fn check_lease(&self) -> Result<(), Error> {
+        self.lease().map_or(Ok(()), |lease| lease.check_begin(self))
+    }
+
+    /// Waits for a request that changes something. Under the lock it is begun, and repeated, only
+    /// while the lock is surely held.
+    fn change<T>(&self, attempted: String, request: impl Future<Output = Result<T, BucketFault>>) -> Result<T, Error> {
+        self.check_lease()?;
+        let lease = self.lease();
+        let check = || lease.as_ref().map_or(Ok(()), |lease| lease.check_step());
+        self.client.wait_while(check, request).map_err(|stop| stop.error(attempted))
+    }
+
+    fn put(&self, key: &str, bytes: Bytes, mode: PutMode, digest: Option<&Digest>) -> Result<(), Error> {
+        let path = self.path(key)?;
+        let mut options = PutOptions { mode, ..PutOptions::default() };
+        options.attributes = media::attributes(key);
+        if let Some(digest) = digest {
+            options.attributes.insert(client::CHECKSUM, hexadecimal(digest).into());
+        }
+        let put = self.client.store.put_opts(&path, PutPayload::from(bytes), options);
+        self.change(format!("write `{}`", self.shown(key)), async { Ok(put.await.map(drop)?) })
+    }
+}
+
+/// A listed object as a file, unless a part of its name begins with a dot.
+fn stored(folder: &str, object: list::ListedObject) -> Option<StoredFile> {
+    if object.key.split('/').any(|part| part.starts_with('.')) {
+        return None;
+    }
+    // A server without ETags: a time of change is enough for files that are not young.
+    let stamp = object.e_tag.unwrap_or_else(|| time_stamp(object.modified));
+    Some(StoredFile { key: join(folder, &object.key), size: object.size, stamp })
+}
+
+fn sorted(mut files: Vec<StoredFile>) -> Vec<StoredFile> {
+    files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+    files
+}
+
+impl Store for S3Store {
+    fn name(&self) -> String {
+        self.address.to_string()
+    }
+
+    fn requests(&self) -> Option<usize> {
+        Some(REQUESTS)
+    }
+
+    fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
+        let mut files = Vec::new();
+        self.for_each_object(folder, reporter, &mut |object| files.extend(stored(folder, object)))?;
+        Ok(sorted(files))
+    }
+
+    fn list_batches(
+        &self,
+        folder: &str,
+        _is_measured: fn(&str) -> bool,
+        take: &(dyn Fn(Vec<StoredFile>) + Sync),
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        // Servers list keys in the order of their bytes, so a subfolder is over when the next one
+        // begins; files that are in none may be in between.
+        let (mut top, mut batch, mut present) = (Vec::new(), Vec::new(), String::new());
+        let mut done: BTreeSet<String> = BTreeSet::new();
+        let mut is_in_order = true;
+        self.for_each_object(folder, reporter, &mut |object| {
+            let Some((subfolder, _)) = object.key.split_once('/') else {
+                top.extend(stored(folder, object));
+                return;
+            };
+            if subfolder != present {
+                let next = subfolder.to_owned();
+                is_in_order &= !done.contains(&next);
+                done.insert(std::mem::replace(&mut present, next));
+                take(sorted(std::mem::take(&mut batch)));
+            }
+            batch.extend(stored(folder, object));
+        })?;
+        take(sorted(batch));
+        take(sorted(top));
+        if is_in_order {
+            return Ok(());
+        }
+        let fault = BucketFault::Other("the server lists keys in no order, as S3 Express does".to_owned());
+        Err(client::Stop::from(fault).error(format!("list `{}`", self.shown(folder))))
+    }
+
+    fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {
+        let content = S3Content::new(Arc::clone(&self.client), self.path(&file.key)?, file);
+        Ok(StoredBytes::Remote(Box::new(content)))
+    }
+
+    fn range(&self, file: &StoredFile, range: Range<u64>) -> Result<Vec<u8>, Error> {
+        let content = S3Content::new(Arc::clone(&self.client), self.path(&file.key)?, file);
+        let wanted = range.end - range.start;
+        let read = content.range(range).and_then(|bytes| match bytes.len() as u64 {
+            length if length == wanted => Ok(bytes.to_vec()),
+            length => Err(io::Error::other(format!("{length} of {wanted} bytes arrived"))),
+        });
+        read.map_err(|source| Error::Read { path: self.shown(&file.key).into(), source })
+    }
+
+    fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error> {
+        let changed =
+            || Error::Bucket { attempted: format!("read `{}`", self.shown(&file.key)), source: BucketFault::Changed };
+        let head = self.head(&file.key)?.ok_or_else(changed)?;
+        if head.size != file.size || head.etag.is_some_and(|etag| is_etag(&file.stamp) && etag != file.stamp) {
+            return Err(changed());
+        }
+        Ok(head.sha256)
+    }
+
+    fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.read_tagged(key)?.map(|(bytes, _)| bytes))
+    }
+
+    fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
+        // Small files that never change get their hash, as large ones do: other indexes read it.
+        let digest = file_name(key).ends_with(".metadata").then(|| rocwheel_content::sha256(bytes));
+        self.put(key, Bytes::copy_from_slice(bytes), PutMode::Overwrite, digest.as_ref())
+    }
+
+    fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {
+        let found = self.read_tagged(key)?;
+        if found.as_ref().map(|(bytes, _)| bytes.as_slice()) != before {
+            return Ok(false);
+        }
+        let mode = match (self.locking, found) {
+            // The server may know no conditions; the user keeps other publishers away.
+            (StoreLocking::External, _) => PutMode::Overwrite,
+            (StoreLocking::Conditional, None) => PutMode::Create,
+            (StoreLocking::Conditional, Some((_, e_tag))) => PutMode::Update(UpdateVersion { e_tag, version: None }),
+        };
+        let Err(error) = self.put(key, Bytes::copy_from_slice(after), mode, None) else { return Ok(true) };
+        let Error::Bucket { source, .. } = &error else { return Err(error) };
+        // Another publisher was quicker, or it was this request, whose answer was lost.
+        let is_written = |found: Option<Vec<u8>>| found.as_deref() == Some(after);
+        match source {
+            fault if fault.is_race() => self.read(key).map(is_written),
+            BucketFault::Busy(_) | BucketFault::Unreachable(_) if self.read(key).is_ok_and(is_written) => Ok(true),
+            _ => Err(error),
+        }
+    }
+
+    fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {
+        upload::put_files(self, files, reporter)
+    }
+
+    fn remove(&self, key: &str) -> Result<(), Error> {
+        let path = self.path(key)?;
+        let remove = async {
+            match self.client.store.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        };
+        self.change(format!("remove `{}`", self.shown(key)), remove)
+    }
+
+    fn lock(&self) -> Result<StoreLock, Error> {
+        if self.locking == StoreLocking::External {
+            return Ok(Box::new(()));
+        }
+        lease::probe(self)?;
+        let lease = Arc::new(Lease::take(self)?);
+        *self.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&lease);
+        Ok(Box::new(lease))
+    }
+}
+
+/// The bytes of a file, and its ETag if the server has ETags.
+type TaggedBytes = (Vec<u8>, Option<String>);
+
+/// `true` for a stamp that is no time.
+fn is_etag(stamp: &str) -> bool {
+    stamp.starts_with(['"', 'W'])
+}
+
+/// A request that S3 answers and `object_store` has no function for.
+struct Special<'a> {
+    method: Method,
+    /// `uploadId=…`, percent-encoded.
+    query: String,
+    headers: Vec<(&'static str, String)>,
+    body: Bytes,
+    /// Statuses besides those of success that are an answer rather than an error.
+    answers: &'a [StatusCode],
+}
