@@ -205,6 +205,7 @@ impl ChooserData {
 
     /// The same with numbers in the order of the projects, and without rows that no project has:
     /// the page does not depend on the order in which projects were added.
+    #[must_use]
     pub fn ordered(&self) -> ChooserData {
         let mut ordered = ChooserData::default();
         let mut numbers: HashMap<u32, Option<u32>> = HashMap::new();

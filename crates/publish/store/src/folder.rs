@@ -45,6 +45,7 @@ impl FolderStore {
     }
 
     /// The store with the SHA-256 of files that this run wrote, by key: they are not read again.
+    #[must_use]
     pub fn with_hashes(self, hashes: BTreeMap<String, Digest>) -> FolderStore {
         FolderStore { hashes, ..self }
     }

@@ -1,8 +1,8 @@
-//! Input: a store. Output: the [`Stream`] in it: a package index with a history, of which each change
-//! is a signed snapshot.
+//! Input: a store. Output: the [`Stream`] in it: a package index with a history, of which each
+//! change is a signed snapshot.
 //!
-//! What a snapshot lists is read, verified, withdrawn, pruned and brought back here. Which files may
-//! be added is decided by the crate above.
+//! What a snapshot lists is read, verified, withdrawn, pruned and brought back here. Which files
+//! may be added is decided by the crate above.
 
 mod error;
 pub mod install_place;
