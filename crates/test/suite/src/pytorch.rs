@@ -1,5 +1,5 @@
-//! PyTorch's own tests: which files there are, the environment in which they run, and the command of
-//! its runner (`test/run_test.py`), as TheRock's script has them.
+//! PyTorch's own tests: which files there are, the environment in which they run, and the command
+//! of its runner (`test/run_test.py`), as TheRock's script has them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

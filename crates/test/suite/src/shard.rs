@@ -33,7 +33,9 @@ pub fn assign(ids: &[String], durations: &BTreeMap<String, f64>, shards: u32) ->
         // Tests of no duration are divided by their number.
         loads.push(Reverse((load + nanoseconds[index], tests + 1, part)));
     }
-    parts.iter_mut().for_each(|part| part.sort_unstable());
+    for part in &mut parts {
+        part.sort_unstable();
+    }
     parts.into_iter().map(|part| part.into_iter().map(|index| ids[index].clone()).collect()).collect()
 }
 
