@@ -2,8 +2,8 @@
 //! artifacts in TheRock's layout, and a report of the files and libraries that were taken, renamed,
 //! skipped and missing.
 //!
-//! [`plan`] reads what is cheap to find out: the packages, their versions and the artifact each
-//! belongs to. [`execute`] decompresses every package once and writes every file once, straight
+//! [`plan()`] reads what is cheap to find out: the packages, their versions and the artifact each
+//! belongs to. [`execute()`] decompresses every package once and writes every file once, straight
 //! into its final place in a staging tree. Then it resolves libraries, renames those from outside
 //! ROCm, sets search paths, and moves the tree to the output. [`rehearse`] does the same and keeps
 //! nothing: the contents of a compressed package are only known after decompressing it.
