@@ -1,5 +1,5 @@
-//! Versions, backends and Pythons that a framework is built for: a row of `data/frameworks.toml`, or
-//! `[framework]` of a recipe.
+//! Versions, backends and Pythons that a framework is built for: a row of `data/frameworks.toml`,
+//! or `[framework]` of a recipe.
 
 use std::collections::BTreeMap;
 

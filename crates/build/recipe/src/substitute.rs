@@ -5,7 +5,7 @@
 //! whole syntax; `$${` is a plain `${`.
 
 /// The value of a name.
-pub enum Value {
+pub enum Substitution {
     /// This text replaces the name.
     Text(String),
     /// The name stays for a later round.
@@ -28,7 +28,7 @@ pub enum Round {
 pub fn substitute<E>(
     text: &str,
     round: Round,
-    mut value: impl FnMut(&str) -> Result<Value, E>,
+    mut value: impl FnMut(&str) -> Result<Substitution, E>,
 ) -> Result<String, Option<E>> {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -43,8 +43,8 @@ pub fn substitute<E>(
         let end = behind.find('}').ok_or(None)?;
         result.push_str(before);
         match value(&behind[..end]).map_err(Some)? {
-            Value::Text(text) => result.push_str(&text),
-            Value::Later => result.push_str(&rest[at..at + end + 3]),
+            Substitution::Text(text) => result.push_str(&text),
+            Substitution::Later => result.push_str(&rest[at..at + end + 3]),
         }
         rest = &behind[end + 1..];
     }
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn names_are_replaced_once_and_escapes_survive_until_the_last_round() {
         let value = |name: &str| match name {
-            "a" => Ok(Value::Text("${b}".into())),
-            "later" => Ok(Value::Later),
+            "a" => Ok(Substitution::Text("${b}".into())),
+            "later" => Ok(Substitution::Later),
             other => Err(other.to_owned()),
         };
         assert_eq!(substitute("x${a}y$${a}${later}$", Round::First, value), Ok("x${b}y$${a}${later}$".into()));
@@ -77,13 +77,13 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn a_literal_is_what_it_was(text in "[${}a]*") {
-            let nothing = |_: &str| Err::<Value, ()>(());
+            let nothing = |_: &str| Err::<Substitution, ()>(());
             proptest::prop_assert_eq!(substitute(&literal(&text), Round::Last, nothing), Ok(text));
         }
 
         #[test]
         fn text_without_names_is_untouched(text in "[^$]*") {
-            let nothing = |_: &str| Err::<Value, ()>(());
+            let nothing = |_: &str| Err::<Substitution, ()>(());
             proptest::prop_assert_eq!(substitute(&text, Round::Last, nothing), Ok(text));
         }
     }

@@ -10,7 +10,7 @@ use crate::execute::context::Context;
 use rocwheel_process::{ProcessEnd, Program};
 use rocwheel_recipe::join_targets;
 use rocwheel_recipe::source_digest;
-use rocwheel_recipe::substitute::{Round, Value, substitute};
+use rocwheel_recipe::substitute::{Round, Substitution, substitute};
 use rocwheel_recipe::{JobSource, Rocm};
 use rocwheel_recipe::{VersionLock, minor};
 
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 impl Context<'_> {
     /// A text of the job with all names replaced.
     pub(super) fn text(&self, text: &str) -> Result<String, Error> {
-        substitute(text, Round::Last, |name| self.fact(name).map(Value::Text)).map_err(|error| {
+        substitute(text, Round::Last, |name| self.fact(name).map(Substitution::Text)).map_err(|error| {
             error.unwrap_or_else(|| Error::malformed("job", format!("a `${{` in `{text}` has no `}}`")))
         })
     }
@@ -32,7 +32,7 @@ impl Context<'_> {
 
     /// A text with all known names replaced; the rest stays.
     pub(super) fn readable(&self, text: &str) -> String {
-        let value = |name: &str| Ok::<_, Error>(self.fact(name).map_or(Value::Later, Value::Text));
+        let value = |name: &str| Ok::<_, Error>(self.fact(name).map_or(Substitution::Later, Substitution::Text));
         substitute(text, Round::Last, value).unwrap_or_else(|_| text.to_owned())
     }
 

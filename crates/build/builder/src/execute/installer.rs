@@ -1,5 +1,5 @@
-//! Input: the place of a job and an interpreter. Output: the command lines of pip or uv that install
-//! into its environment.
+//! Input: the place of a job and an interpreter. Output: the command lines of pip or uv that
+//! install into its environment.
 
 use std::path::Path;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use crate::cell::{ChosenBy, minor};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::Targets;
-use crate::substitute::{Round, Value, substitute};
+use crate::substitute::{Round, Substitution, substitute};
 use rocwheel_progress::suggestion;
 
 /// Names that are known when the job runs, with or without ROCm.
@@ -88,13 +88,13 @@ impl<'a> Names<'a> {
         })
     }
 
-    fn value(&self, name: &str) -> Result<Value, Error> {
+    fn value(&self, name: &str) -> Result<Substitution, Error> {
         if LATER.contains(&name) || PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
         {
-            return Ok(Value::Later);
+            return Ok(Substitution::Later);
         }
         if OF_ROCM.contains(&name) {
-            return if self.sdk { Ok(Value::Later) } else { Err(self.without_rocm(name)) };
+            return if self.sdk { Ok(Substitution::Later) } else { Err(self.without_rocm(name)) };
         }
         let cell = self.cell;
         let text = match name {
@@ -114,7 +114,7 @@ impl<'a> Names<'a> {
                 }
             }
             "python.version" | "python.compact" => match (name, cell.python) {
-                (_, None) => return Ok(Value::Later),
+                (_, None) => return Ok(Substitution::Later),
                 ("python.version", Some(python)) => python.to_string(),
                 (_, Some(python)) => python.to_string().replace('.', ""),
             },
@@ -129,20 +129,20 @@ impl<'a> Names<'a> {
             _ if name.starts_with("torch.") => self.torch(name)?,
             _ if name.starts_with("targets") && DECIDED.contains(&name) => {
                 if self.targets.chosen_by == ChosenBy::Rocm {
-                    return Ok(Value::Later);
+                    return Ok(Substitution::Later);
                 }
                 join_targets(name, &self.targets.names)
             }
             _ => return Err(self.unknown(name)),
         };
-        Ok(Value::Text(text))
+        Ok(Substitution::Text(text))
     }
 
     /// The cell's value. Without one, the name is left for ROCm to decide when the job runs.
-    fn or_rocm(&self, name: &str, value: Option<String>, flag: &str) -> Result<Value, Error> {
+    fn or_rocm(&self, name: &str, value: Option<String>, flag: &str) -> Result<Substitution, Error> {
         match value {
-            Some(value) => Ok(Value::Text(value)),
-            None if self.sdk => Ok(Value::Later),
+            Some(value) => Ok(Substitution::Text(value)),
+            None if self.sdk => Ok(Substitution::Later),
             None => {
                 let (recipe, backend) = (&self.entry.recipe.name, self.backend);
                 let what =

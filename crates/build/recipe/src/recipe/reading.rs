@@ -390,7 +390,7 @@ wheel = "dist/*.whl"
             include_str!("../recipe.rs"),
             include_str!("reading.rs"),
             include_str!("../executor.rs"),
-            include_str!("../matrix/table.rs"),
+            include_str!("../framework.rs"),
             include_str!("../../../source/src/table.rs"),
         ];
         let comments =
