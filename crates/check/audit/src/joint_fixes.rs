@@ -1,5 +1,5 @@
-//! Input: the findings of an audit. Output: the same with fixes that fit each other and the set, and
-//! the questions that stay open.
+//! Input: the findings of an audit. Output: the same with fixes that fit each other and the set,
+//! and the questions that stay open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

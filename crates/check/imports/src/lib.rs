@@ -1,6 +1,7 @@
 //! Input: an environment ([`rocwheel_loader::site::Site`]). Output: what its Python files load: the
-//! libraries that packages load before anything else ([`preload`]) and by path when they are imported
-//! ([`at_import`]), and the modules at the top level that a wheel itself uses ([`top_level`]).
+//! libraries that packages load before anything else ([`preload`]) and by path when they are
+//! imported ([`at_import`]), and the modules at the top level that a wheel itself uses
+//! ([`top_level`]).
 //!
 //! The files are read, never run.
 
