@@ -17,7 +17,7 @@ use crate::printer::{self, Printer};
 use crate::store::open_bucket;
 
 /// The page of a folder.
-const PAGE: &str = "index.html";
+pub(super) const PAGE: &str = "index.html";
 
 /// indexer: a page for a folder
 #[derive(Debug, Args)]
