@@ -125,6 +125,12 @@ pub enum Error {
         /// The suffix as given.
         value: String,
     },
+    /// The manifest has no version, and the request neither.
+    #[error("the manifest of `{artifacts}` does not name a version")]
+    NoManifestVersion {
+        /// The folder of the artifacts.
+        artifacts: PathBuf,
+    },
     /// The manifest has a version that does not conform to PEP 440.
     #[error("the manifest of `{artifacts}` names version `{value}`, which pip does not accept (PEP 440)")]
     ManifestVersion {
@@ -331,7 +337,9 @@ impl Hint for Error {
             Error::PlatformTag { .. } => Some("remove --platform-tag: rocwheel finds the right one".into()),
             Error::Shapes { .. } => Some("split those that are not split, or name one shape for both with --shape".into()),
             Error::Versions { .. } => Some("take both from one build, or say with --version what the packages are".into()),
-            Error::Version { .. } => Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into()),
+            Error::Version { .. } | Error::NoManifestVersion { .. } => {
+                Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into())
+            }
             Error::Name { .. } | Error::WindowsPath { .. } => Some("rename the file in the artifact, or remove it".into()),
             Error::ManifestVersion { .. } => Some(
                 "set the packages' version with --version, or correct `rocm_package_version` in therock_manifest.json"

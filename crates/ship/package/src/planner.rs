@@ -186,7 +186,9 @@ impl<'a> Planner<'a> {
     fn new(request: &'a Request, place: Place<'a>, reporter: &dyn Reporter) -> Result<Self, Error> {
         let Place { artifacts, catalog, system } = place;
         let manifest = Manifest::find(catalog)?;
-        let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
+        let Some(version) = request.version.clone().or_else(|| manifest.rocm_package_version.clone()) else {
+            return Err(Error::NoManifestVersion { artifacts: artifacts.to_owned() });
+        };
         if rocwheel_wheel::check_version(&version).is_err() {
             return Err(match (&request.version, version.parse::<pep440_rs::Version>()) {
                 (Some(_), Ok(read)) => Error::VersionForm { value: version, canonical: read.to_string() },
