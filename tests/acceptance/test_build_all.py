@@ -198,7 +198,7 @@ def test_sources_that_cannot_be_had_are_said_before_anything_is_built(
     common = ["build", "torch", *options(world, tmp_path / "out"), "--source-root", tmp_path / "trees"]
     for more, code, words in (
         (["--no-checkout"], 2, "there are no sources of torch"),
-        (["--line", "1.0"], 2, "the lines are nightly, 2.14"),
+        (["--line", "1.0"], 2, "the lines are nightly, 2.15"),
         (["--ref", "torch=none"], 1, "none"),
         (["--ref", "triton=main"], 2, "triton is not checked out"),
         (["--origin", str(tmp_path / "nowhere")], 1, "nowhere"),

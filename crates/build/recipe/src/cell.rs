@@ -231,6 +231,9 @@ pub struct Cell {
     /// torch to build against (`2.9`, `2.9.1`).
     #[serde(default)]
     pub torch: Option<String>,
+    /// The triton that this torch requires, first two numbers, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triton: Option<String>,
     /// Version of the framework, if it decides anything in the recipe.
     #[serde(default)]
     pub version: Option<String>,
@@ -282,6 +285,7 @@ impl Cell {
             sdk: SdkKind::default(),
             rocm_lock: VersionLock::default(),
             torch: None,
+            triton: None,
             version: None,
             backend: None,
             targets: Vec::new(),

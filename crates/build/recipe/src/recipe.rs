@@ -464,6 +464,11 @@ pub struct RecipeCheck {
     /// source.
     #[serde(default)]
     pub requirements: bool,
+    /// Packages that a `fresh` environment has beside the wheel, without their own requirements. If
+    /// they cannot be installed, for example because there is none for this Python, the check runs
+    /// without them, and a warning says so.
+    #[serde(default)]
+    pub beside: Vec<String>,
     /// The program and its arguments.
     pub run: Vec<String>,
     /// Regular expression that the program's output must match.
