@@ -135,7 +135,8 @@ fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::
         (Some(null), None) => (place(text, null), format!("{{\"{name}\": {value}}}")),
         (None, _) => {
             let start = text.find('{').unwrap_or(0) + 1;
-            (start..start, format!("\"flags\": {{\"{name}\": {value}}}, "))
+            let comma = if top.is_empty() { "" } else { ", " };
+            (start..start, format!("\"flags\": {{\"{name}\": {value}}}{comma}"))
         }
     };
     Ok(format!("{}{new}{}", &text[..place.start], &text[place.end..]))

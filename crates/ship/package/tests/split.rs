@@ -392,7 +392,7 @@ fn links_that_leave_the_tree_only_together_are_not_shipped() {
     assert!(plan.notes.iter().any(|note| note.path == "lib/evil" && note.message.contains("leaves the tree")));
 }
 
-/// Code for a generic target is run by targets that have none of their own: their packages bring it.
+/// Targets without own code run that of their generic target: their packages bring it.
 #[test]
 fn the_code_of_a_generic_target_comes_with_the_targets_that_run_it() {
     let build = build();
@@ -411,7 +411,7 @@ fn the_code_of_a_generic_target_comes_with_the_targets_that_run_it() {
     assert_eq!(requires("rocm_sdk_device_gfx12_generic"), ["libraries"]);
 }
 
-/// TheRock writes a version into the manifest when it is given one, which it was not before 2026.
+/// TheRock writes a version into the manifest when it is given one, since 2026.
 #[test]
 fn a_manifest_may_have_no_version_when_the_request_has_one() {
     let build = build();
