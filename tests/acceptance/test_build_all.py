@@ -9,6 +9,8 @@ import os
 import random
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -284,6 +286,21 @@ def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
     create_venv(tmp_path / "mine")
     rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "mine", cwd=tmp_path)
     assert run(tmp_path / "mine/bin/rocm-sdk", "version").stdout.strip() == therock.VERSION
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("")
+    refused = rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "other", expect=2).stderr
+    assert "is not a Python environment" in refused and "`python3 -m venv .venv`" in refused, refused
+    # One of conda, or a container's Python, has no `pyvenv.cfg`. That of a distribution is its own.
+    whole = Path(sys.base_prefix)
+    is_managed = (Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED").exists()
+    expect = 2 if is_managed or not (whole / "bin/python").exists() else 0
+    planned = ["build", "install-rocm", *sdk, "--dry-run", "--into", whole]
+    said = rocwheel.run(*planned, expect=expect).stderr
+    assert f"venv {whole}`" not in said, said
+    environment = {"VIRTUAL_ENV": "", "CONDA_PREFIX": str(tmp_path / "mine")}
+    planned = ["compat", "build_prod_wheels", "install-rocm", "--find-links", rocm_packages, "--dry-run"]
+    said = rocwheel.run(*planned, environment=environment)
+    assert f"--into {tmp_path / 'mine'}" in said.stdout + said.stderr, said
     refused = rocwheel.run(
         "build", "install-rocm", "--rocm-sdk", "prefix=/usr", "--into", tmp_path / "mine", "--rocm", "7.2", expect=2
     )

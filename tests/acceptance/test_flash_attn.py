@@ -235,3 +235,33 @@ def test_the_triton_backend_is_imported(rocwheel: Rocwheel, sdist: Path, tmp_pat
     said = rocwheel.run(*command, *broken, environment=with_uv(), expect=1).stderr
     assert "check-import" in said and "cannot import name 'interface_fa'" in said, said
     assert not list((tmp_path / "broken").glob("*.whl"))
+
+
+TEN = "gfx90a gfx942 gfx950 gfx1100 gfx1101 gfx1102 gfx1150 gfx1151 gfx1200 gfx1201".split()
+
+
+@pytest.mark.parametrize(
+    ("version", "allowed", "targets", "reason"),
+    [
+        ("2.8.4", ["native", *TEN], "gfx1100,gfx1201,gfx942,gfx1151", None),
+        # The first commits of that name; a release that somebody mended; no list.
+        ("2.8.4", ["native", *TEN[:3]], "gfx1100,gfx942", "flash-attn 2.8.4 cannot be built for gfx1100"),
+        ("2.8.3", ["native", *TEN], "gfx1151", None),
+        ("2.8.3", None, "gfx1151", "flash-attn 2.8.3 cannot be built for gfx1151"),
+        ("2.8.4", None, "gfx1151", None),
+    ],
+)
+def test_the_tree_says_for_which_targets_it_can_be_built(
+    rocwheel: Rocwheel, tmp_path: Path, version: str, allowed: list[str] | None, targets: str, reason: str | None
+) -> None:
+    source = sources(tmp_path / "source")
+    (source / "flash_attn/__init__.py").write_text(f'__version__ = "{version}"\n')
+    if allowed:
+        (source / "setup.py").write_text(f"def validate(archs):\n    allowed_archs = {allowed!r}\n")
+    said = rocwheel.run(
+        *("build", "flash-attn", "--backend", "ck", "--source", source, "--python", "3.12", "--torch", "2.14.0"),
+        *("--rocm", "7.2", "--gpu-targets", targets, "--output", tmp_path / "out", "--dry-run"),
+        environment=with_uv(),
+        expect=2 if reason else 0,
+    )
+    assert (reason or "GPU targets: ") in said.stdout + said.stderr, said

@@ -237,6 +237,9 @@ pub struct Cell {
     /// Version of the framework, if it decides anything in the recipe.
     #[serde(default)]
     pub version: Option<String>,
+    /// GPU targets that the sources themselves name; empty: the recipe's list counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_targets: Vec<String>,
     /// One of the recipe's backends; `None`: the recipe's first.
     #[serde(default)]
     pub backend: Option<String>,
@@ -287,6 +290,7 @@ impl Cell {
             torch: None,
             triton: None,
             version: None,
+            source_targets: Vec::new(),
             backend: None,
             targets: Vec::new(),
             chosen_by: ChosenBy::Recipe,
