@@ -92,6 +92,9 @@ impl<'a> SuitePlan<'a> {
         let version = torch.as_ref().and_then(rocwheel_verify::suite::InstalledTorch::minor);
         let version = arguments.list_version.clone().or(version);
         let (rows, lists) = read_lists(settings, version.as_deref())?;
+        for (file, _) in lists.iter().filter(|(_, digest)| *digest == "missing") {
+            printer.warn(format!("there is no list `{file}`: what only this version is known to fail is run"));
+        }
         let setting = ListSetting {
             targets: gpu_targets(&gpus, &targets),
             version: match (&arguments.list_version, &torch) {
