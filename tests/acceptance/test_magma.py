@@ -10,9 +10,9 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import magma_tree
 import pytest
 
-import magma_tree
 from command import Rocwheel, run
 from linked_wheels import gcc
 
