@@ -128,7 +128,7 @@ impl Book {
 
     /// Looks a recipe up by its name, or by a name that ends in a ROCm version (`magma-rocm63`).
     /// `rocm` lists the known versions, which decide what digits mean; the one in the name is
-    /// returned beside the recipe. A newer one than all of them is read as `make` of PyTorch names it.
+    /// returned beside the recipe. An unknown one is read as PyTorch's Makefile names versions.
     ///
     /// # Errors
     /// The same as [`Book::get`]; also digits that are no version.

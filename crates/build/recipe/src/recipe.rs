@@ -88,7 +88,8 @@ pub struct Recipe {
     pub versions: Vec<VersionRule>,
     /// File in the sources that has their version.
     pub version_file: Option<SourceVersionFile>,
-    /// File in the sources that has their list of GPU targets, which then counts instead of `known`.
+    /// File in the sources that has their list of GPU targets, which then counts instead of
+    /// `known`.
     pub targets_file: Option<SourceVersionFile>,
     /// Blocks of variables, applied in order.
     #[serde(default)]

@@ -92,7 +92,7 @@ impl JobMaker {
         Ok(all)
     }
 
-    /// A sentence for each version of ROCm and torch that is newer than the table, or was never in it.
+    /// A sentence for each version of ROCm and torch that the table lacks.
     pub fn unknown_versions(&self) -> Vec<String> {
         let (table, axes) = (&self.request.table, &self.request.axes);
         let rocm: BTreeSet<&String> =

@@ -345,8 +345,8 @@ impl SourceChoice {
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
     }
 
-    /// The GPU targets that existing sources name in the recipe's `targets-file`; empty if they name
-    /// none, or are not here yet.
+    /// The GPU targets that existing sources name in the recipe's `targets-file`; empty if they
+    /// name none, or are not here yet.
     ///
     /// # Errors
     /// The sources that are asked for cannot be found.
