@@ -263,10 +263,9 @@ mod tests {
         assert!(selected(&of(&["base_*"], &["*"])).unwrap_err().contains("none of which is selected"));
         // What was to be left out is not fetched because of a typing error.
         let misspelt = of(&[], &["blas_*", "*_tests_*"]);
-        assert_eq!(
-            selected(&misspelt).unwrap_err(),
-            "`s3://b/1-linux` has nothing for `*_tests_*` | there are `blas_test_gfx942`"
-        );
+        let said = selected(&misspelt).unwrap_err();
+        assert!(said.starts_with("`s3://b/1-linux` has nothing for `*_tests_*` | there are "), "{said}");
+        assert!(said.contains("`blas_test_gfx942`"), "{said}");
         let lenient = ArtifactFilter { exclude_may_miss: true, ..misspelt };
         assert!(!selected(&lenient).unwrap().contains(" blas_"));
         assert!(NamePattern::parse("regex:(").unwrap_err().to_string().contains("unclosed group"));
