@@ -159,12 +159,11 @@ fn resolved(
             || name.split_once('.').is_some_and(|(kind, rest)| {
                 ["environment", "variable", "installed", "tool"].contains(&kind) || rest.starts_with("libraries.")
             });
-        match value(name).filter(|_| !is_of_machine) {
-            Some(value) => resolved.push_str(&value),
-            None => {
-                used.insert(name.to_owned());
-                resolved.push_str(&dialect.variable(&variable(name)));
-            }
+        if let Some(value) = value(name).filter(|_| !is_of_machine) {
+            resolved.push_str(&value);
+        } else {
+            used.insert(name.to_owned());
+            resolved.push_str(&dialect.variable(&variable(name)));
         }
     }
     resolved
