@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from test_artifact_fetch import FOLDER, RUN, fetch, home, names, store, visible,
 from test_index_bucket import Bucket, server  # noqa: F401
 
 from command import Rocwheel, run
+from linked_wheels import write_wheel
 
 # ruff: noqa: F811
 
@@ -187,7 +189,36 @@ def test_packages_of_a_run_go_beside_its_artifacts(rocwheel: Rocwheel, home: dic
     assert (tmp_path / "out" / FOLDER / "python/rocm-7.1.tar.gz").read_bytes() == b"x"
     said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
     assert said["kpack_split"] == "true" and said["package_find_links_url"].endswith(f"{FOLDER}/python/index.html")
+    page = tmp_path / "out" / FOLDER / "python/index.html"
+    run(rocwheel.binary, "compat", "indexer", dist, "--filter", "*.whl", "*.tar.gz", environment=home)
+    assert page.read_text() == (dist / "index.html").read_text(), "as the indexer would have made it before"
     (dist / "rocm-7.1.tar.gz").write_bytes(b"y")
     refused = run(rocwheel.binary, *words, "--multiarch", "--output-dir", tmp_path / "out", environment=both, expect=2)
     assert "has other contents" in refused.stderr
     assert "`--artifact-group` is missing" in run(rocwheel.binary, *words, environment=both, expect=2).stderr
+
+
+def test_each_folder_of_packages_has_a_page_that_pip_installs_from(
+    rocwheel: Rocwheel, home: dict[str, str], tmp_path: Path
+) -> None:
+    """Packages for several families are in a folder for each. pip takes the address of the step."""
+    packages, outputs = tmp_path / "packages", tmp_path / "outputs"
+    words = ["compat", "upload_python_packages", "--input-packages-dir", packages, "--run-id", RUN]
+    words += ["--output-dir", tmp_path / "out"]
+    write_wheel(packages, {"demo.py": b""}, name="demo", version="1.0")
+    run(rocwheel.binary, *words, "--artifact-group", "gfx110X-all", environment={**home, "GITHUB_OUTPUT": str(outputs)})
+    (url,) = [line for line in outputs.read_text().splitlines() if line.startswith("package_find_links_url=")]
+    found = [sys.executable, "-m", "pip", "download", "--no-index", "--no-deps", "--find-links", url.partition("=")[2]]
+    run(*found, "demo", "--dest", tmp_path / "downloaded")
+    assert [path.name.split("-")[0] for path in (tmp_path / "downloaded").iterdir()] == ["demo"]
+    for family in ("gfx110X-all", "gfx94X-dcgpu"):
+        write_wheel(tmp_path / "families/dist" / family, {"demo.py": b""}, name="demo", version="1.0")
+    words[words.index(packages)] = tmp_path / "families"
+    said = run(rocwheel.binary, *words, "--multiarch", environment=home).stdout
+    top = tmp_path / "out" / FOLDER / "python"
+    pages = sorted(str(path.relative_to(top)) for path in top.rglob("index.html"))
+    assert pages == ["gfx110X-all/index.html", "gfx94X-dcgpu/index.html"]
+    assert all(f"{FOLDER}/python/{page}" in said for page in pages)
+    # A plan writes none.
+    run(rocwheel.binary, *words[:-1], tmp_path / "planned", "--multiarch", "--dry-run", environment=home)
+    assert not (tmp_path / "planned").exists()

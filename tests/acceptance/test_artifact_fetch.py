@@ -208,6 +208,8 @@ def test_filters_agree_or_name_what_is_missing(
         (["--include", "blas_*", "rnad_lib_*"], 1, "has nothing for `rnad_lib_*`"),
         (["--targets", "gfx1201"], 1, "hint: there are `generic`, `gfx1100`, `gfx942`"),
         (["--exclude", "*"], 1, "none of which is selected"),
+        # What was to be left out is not fetched because its name is misspelt.
+        (["--exclude", "*_gfx1100", "blass_*"], 1, "has nothing for `blass_*`"),
         (["--stage", "mth", "--topology", topology], 2, "hint: there are math"),
         (["--stage", "math", "--topology", "nowhere"], 1, "`nowhere`: there is no such file"),
         (["--include", "regex:("], 2, "is no pattern of artifact names"),
@@ -215,6 +217,36 @@ def test_filters_agree_or_name_what_is_missing(
         assert said in fetch(rocwheel, home, *words, *more, expect=code).stderr
     empty = fetch(rocwheel, home, "--run-id", "1", "--from", store.parent, "--dry-run", expect=1)
     assert "1-linux` has no artifacts" in empty.stderr
+
+
+def test_exclusions_of_the_script_are_names_that_exist(
+    rocwheel: Rocwheel, store: Path, home: dict[str, str], tmp_path: Path
+) -> None:
+    """The components are six, and the topology has the artifacts. A run may lack some of them."""
+    topology = tmp_path / "BUILD_TOPOLOGY.toml"
+    topology.write_text('[artifacts.base]\nartifact_group = "a"\n[artifacts.blas]\nartifact_group = "a"\n'
+                        '[artifacts.fusilli]\nartifact_group = "a"\n')  # fmt: skip
+    words = ["compat", "artifact_manager", "fetch", "--stage", "all", "--run-id", RUN, "--local-staging-dir"]
+    words += [store.parent, "--platform", "linux", "--amdgpu-targets", "gfx942", "--no-extract"]
+
+    def fetched(name: str, *more: object, expect: int = 0) -> tuple[list[str], str]:
+        output = tmp_path / name
+        said = run(rocwheel.binary, *words, *more, "--output-dir", output, environment=home, expect=expect).stderr
+        return sorted(path.name.split(".")[0] for path in output.rglob("*.tar.*") if "sha256" not in path.name), said
+
+    named = ["--topology", topology]
+    left, _ = fetched("one", "--exclude-components", "dev,test", "--exclude-artifacts", "blas,fusilli", *named)
+    assert left == ["base_lib_generic", "core-hip_lib_generic"]
+    for number, (more, reason, hint) in enumerate((
+        (["--exclude-components", "dev,tests"], "there is no component `tests`", "did you mean `test`?"),
+        (["--exclude-artifacts", "fusilli,blass", *named], "there is no artifact `blass`", "did you mean `blas`?"),
+        (["--exclude-components", "lib,run,dev,dbg,doc,test"], "leaves no component", ""),
+    )):  # fmt: skip
+        left, said = fetched(f"wrong{number}", *more, expect=2)
+        assert not left and reason in said and hint in said, said
+    # Without the topology, the run itself says what there is.
+    left, said = fetched("other", "--exclude-artifacts", "blass", expect=1)
+    assert not left and "has nothing for `blass_*`" in said, said
 
 
 def test_the_web_is_read_once(

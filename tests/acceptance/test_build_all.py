@@ -10,6 +10,8 @@ import random
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -201,7 +203,7 @@ def test_sources_that_cannot_be_had_are_said_before_anything_is_built(
     common = ["build", "torch", *options(world, tmp_path / "out"), "--source-root", tmp_path / "trees"]
     for more, code, words in (
         (["--no-checkout"], 2, "there are no sources of torch"),
-        (["--line", "1.0"], 2, "the lines are nightly, 2.14"),
+        (["--line", "1.0"], 2, "the lines are nightly, 2.15"),
         (["--ref", "torch=none"], 1, "none"),
         (["--ref", "triton=main"], 2, "triton is not checked out"),
         (["--origin", str(tmp_path / "nowhere")], 1, "nowhere"),
@@ -347,6 +349,21 @@ def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
     create_venv(tmp_path / "mine")
     rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "mine", cwd=tmp_path)
     assert run(tmp_path / "mine/bin/rocm-sdk", "version").stdout.strip() == therock.VERSION
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("")
+    refused = rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "other", expect=2).stderr
+    assert "is not a Python environment" in refused and "`python3 -m venv .venv`" in refused, refused
+    # One of conda, or a container's Python, has no `pyvenv.cfg`. That of a distribution is its own.
+    whole = Path(sys.base_prefix)
+    is_managed = (Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED").exists()
+    expect = 2 if is_managed or not (whole / "bin/python").exists() else 0
+    planned = ["build", "install-rocm", *sdk, "--dry-run", "--into", whole]
+    said = rocwheel.run(*planned, expect=expect).stderr
+    assert f"venv {whole}`" not in said, said
+    environment = {"VIRTUAL_ENV": "", "CONDA_PREFIX": str(tmp_path / "mine")}
+    planned = ["compat", "build_prod_wheels", "install-rocm", "--find-links", rocm_packages, "--dry-run"]
+    said = rocwheel.run(*planned, environment=environment)
+    assert f"--into {tmp_path / 'mine'}" in said.stdout + said.stderr, said
     refused = rocwheel.run(
         "build", "install-rocm", "--rocm-sdk", "prefix=/usr", "--into", tmp_path / "mine", "--rocm", "7.2", expect=2
     )

@@ -53,6 +53,12 @@ import ctypes, pathlib
 __version__ = "2.5.1+rocm6.2"
 ctypes.CDLL(str(pathlib.Path(__file__).parent / "lib/libamdhip64.so"), ctypes.RTLD_GLOBAL)
 """
+TORCH_VERSION = """
+from typing import Optional
+__version__ = {version!r}
+cuda: Optional[str] = {cuda!r}
+hip: Optional[str] = {hip!r}
+"""
 
 
 def with_uv(**more: str) -> dict[str, str]:
@@ -75,6 +81,8 @@ def index(prefix: Path, tmp_path: Path) -> Iterator[str]:
     """An index with a torch that has ROCm inside."""
     library = (prefix / "lib/libamdhip64.so.6").read_bytes()
     members = {"torch/__init__.py": TORCH_INIT.encode(), "torch/lib/libamdhip64.so": library}
+    version = TORCH_VERSION.format(version="2.5.1+rocm6.2", cuda=None, hip="6.2.41133-dd7f95766")
+    members["torch/version.py"] = version.encode()
     write_wheel(tmp_path / "simple/torch", members, name="torch", version=TORCH)
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -148,15 +156,76 @@ def test_a_compiled_wheel_that_does_not_load_stays_here(
     assert not list((tmp_path / "out").glob("*.whl"))
 
 
+@pytest.mark.parametrize(
+    ("version", "hip", "cuda", "rocm", "reason"),
+    [
+        ("2.6.0", None, "12.4", "6.2", "torch 2.6.0 is for CUDA 12.4, not for ROCm 6.2"),
+        ("2.15.0+cpu", None, None, "7.14", "torch 2.15.0+cpu is for no GPU, not for ROCm 7.14"),
+        ("2.9.1", "6.3.42131", None, "6.4", "torch 2.9.1 is for ROCm 6.3, not for 6.4"),
+        ("2.13.0+rocm10.0.0", "7.15.26333", None, "7.14", "torch 2.13.0+rocm10.0.0 is for ROCm 10.0, not for 7.14"),
+        # The HIP of ROCm 10 has a number of its own.
+        ("2.13.0+rocm10.0.0", "7.15.26333", None, "10.0", None),
+        ("2.13.0", "7.15.26333", None, "10.0", None),
+        ("2.6.0+rocm6.2.4", "6.2.41134-65d174c3e", None, "6.2.4", None),
+    ],
+)
+def test_a_torch_for_something_else_stops_the_build_before_it_compiles(
+    rocwheel: Rocwheel,
+    index: str,
+    tmp_path: Path,
+    version: str,
+    hip: str | None,
+    cuda: str | None,
+    rocm: str,
+    reason: str | None,
+) -> None:
+    """Beside an index without the torch that was asked for, PyPI has one for CUDA."""
+    source = sources(tmp_path / "source")
+    shutil.rmtree(tmp_path / "simple/torch")
+    members = {"torch/__init__.py": b"raise SystemExit('imported')", "torch/version.py": b""}
+    members["torch/version.py"] = TORCH_VERSION.format(version=version, cuda=cuda, hip=hip).encode()
+    write_wheel(tmp_path / "simple/torch", members, name="torch", version=version.partition("+")[0])
+    (tmp_path / "rocm/.info/version").write_text(f"{rocm}\n")
+    said = rocwheel.run(
+        *("build", "flash-attn", "--backend", "ck", "--rocm", rocm, "--torch", version.partition("+")[0]),
+        *("--source", source, "--rocm-sdk", f"prefix={tmp_path / 'rocm'}", "--torch-index", index),
+        *("--interpreter", sys.executable, "--no-preflight", "--output", tmp_path / "out"),
+        *("--gpu-targets", "gfx942"),
+        environment=with_uv(),
+        expect=1,
+    ).stderr
+    if reason:
+        assert "torch-is-for-rocm" in said and reason in said, said
+        assert not list((tmp_path / "out").glob(".rocwheel/jobs/*/logs/*-wheel.log"))
+    else:
+        assert f"torch {version} with HIP {hip}" in log(tmp_path / "out", "torch-is-for-rocm")
+
+
+def test_the_triton_of_a_torch_decides_whether_a_wheel_can_be_imported(
+    rocwheel: Rocwheel, sdist: Path, tmp_path: Path
+) -> None:
+    """triton 3.1, which torch 2.5 requires, does not take what 2.8.3 gives it."""
+    command = ["build", "flash-attn", "--backend", "triton", "--rocm", ROCM, "--torch", "2.5.1", "--source", sdist]
+    said = rocwheel.run(*command, "--output", tmp_path / "out", environment=with_uv(), expect=2).stderr
+    assert "cannot be imported beside triton 3.1, which this torch requires" in said, said
+    # Were the table not to know, the check would say so.
+    text = (Path(__file__).resolve().parents[2] / "data/frameworks.toml").read_text()
+    (tmp_path / "table.toml").write_text(text[: text.index("# Their backward kernels")])
+    options = ["--table", tmp_path / "table.toml", "--output", tmp_path / "out"]
+    said = rocwheel.run(*command, *options, environment=with_uv(), expect=1).stderr
+    assert "check-import" in said and "'IS_CAUSAL' is not in list" in said, said
+    assert not list((tmp_path / "out").glob("*.whl"))
+
+
 def test_the_triton_backend_is_imported(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
     """The real 2.8.3, and the same without a module that its wheel needs."""
-    command = ["build", "flash-attn", "--backend", "triton", "--rocm", ROCM, "--torch", TORCH]
+    command = ["build", "flash-attn", "--backend", "triton", "--rocm", ROCM, "--torch", "2.6.0"]
     needs = "needs `FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE` in the environment"
     said = rocwheel.run(*command, "--source", sdist, "--output", tmp_path / "out", environment=with_uv()).stderr
     assert needs in said, said
     rocwheel.run("release", "pages", "--wheels", tmp_path / "out", "--output", tmp_path / "pages")
     assert f"flash-attn (triton) {needs}" in (tmp_path / "pages/release-notes.md").read_text()
-    assert "2.8.3 beside stand-ins for torch, triton, einops" in log(tmp_path / "out", "check-import")
+    assert "2.8.3 beside triton 3.2.0 and stand-ins for torch, einops" in log(tmp_path / "out", "check-import")
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     tree = tmp_path / "flash_attn-2.8.3"
@@ -166,3 +235,33 @@ def test_the_triton_backend_is_imported(rocwheel: Rocwheel, sdist: Path, tmp_pat
     said = rocwheel.run(*command, *broken, environment=with_uv(), expect=1).stderr
     assert "check-import" in said and "cannot import name 'interface_fa'" in said, said
     assert not list((tmp_path / "broken").glob("*.whl"))
+
+
+TEN = "gfx90a gfx942 gfx950 gfx1100 gfx1101 gfx1102 gfx1150 gfx1151 gfx1200 gfx1201".split()
+
+
+@pytest.mark.parametrize(
+    ("version", "allowed", "targets", "reason"),
+    [
+        ("2.8.4", ["native", *TEN], "gfx1100,gfx1201,gfx942,gfx1151", None),
+        # The first commits of that name; a release that somebody mended; no list.
+        ("2.8.4", ["native", *TEN[:3]], "gfx1100,gfx942", "flash-attn 2.8.4 cannot be built for gfx1100"),
+        ("2.8.3", ["native", *TEN], "gfx1151", None),
+        ("2.8.3", None, "gfx1151", "flash-attn 2.8.3 cannot be built for gfx1151"),
+        ("2.8.4", None, "gfx1151", None),
+    ],
+)
+def test_the_tree_says_for_which_targets_it_can_be_built(
+    rocwheel: Rocwheel, tmp_path: Path, version: str, allowed: list[str] | None, targets: str, reason: str | None
+) -> None:
+    source = sources(tmp_path / "source")
+    (source / "flash_attn/__init__.py").write_text(f'__version__ = "{version}"\n')
+    if allowed:
+        (source / "setup.py").write_text(f"def validate(archs):\n    allowed_archs = {allowed!r}\n")
+    said = rocwheel.run(
+        *("build", "flash-attn", "--backend", "ck", "--source", source, "--python", "3.12", "--torch", "2.14.0"),
+        *("--rocm", "7.2", "--gpu-targets", targets, "--output", tmp_path / "out", "--dry-run"),
+        environment=with_uv(),
+        expect=2 if reason else 0,
+    )
+    assert (reason or "GPU targets: ") in said.stdout + said.stderr, said

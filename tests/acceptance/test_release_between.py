@@ -163,6 +163,18 @@ def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert differences(before, snapshot(store)) == []
 
 
+def test_the_version_stays_when_nobody_says_another(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """What passed in staging is what is released, byte for byte. A gate is asked as always."""
+    store = staged(rocwheel, tmp_path)
+    streams = ("--store", store, "--from", "staging", "--to", "release")
+    said = rocwheel.run("release", "promote", *streams, "--dry-run").stderr
+    assert "7.12.0rc1 → 7.12.0rc1" in said, said
+    rocwheel.run("release", "promote", *streams)
+    before = {path.name: path.read_bytes() for path in (store / "staging").glob("*/*.whl")}
+    after = {path.name: path.read_bytes() for path in (store / "release").glob("*/*.whl")}
+    assert before and before == after
+
+
 def test_what_cannot_move_stays(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store = staged(rocwheel, tmp_path)
     streams = ("--store", store, "--from", "staging", "--to", "release")
@@ -174,7 +186,7 @@ def test_what_cannot_move_stays(rocwheel: Rocwheel, tmp_path: Path) -> None:
         assert differences(before, snapshot(store)) == []
 
     refused("still say version 7.12.0rc1", "--version", NEW)
-    refused("the stream has no candidate of 7.13.0", "--version", "7.13.0")
+    refused("the stream has no candidate of 7.13.0:\n  rocm-7.12.0rc1\n", "--version", "7.13.0")
     refused("the stream has no set `other`", "--version", NEW, "--set", "other")
     refused("cannot be used with", "--version", NEW, "--output", tmp_path / "x", expect=2)
     failing = ("--version", NEW, *TEXTS, "--", "sh", "-c", "exit 7")

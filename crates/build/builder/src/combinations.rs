@@ -222,6 +222,7 @@ impl Maker<'_> {
                     Some(like) => like.recipe.cell.version.clone(),
                     None => inputs.sources.version(recipe, &cell, place)?,
                 };
+                cell.source_targets = inputs.sources.targets(recipe, &cell, place)?;
                 let evaluated = recipes.evaluate(name, &cell, None, place)?;
                 let excluded = recipes.request.table.why_not(&evaluated, self.chosen_by())?;
                 let excluded = excluded.map(|why| why.reason().to_owned());

@@ -1,6 +1,7 @@
 //! Input: a request, with the options for sources, ROCm, containers and the result. Output: the job
 //! of each cell, with everything that a build needs.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::containers::{Containers, PlannedContainer};
@@ -13,7 +14,7 @@ use rocwheel_recipe::executor::Image;
 use rocwheel_recipe::matrix::WhyNot;
 use rocwheel_recipe::recipe::Recipe;
 use rocwheel_recipe::request::{BuildRequest, NamedRecipe};
-use rocwheel_recipe::{Cell, ChosenBy, PythonVersion, Repair, Switch};
+use rocwheel_recipe::{Cell, ChosenBy, PythonVersion, Repair, Switch, minor};
 use rocwheel_recipe::{Evaluated, Pythons};
 use rocwheel_recipe::{InputWheel, Job, Rocm};
 
@@ -88,13 +89,46 @@ impl JobMaker {
         let mut with = self.rocm.given();
         for named in &self.names {
             for mut cell in self.request.cells(named, &with)? {
+                if self.without_triton(named, &cell, place)?.is_some() {
+                    continue;
+                }
                 let entry = self.request.book.get(&named.recipe)?;
-                cell.version = self.sources.filled(&cell)?.version(&entry.recipe, &cell, place)?;
+                let sources = self.sources.filled(&cell)?;
+                cell.version = sources.version(&entry.recipe, &cell, place)?;
+                cell.source_targets = sources.targets(&entry.recipe, &cell, place)?;
                 all.push(self.evaluate_allowed(&named.recipe, &cell, None, place)?);
             }
             with.insert(named.recipe.clone());
         }
         Ok(all)
+    }
+
+    /// A sentence for each version of ROCm and torch that the table lacks.
+    pub fn unknown_versions(&self) -> Vec<String> {
+        let (table, axes) = (&self.request.table, &self.request.axes);
+        let rocm: BTreeSet<&String> =
+            axes.rocm.iter().flatten().chain(self.names.iter().flat_map(|named| &named.rocm)).collect();
+        let (known, torch) = (table.rocm_versions(), axes.torch.iter().flatten().collect::<BTreeSet<_>>());
+        let rocm = rocm.into_iter().filter(|rocm| !known.contains(&minor(rocm)));
+        let rocm =
+            rocm.map(|rocm| format!("no table knows ROCm {rocm}: GPU targets are not compared with its compiler"));
+        let torch = torch.into_iter().filter(|torch| !table.torch.iter().any(|row| row.version == minor(torch)));
+        let torch = torch.map(|torch| format!("no table knows torch {torch}: its ROCm and its Python are not checked"));
+        rocm.chain(torch).collect()
+    }
+
+    /// The reason why a cell that `BUILD_TRITON_BACKEND` adds is left out: the wheel of the first
+    /// backend is built without it.
+    ///
+    /// # Errors
+    /// The sources do not exist, or the table has an invalid specifier.
+    pub fn without_triton(&self, named: &NamedRecipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {
+        if !self.request.with_triton_backend || cell.backend.as_deref() != Some("triton") {
+            return Ok(None);
+        }
+        let recipe = &self.request.book.get(&named.recipe)?.recipe;
+        let version = self.sources.filled(cell)?.version(recipe, cell, place)?;
+        Ok(self.request.table.excludes(&named.recipe, &Cell { version, ..cell.clone() })?)
     }
 
     /// The containers that a recipe is built in; `None`: it is built on this machine.
@@ -213,6 +247,7 @@ impl JobMaker {
             cell.python = Some(execute::default_python(place, listener.reporter())?);
         }
         cell.version = sources.version(&entry.recipe, &cell, place)?;
+        cell.source_targets = sources.targets(&entry.recipe, &cell, place)?;
         // The recipe is evaluated before anything is fetched, because a cell that cannot be
         // evaluated or has no ROCm needs no sources.
         let allowed = self.evaluate_allowed(&name, &cell, None, place)?;

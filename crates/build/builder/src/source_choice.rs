@@ -345,6 +345,29 @@ impl SourceChoice {
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
     }
 
+    /// The GPU targets that existing sources name in the recipe's `targets-file`; empty if they
+    /// name none, or are not here yet.
+    ///
+    /// # Errors
+    /// The sources that are asked for cannot be found.
+    pub fn targets(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Vec<String>, Error> {
+        let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
+        let folder = match self.kind(recipe, self.table()?)? {
+            Kind::Archive(_) => return Ok(Vec::new()),
+            Kind::Path(path) => path,
+            Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
+        };
+        let text = fs_err::read_to_string(folder.join(&file.path)).unwrap_or_default();
+        let list = Regex::new(&format!("(?ms){}", file.pattern.as_deref().unwrap_or("(.*)")))
+            .ok()
+            .and_then(|pattern| pattern.captures(&text)?.get(1).map(|list| list.as_str().to_owned()));
+        let words = list.unwrap_or_default();
+        let words = words.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+        let mut targets: Vec<String> = words.filter(|word| word.starts_with("gfx")).map(str::to_owned).collect();
+        targets.dedup();
+        Ok(targets)
+    }
+
     /// The commit that names a result without another version: the checkout's, otherwise the one
     /// that the table pins. `None` if another reference is requested, or if only git could tell.
     fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
@@ -376,6 +399,7 @@ impl SourceChoice {
             self.check_out(&request, table, place, listener)?;
         }
         cell.version = self.version(recipe, cell, place)?;
+        cell.source_targets = self.targets(recipe, cell, place)?;
         match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => Ok(FoundSource::Path(path)),
             Kind::Archive(known) => Ok(FoundSource::Release(known, self.download)),

@@ -127,16 +127,24 @@ impl Book {
     }
 
     /// Looks a recipe up by its name, or by a name that ends in a ROCm version (`magma-rocm63`).
-    /// `rocm` lists the known versions; the one in the name is returned beside the recipe.
+    /// `rocm` lists the known versions, which decide what digits mean; the one in the name is
+    /// returned beside the recipe. An unknown one is read as PyTorch's Makefile names versions.
     ///
     /// # Errors
-    /// The same as [`Book::get`]; also a version of ROCm that is not in `rocm`.
+    /// The same as [`Book::get`]; also digits that are no version.
     pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a BookEntry, Option<String>), Error> {
         let Some((entry, digits)) = self.named_by_rocm(name) else { return Ok((self.get(name)?, None)) };
         let compact = |version: &&String| minor(version).replace('.', "") == digits;
         let names = || rocm.iter().map(|version| minor(version));
         match rocm.iter().find(compact) {
             Some(version) => Ok((entry, Some(version.clone()))),
+            None if digits.contains('.') => Ok((entry, Some(digits.to_owned()))),
+            // ROCm went from 7.14 to 10.0.
+            None if digits.len() == 2 => Ok((entry, Some(format!("{}.{}", &digits[..1], &digits[1..])))),
+            None if digits.len() == 3 => {
+                let major = if digits.starts_with('1') { 2 } else { 1 };
+                Ok((entry, Some(format!("{}.{}", &digits[..major], &digits[major..]))))
+            }
             None => Err(Error::Unknown {
                 what: "version of ROCm",
                 name: digits.to_owned(),
@@ -150,7 +158,8 @@ impl Book {
     fn named_by_rocm<'a, 'n>(&'a self, name: &'n str) -> Option<(&'a BookEntry, &'n str)> {
         self.recipes.values().find_map(|entry| {
             let digits = name.strip_prefix(entry.recipe.named_by_rocm.as_deref()?)?;
-            let is_version = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let is_version = digits.split('.').count() <= 3
+                && digits.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
             is_version.then_some((entry, digits))
         })
     }
@@ -276,8 +285,13 @@ mod tests {
         let (entry, rocm) = book.named("magma-rocm714", &known).unwrap();
         assert_eq!((entry.recipe.name.as_str(), rocm.as_deref()), ("magma", Some("7.14")));
         assert_eq!(book.named("magma", &known).unwrap().1, None);
-        let error = book.named("magma-rocm99", &known).unwrap_err();
-        assert_eq!(error.to_string(), "there is no version of ROCm `99` for magma");
+        for (name, version) in
+            [("magma-rocm99", "9.9"), ("magma-rocm100", "10.0"), ("magma-rocm715", "7.15"), ("magma-rocm6.3", "6.3")]
+        {
+            assert_eq!(book.named(name, &known).unwrap().1.as_deref(), Some(version));
+        }
+        let error = book.named("magma-rocm9", &known).unwrap_err();
+        assert_eq!(error.to_string(), "there is no version of ROCm `9` for magma");
         assert_eq!(error.hint().unwrap(), "the versions are 6.3, 7.14");
     }
 

@@ -233,9 +233,15 @@ pub struct Cell {
     /// torch to build against (`2.9`, `2.9.1`).
     #[serde(default)]
     pub torch: Option<String>,
+    /// The triton that this torch requires, first two numbers, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triton: Option<String>,
     /// Version of the framework, if it decides anything in the recipe.
     #[serde(default)]
     pub version: Option<String>,
+    /// GPU targets that the sources themselves name; empty: the recipe's list counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_targets: Vec<String>,
     /// One of the recipe's backends; `None`: the recipe's first.
     #[serde(default)]
     pub backend: Option<String>,
@@ -284,7 +290,9 @@ impl Cell {
             sdk: SdkKind::default(),
             rocm_lock: VersionLock::default(),
             torch: None,
+            triton: None,
             version: None,
+            source_targets: Vec::new(),
             backend: None,
             targets: Vec::new(),
             chosen_by: ChosenBy::Recipe,

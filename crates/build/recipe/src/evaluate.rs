@@ -325,6 +325,7 @@ impl Evaluator<'_> {
                     name: check.name.clone(),
                     fresh: check.fresh,
                     requirements: check.requirements,
+                    beside: self.texts(&check.beside)?,
                     run: self.texts(&check.run)?,
                     expect: check.expect.clone(),
                 });

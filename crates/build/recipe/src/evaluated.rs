@@ -240,6 +240,9 @@ pub struct Check {
     /// `true` if the wheel's requirements are installed there as well.
     #[serde(default, skip_serializing_if = "is_false")]
     pub requirements: bool,
+    /// Packages beside the wheel, without their own requirements.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
     /// The program and its arguments.
     pub run: Vec<String>,
     /// Regular expression that the program's output must match.

@@ -88,6 +88,9 @@ pub struct Recipe {
     pub versions: Vec<VersionRule>,
     /// File in the sources that has their version.
     pub version_file: Option<SourceVersionFile>,
+    /// File in the sources that has their list of GPU targets, which then counts instead of
+    /// `known`.
+    pub targets_file: Option<SourceVersionFile>,
     /// Blocks of variables, applied in order.
     #[serde(default)]
     pub environment: Vec<EnvironmentBlock>,
@@ -464,6 +467,11 @@ pub struct RecipeCheck {
     /// source.
     #[serde(default)]
     pub requirements: bool,
+    /// Packages that a `fresh` environment has beside the wheel, without their own requirements. If
+    /// they cannot be installed, for example because there is none for this Python, the check runs
+    /// without them, and a warning says so.
+    #[serde(default)]
+    pub beside: Vec<String>,
     /// The program and its arguments.
     pub run: Vec<String>,
     /// Regular expression that the program's output must match.

@@ -187,8 +187,9 @@ impl BuildRequest {
                             let (rocm, torch, targets) = (rocm.clone(), torch.clone(), targets.clone());
                             let torch_index = torch_index.clone();
                             let llvm = rocm.as_deref().and_then(|rocm| self.table.llvm(rocm));
-                            let cell =
-                                Cell { python, rocm, llvm, torch, backend, targets, torch_index, ..base.clone() };
+                            let triton = torch.as_deref().and_then(|torch| self.table.triton(torch));
+                            let axes = Cell { python, rocm, torch, backend, targets, ..base.clone() };
+                            let cell = Cell { llvm, triton, torch_index, ..axes };
                             cells.push((cell, column));
                         }
                         column += 1;

@@ -1,13 +1,16 @@
-//! Input: an evaluated recipe. Output: the same as a readable script for a shell or the Windows
-//! command prompt. The program itself runs the steps; the script shows what they expand to.
+//! Input: an evaluated recipe. Output: the same as a script that a shell or the Windows command
+//! prompt runs. What only a machine knows is a variable, set at the script's beginning. The program
+//! itself runs the steps, and does not start the script.
 
 mod batch;
 mod shell;
 
 pub use shell::quoted;
 
+use std::collections::BTreeSet;
+
 use crate::cell::{Platform, Repair};
-use crate::evaluated::{Action, Evaluated, JobStep, Provided, Pythons, Variables};
+use crate::evaluated::{Action, Check, Evaluated, JobStep, Provided, Pythons, Variables};
 
 /// The language of a script.
 trait Dialect {
@@ -26,7 +29,89 @@ trait Dialect {
     fn command(&self, words: &[String]) -> String;
     /// The lines of an action that is not a command.
     fn action(&self, action: &Action) -> Vec<String>;
+    /// The lines before everything else.
+    fn begin(&self) -> &'static [&'static str];
+    /// The value of a variable of this name.
+    fn variable(&self, variable: &str) -> String;
+    /// The lines that give a variable its value, unless it has one, and the other names in them.
+    fn default(&self, name: &str, variable: &str, recipe: &Evaluated) -> (Vec<String>, &'static [&'static str]);
+    /// The same lines, whose failure is no failure of the script.
+    fn may_fail(&self, lines: Vec<String>) -> Vec<String>;
+    /// The line that installs the wheel for its checks.
+    fn install(&self, pattern: &str) -> String;
 }
+
+/// Names whose values are places and programs of a machine, or found out on it. A published script
+/// has none of them.
+const OF_MACHINE: [&str; 12] = [
+    "source",
+    "work",
+    "stage",
+    "python",
+    "python.version",
+    "python.compact",
+    "jobs",
+    "rocwheel",
+    "rocm.root",
+    "rocm.bin",
+    "rocm.cmake",
+    "rocm.lib",
+];
+
+/// A name in a text: `source` of `${source}`. What a shell calls so has other letters.
+fn next_name(text: &str) -> Option<(&str, &str, &str)> {
+    let mut from = 0;
+    while let Some(at) = text[from..].find("${").map(|at| at + from) {
+        let end = text[at..].find('}')? + at;
+        let name = &text[at + 2..end];
+        let is_ours = name.starts_with(|letter: char| letter.is_ascii_lowercase())
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "._,-".contains(letter));
+        if is_ours && !text[..at].ends_with('$') {
+            return Some((&text[..at], name, &text[end + 1..]));
+        }
+        from = at + 2;
+    }
+    None
+}
+
+/// The parts of a text between names, each with the name behind it.
+fn parts(mut text: &str) -> Vec<(&str, Option<&str>)> {
+    let mut parts = Vec::new();
+    while let Some((before, name, behind)) = next_name(text) {
+        parts.push((before, Some(name)));
+        text = behind;
+    }
+    parts.push((text, None));
+    parts
+}
+
+/// A text whose parts between names are escaped.
+fn escaped(text: &str, escape: impl Fn(&str) -> String) -> String {
+    let part = |(before, name): (&str, Option<&str>)| {
+        escape(before) + &name.map_or_else(String::new, |name| format!("${{{name}}}"))
+    };
+    parts(text).into_iter().map(part).collect()
+}
+
+/// The variable of a name: `ROCM_ROOT` for `rocm.root`.
+fn variable(name: &str) -> String {
+    for prefix in ["environment.", "variable."] {
+        if let Some(variable) = name.strip_prefix(prefix) {
+            return variable.to_owned();
+        }
+    }
+    if name.starts_with("rocm.libraries.") {
+        return "ROCM_LIBRARIES".to_owned();
+    }
+    name.replace(['.', '-'], "_").to_uppercase()
+}
+
+/// Program that prints those of its arguments which are libraries of ROCm's packages, as a list.
+const LIBRARIES: &str = r"exec('import rocm_sdk, sys\nfound = []\nfor name in sys.argv[1:]:\n try: found += [name] * bool(rocm_sdk.find_libraries(name))\n except (FileNotFoundError, ModuleNotFoundError): pass\nprint(found)')";
+/// Program that prints the version of a Python.
+const VERSION: &str = "import sys; print(str(sys.version_info[0]) + chr(46) + str(sys.version_info[1]))";
+/// Program that prints the version of an installed distribution.
+const INSTALLED: &str = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))";
 
 /// The message if a condition does not hold.
 enum Otherwise<'a> {
@@ -36,15 +121,84 @@ enum Otherwise<'a> {
     Error(&'a str),
 }
 
-/// The whole recipe as a script: a shell script for Linux, a batch file for Windows. `${…}` stands
-/// for values that are known when it runs.
+/// The whole recipe as a script: a shell script for Linux, a batch file for Windows.
 pub fn text(recipe: &Evaluated) -> String {
+    published(recipe, |_| None)
+}
+
+/// The script of a job: with the values of names that are the same wherever it runs.
+pub fn published(recipe: &Evaluated, value: impl Fn(&str) -> Option<String>) -> String {
     let dialect: &dyn Dialect = match recipe.cell.platform {
         Platform::Linux => &shell::Shell,
         Platform::Windows => &batch::Batch,
     };
-    let mut lines: Vec<String> = header(recipe).iter().map(|line| dialect.comment(line)).collect();
-    lines.push(String::new());
+    let mut used = BTreeSet::new();
+    let body = resolved(&body(recipe, dialect), &mut used, dialect, &value);
+    let title: Vec<String> = header(recipe).iter().map(|line| dialect.comment(line)).collect();
+    // The comments are not run, so their names need no variable.
+    let title = resolved(&title.join("\n"), &mut BTreeSet::new(), dialect, &value);
+    let mut lines: Vec<String> = dialect.begin().iter().map(|&line| line.to_owned()).collect();
+    lines.extend([title, String::new()]);
+    lines.extend(settings(used, recipe, dialect));
+    lines.push(body);
+    lines.join("\n")
+}
+
+/// Replaces names by values or variables, and collects those of variables.
+fn resolved(
+    text: &str,
+    used: &mut BTreeSet<String>,
+    dialect: &dyn Dialect,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> String {
+    let mut resolved = String::new();
+    for (before, name) in parts(text) {
+        resolved.push_str(before);
+        let Some(name) = name else { continue };
+        let is_of_machine = OF_MACHINE.contains(&name)
+            || name.split_once('.').is_some_and(|(kind, rest)| {
+                ["environment", "variable", "installed", "tool"].contains(&kind) || rest.starts_with("libraries.")
+            });
+        if let Some(value) = value(name).filter(|_| !is_of_machine) {
+            resolved.push_str(&value);
+        } else {
+            used.insert(name.to_owned());
+            resolved.push_str(&dialect.variable(&variable(name)));
+        }
+    }
+    resolved
+}
+
+/// The lines that give the variables of names their values, those first that others refer to.
+fn settings(mut open: BTreeSet<String>, recipe: &Evaluated, dialect: &dyn Dialect) -> Vec<String> {
+    let is_given = |name: &String| name.starts_with("environment.") || name.starts_with("variable.");
+    open.retain(|name| !is_given(name));
+    let mut lines = Vec::new();
+    let mut done = BTreeSet::new();
+    let mut waiting: Vec<String> = open.into_iter().rev().collect();
+    while let Some(name) = waiting.pop() {
+        let (own, needs) = dialect.default(&name, &variable(&name), recipe);
+        let missing: Vec<String> =
+            needs.iter().filter(|need| !done.contains(**need)).map(|&need| need.to_owned()).collect();
+        if done.contains(name.as_str()) {
+            continue;
+        }
+        if missing.is_empty() {
+            lines.extend(own);
+            done.insert(name);
+        } else {
+            waiting.push(name);
+            waiting.extend(missing);
+        }
+    }
+    if !lines.is_empty() {
+        lines.insert(0, dialect.comment("Set these before, if they are to have other values."));
+    }
+    lines
+}
+
+fn body(recipe: &Evaluated, dialect: &dyn Dialect) -> String {
+    let mut lines = vec![String::new()];
     for block in &recipe.environment {
         lines.extend(variables(block, dialect));
     }
@@ -62,18 +216,31 @@ pub fn text(recipe: &Evaluated) -> String {
     lines.extend(result(recipe).iter().map(|line| dialect.comment(line)));
     lines.extend(after(recipe).map(|line| dialect.comment(&line)));
     lines.extend(recipe.run_time_note().map(|note| dialect.comment(&format!("at run time it {note}"))));
-    for check in &recipe.checks {
-        let place = match (check.fresh, check.requirements) {
-            (true, false) => ", where nothing but the wheel is installed",
-            (true, true) => ", where nothing but the wheel and what it requires is installed",
-            (false, _) => "",
-        };
-        lines.push(dialect.comment(&format!("check `{}`{place}:", check.name)));
-        lines.push(dialect.command(&check.run));
+    if let Some(wheel) = recipe.output.wheel.as_ref().filter(|_| recipe.checks.iter().any(|check| !check.fresh)) {
+        lines.push(dialect.install(&format!("${{source}}/{wheel}")));
     }
+    lines.extend(recipe.checks.iter().flat_map(|check| self::check(check, dialect)));
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// A check of the result. One that needs an environment of its own is a comment.
+fn check(check: &Check, dialect: &dyn Dialect) -> Vec<String> {
+    let place = match (check.fresh, check.requirements) {
+        (true, false) => ", where nothing but the wheel is installed",
+        (true, true) => ", where nothing but the wheel and what it requires is installed",
+        (false, _) => "",
+    };
+    let beside = if check.beside.is_empty() { String::new() } else { format!(", beside {}", check.beside.join(", ")) };
+    let mut lines = vec![dialect.comment(&format!("check `{}`{place}{beside}:", check.name))];
+    if check.fresh {
+        let command = dialect.command(&check.run);
+        lines.extend(command.lines().map(|line| dialect.comment(line).trim_end().to_owned()));
+    } else {
+        lines.extend(dialect.action(&Action::Run { command: check.run.clone(), more: Vec::new(), expect: None }));
+    }
+    lines
 }
 
 /// What happens to the wheel afterwards, as comments.
@@ -188,6 +355,9 @@ fn step(step: &JobStep, dialect: &dyn Dialect) -> Vec<String> {
     if in_folder {
         body = dialect.inside(&step.directory, body);
     }
+    if step.may_fail {
+        body = dialect.may_fail(body);
+    }
     for provided in step.provided.iter().rev() {
         body = dialect.under(provided, body, None);
     }
@@ -200,7 +370,11 @@ fn indented(lines: Vec<String>) -> impl Iterator<Item = String> {
     let mut in_text = false;
     lines.into_iter().map(move |line| {
         let was_in_text = in_text;
-        in_text = if in_text { line != shell::END } else { line.ends_with(shell::BEGIN) };
+        in_text = if in_text {
+            line != shell::END
+        } else {
+            line.ends_with(shell::BEGIN) || line.ends_with(shell::BEGIN_WITH_NAMES)
+        };
         if line.is_empty() || was_in_text { line } else { format!("  {line}") }
     })
 }

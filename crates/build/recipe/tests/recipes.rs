@@ -79,7 +79,7 @@ fn flash_attention_for_both_backends() {
     let new = Cell { torch: Some("2.14".into()), ..of("ck") };
     assert!(text("flash-attn", &new).contains("-std=c++20"));
     let cached = Cell { compiler_cache: CompilerCache::Ccache, ..of("ck") };
-    assert!(text("flash-attn", &cached).contains("export PYTORCH_NVCC='ccache ${rocm.bin}/hipcc'"));
+    assert!(text("flash-attn", &cached).contains("export PYTORCH_NVCC=\"ccache ${ROCM_BIN}/hipcc\""));
     // Targets that a release does not know yet are refused before it compiles for an hour.
     let old = |target: &str| Cell { version: Some("2.7.4.post1".into()), targets: vec![target.to_owned()], ..of("ck") };
     let error = evaluated("flash-attn", &old("gfx950")).unwrap_err();

@@ -347,6 +347,14 @@ fn run(work: Work<'_>, settings: &Settings, printer: &Printer) -> Result<Exit> {
 }
 
 fn build_recipes(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    recipes.unknown_versions().into_iter().for_each(|text| printer.warn(text));
+    for named in &recipes.names {
+        for cell in recipes.request.cells(named, &recipes.rocm.given())? {
+            if let Some(reason) = recipes.without_triton(named, &cell, settings.place())? {
+                printer.warn(format!("the wheel of the Triton backend is not built: {reason}"));
+            }
+        }
+    }
     let is_planned = settings.executors.cluster.is_some() || settings.are_planned(recipes)?;
     if let Some(file) = &settings.write_job {
         return write_job(recipes, settings.place(), file.path(), printer);

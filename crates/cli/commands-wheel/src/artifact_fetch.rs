@@ -139,9 +139,12 @@ pub(crate) struct SelectionArguments {
     /// Only artifacts like `blas_lib_*`, or `regex:…`; each pattern has to match; may be repeated
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     include: Vec<String>,
-    /// No artifacts like this; may be repeated
+    /// No artifacts like this; each pattern has to match; may be repeated
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     exclude: Vec<String>,
+    /// The caller has checked the names in `--exclude`, and the run may lack some.
+    #[arg(long, hide = true)]
+    exclude_may_miss: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -178,6 +181,7 @@ impl SelectionArguments {
             targets: words(&self.targets),
             include: patterns(&self.include)?,
             exclude: patterns(&self.exclude)?,
+            exclude_may_miss: self.exclude_may_miss,
         })
     }
 

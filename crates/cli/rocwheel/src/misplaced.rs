@@ -108,6 +108,9 @@ fn missing(error: &clap::Error, at: &str) -> Option<Usage> {
 }
 
 fn command(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Usage> {
+    // Documents write scripts with their folders: `./build_rocm.sh`.
+    let is_script = wrong.ends_with(".py") || wrong.ends_with(".sh");
+    let wrong = wrong.rsplit(['/', '\\']).next().filter(|_| is_script).unwrap_or(wrong);
     let script = wrong.strip_suffix(".py").or(wrong.strip_suffix(".sh")).unwrap_or(wrong);
     if compat::has_script(script) && at != "compat" {
         let usage = Usage::new(format!("there is no command `{wrong}` here"));
@@ -117,7 +120,8 @@ fn command(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Us
     if let Some(usage) = of_wheels(wrong, typed).filter(|_| at.is_empty()) {
         return Some(usage);
     }
-    let Some(word) = find(words, at, wrong).or_else(|| find(words, "", wrong).filter(|_| at != "compat")) else {
+    let of_others = || find(words, "", wrong).filter(|_| at != "compat");
+    let Some(word) = find(words, at, wrong).or_else(of_others).or_else(|| find(words, "compat", wrong)) else {
         return nested(wrong, at);
     };
     let yet = if word.later { " yet" } else { "" };

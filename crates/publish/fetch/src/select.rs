@@ -78,8 +78,11 @@ pub struct ArtifactFilter {
     pub targets: Vec<String>,
     /// Each has to match an artifact that the filters above leave; none: all.
     pub include: Vec<NamePattern>,
-    /// What is left out of that.
+    /// What is left out of that. Each has to match an artifact of the listing, or a misspelt name
+    /// would let through what it was to leave out.
     pub exclude: Vec<NamePattern>,
+    /// `true` if the names in `exclude` were checked elsewhere, and a listing may lack some.
+    pub exclude_may_miss: bool,
 }
 
 /// A word of `--targets` and the families of artifacts that it means.
@@ -128,11 +131,15 @@ impl ArtifactFilter {
         let has_target =
             |name: &ArtifactName| words.is_empty() || name.is_generic() || words.iter().any(|word| word.accepts(name));
         let left: Vec<Listed> = wanted.into_iter().filter(|found| has_target(&found.name)).collect();
-        let unmet: Vec<&NamePattern> =
-            self.include.iter().filter(|pattern| !left.iter().any(|found| pattern.accepts(found))).collect();
-        if !unmet.is_empty() {
-            let wanted = unmet.iter().map(|pattern| pattern.text.clone()).collect();
-            return Err(Error::Unmatched { folder: folder.to_owned(), wanted, existing: suggestions(&unmet, &left) });
+        let excluded = if self.exclude_may_miss { &[][..] } else { &self.exclude };
+        for (patterns, listed) in [(&self.include[..], &left), (excluded, &all)] {
+            let unmet: Vec<&NamePattern> =
+                patterns.iter().filter(|pattern| !listed.iter().any(|found| pattern.accepts(found))).collect();
+            if !unmet.is_empty() {
+                let wanted = unmet.iter().map(|pattern| pattern.text.clone()).collect();
+                let existing = suggestions(&unmet, listed);
+                return Err(Error::Unmatched { folder: folder.to_owned(), wanted, existing });
+            }
         }
         let is_wanted = |found: &Listed| {
             let is_included = self.include.is_empty() || self.include.iter().any(|pattern| pattern.accepts(found));
@@ -254,6 +261,13 @@ mod tests {
             "`s3://b/1-linux` has nothing for `bals_lib_generic` | there are `blas_lib_generic`"
         );
         assert!(selected(&of(&["base_*"], &["*"])).unwrap_err().contains("none of which is selected"));
+        // What was to be left out is not fetched because of a typing error.
+        let misspelt = of(&[], &["blas_*", "*_tests_*"]);
+        let said = selected(&misspelt).unwrap_err();
+        assert!(said.starts_with("`s3://b/1-linux` has nothing for `*_tests_*` | there are "), "{said}");
+        assert!(said.contains("`blas_test_gfx942`"), "{said}");
+        let lenient = ArtifactFilter { exclude_may_miss: true, ..misspelt };
+        assert!(!selected(&lenient).unwrap().contains(" blas_"));
         assert!(NamePattern::parse("regex:(").unwrap_err().to_string().contains("unclosed group"));
         assert!(NamePattern::parse("[").is_err() && NamePattern::parse(" ").is_err());
         let nothing = ArtifactFilter::default().select(&["index.html".to_owned()], "x").unwrap_err();

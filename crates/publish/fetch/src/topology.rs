@@ -61,6 +61,11 @@ impl BuildTopology {
         self.build_stages.keys().map(String::as_str).collect()
     }
 
+    /// All artifacts, sorted by name.
+    pub fn artifacts(&self) -> Vec<&str> {
+        self.artifacts.keys().map(String::as_str).collect()
+    }
+
     /// The artifacts of a group; `None` for an unknown one.
     pub fn of_group(&self, group: &str) -> Option<BTreeSet<String>> {
         self.artifact_groups.contains_key(group).then(|| self.in_groups(&[group.to_owned()]))

@@ -34,8 +34,10 @@ pub struct Manifest {
     /// The CI run that built it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github_run_id: Option<String>,
-    /// The full version, for example `7.1.0a20260822`.
-    pub rocm_package_version: String,
+    /// The full version, for example `7.1.0a20260822`. A build that is given none writes none, as
+    /// all builds did before March 2026.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rocm_package_version: Option<String>,
     /// The first three numbers of the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm_version: Option<String>,
@@ -134,7 +136,8 @@ fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::
         (Some(null), None) => (place(text, null), format!("{{\"{name}\": {value}}}")),
         (None, _) => {
             let start = text.find('{').unwrap_or(0) + 1;
-            (start..start, format!("\"flags\": {{\"{name}\": {value}}}, "))
+            let comma = if top.is_empty() { "" } else { ", " };
+            (start..start, format!("\"flags\": {{\"{name}\": {value}}}{comma}"))
         }
     };
     Ok(format!("{}{new}{}", &text[..place.start], &text[place.end..]))
@@ -234,10 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn only_the_version_is_required() {
-        let manifest: Manifest = serde_json::from_str(r#"{"rocm_package_version": "6.4.0"}"#).unwrap();
-        assert!(!manifest.is_split());
-        assert!(serde_json::from_str::<Manifest>("{}").is_err());
+    fn a_manifest_may_lack_everything() {
+        for text in ["{}", r#"{"rocm_package_version": "6.4.0"}"#, r#"{"the_rock_commit": "abc", "submodules": []}"#] {
+            let manifest: Manifest = serde_json::from_str(text).unwrap();
+            assert!(!manifest.is_split());
+            assert_eq!(manifest.rocm_package_version.is_some(), text.contains("version"));
+        }
+        assert!(serde_json::from_str::<Manifest>("[]").is_err());
     }
 
     #[test]
@@ -264,7 +270,8 @@ mod tests {
         assert_eq!(same(&format!("{{{rest}\"flags\":null}}")), format!("{{{rest}\"flags\":{{\"SPLIT\": true}}}}"));
         let bare = r#" {"rocm_package_version": "7.1.0"}"#;
         assert_eq!(same(bare), r#" {"flags": {"SPLIT": true}, "rocm_package_version": "7.1.0"}"#);
-        for text in ["", "[]", "{}", "{\"flags\""] {
+        assert_eq!(same("{}"), r#"{"flags": {"SPLIT": true}}"#);
+        for text in ["", "[]", "{\"flags\""] {
             assert!(with_flag(text, "SPLIT", true).is_err(), "{text}");
         }
     }

@@ -174,7 +174,7 @@ fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
     flags.insert("KPACK_SPLIT_ARTIFACTS".into(), Value::Bool(false));
     let numbers: Vec<&str> = plan.version.split('.').take(3).collect();
     Manifest {
-        rocm_package_version: plan.version.clone(),
+        rocm_package_version: Some(plan.version.clone()),
         rocm_version: (plan.kind != SourceKind::Tarball || !numbers.is_empty()).then(|| first_numbers(&plan.version)),
         flags: Some(flags),
         other,

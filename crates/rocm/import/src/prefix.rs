@@ -195,7 +195,7 @@ fn private_version(prefix: &Path) -> String {
         return version.split('.').take(3).collect::<Vec<_>>().join(".");
     }
     let manifest = rocwheel_artifact::Manifest::read(&prefix.join("share/therock/therock_manifest.json"));
-    manifest.map(|manifest| manifest.rocm_package_version).unwrap_or_default()
+    manifest.ok().and_then(|manifest| manifest.rocm_package_version).unwrap_or_default()
 }
 
 /// Returns every file and link below `prefix`, relative and sorted. Names that no file of an

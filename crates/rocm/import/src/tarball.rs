@@ -100,7 +100,7 @@ fn version_inside(path: &Path, name: &str) -> Result<String, Error> {
                 content.take(16 << 20).read_to_string(&mut text)?;
                 if flat == MANIFEST {
                     let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
-                    self.manifest = manifest.map(|manifest| manifest.rocm_package_version);
+                    self.manifest = manifest.and_then(|manifest| manifest.rocm_package_version);
                 } else {
                     self.info = first_numbers(text.trim());
                 }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_tables::target::base_target;
+use rocwheel_tables::{DevicePackages, PackageLevel};
 use rocwheel_wheel::Platform;
 
 use crate::Logical;
@@ -136,6 +137,16 @@ impl Promise {
             [false, true] => Some(Platform::Windows),
             _ => None,
         }
+    }
+
+    /// Returns the generic targets whose code a target runs where it has none of its own, as far as
+    /// the set has their packages on this system.
+    pub fn generics_of(&self, target: &str, system: Platform) -> impl Iterator<Item = &str> {
+        let packages = DevicePackages::embedded();
+        let runs = packages.chain(target).into_iter().filter(|key| packages.level(key) == PackageLevel::Generic);
+        let runs: Vec<String> = runs.filter(|key| key != target).collect();
+        let offered = self.targets().into_iter().filter(move |family| runs.iter().any(|key| key == family));
+        offered.filter(move |family| self.system_of(family).is_none_or(|only| only == system))
     }
 
     /// Returns extras that are the same on every machine: those of [`Promise::extras`] that do not

@@ -189,6 +189,8 @@ struct Planner<'a> {
     version: String,
 }
 
+const GIVE_VERSION: &str = "give one such as `7.1.0` or `7.1.0a20261121` with --version";
+
 /// The version of the request or of the manifest does not conform to PEP 440, or not in its form.
 fn wrong_version(request: &Request, version: &str, artifacts: &Path) -> Failure {
     if request.version.is_none() {
@@ -201,8 +203,9 @@ fn wrong_version(request: &Request, version: &str, artifacts: &Path) -> Failure 
     let failure = match version.parse::<pep440_rs::Version>() {
         Ok(canonical) => Failure::message(format!("`{version}` is not how installers write this version (PEP 440)"))
             .with_hint(format!("give it as `--version {canonical}`")),
-        Err(_) => Failure::message(format!("`{version}` is not a version that pip accepts (PEP 440)"))
-            .with_hint("give one such as `7.1.0` or `7.1.0a20261121` with --version"),
+        Err(_) => {
+            Failure::message(format!("`{version}` is not a version that pip accepts (PEP 440)")).with_hint(GIVE_VERSION)
+        }
     };
     failure.with_exit(Exit::Usage)
 }
@@ -219,7 +222,10 @@ impl<'a> Planner<'a> {
     fn new(request: &'a Request, place: Place<'a>, reporter: &dyn Reporter) -> Result<Self, Failure> {
         let Place { artifacts, catalog, system } = place;
         let manifest = Manifest::find(catalog)?;
-        let version = request.version.clone().unwrap_or_else(|| manifest.rocm_package_version.clone());
+        let Some(version) = request.version.clone().or_else(|| manifest.rocm_package_version.clone()) else {
+            let text = format!("the manifest of `{}` does not name a version", artifacts.display());
+            return Err(Failure::message(text).with_hint(GIVE_VERSION));
+        };
         if rocwheel_wheel::check_version(&version).is_err() {
             return Err(wrong_version(request, &version, artifacts));
         }

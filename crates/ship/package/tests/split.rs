@@ -388,3 +388,38 @@ fn links_that_leave_the_tree_only_together_are_not_shipped() {
     assert!(!names.iter().any(|(name, _)| name.ends_with("lib/evil")), "{names:?}");
     assert!(plan.notes.iter().any(|note| note.path == "lib/evil" && note.message.contains("leaves the tree")));
 }
+
+/// Targets without own code run that of their generic target: their packages bring it.
+#[test]
+fn the_code_of_a_generic_target_comes_with_the_targets_that_run_it() {
+    let build = build();
+    for target in ["gfx1201", "gfx12-generic", "gfx11-generic"] {
+        build.file(&format!("rand_lib_{target}"), &format!(".kpack/rand_lib_{target}.kpack"), target);
+    }
+    build.package(&build.request()).unwrap();
+    let requires = |name: &str| {
+        let metadata = text(&wheel(&build, name), "METADATA");
+        let lines = metadata.lines().filter_map(|line| line.strip_prefix("Requires-Dist: rocm-sdk-"));
+        lines.map(|line| line.split("==").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(requires("rocm_sdk_device_gfx1201"), ["libraries", "device-gfx12-generic"]);
+    assert_eq!(requires("rocm_sdk_device_gfx1100"), ["libraries", "device-gfx11-generic"]);
+    assert_eq!(requires("rocm_sdk_device_gfx942"), ["libraries"]);
+    assert_eq!(requires("rocm_sdk_device_gfx12_generic"), ["libraries"]);
+}
+
+/// TheRock writes a version into the manifest when it is given one, since 2026.
+#[test]
+fn a_manifest_may_have_no_version_when_the_request_has_one() {
+    let build = build();
+    build.file(
+        "base_lib_generic",
+        "share/therock/therock_manifest.json",
+        r#"{"the_rock_commit": "a", "submodules": []}"#,
+    );
+    let error = build.package(&build.request()).unwrap_err();
+    assert!(error.to_string().ends_with("does not name a version"), "{error}");
+    let request = rocwheel_package::Request { version: Some("6.1.0".into()), ..build.request() };
+    let (plan, _) = build.package(&request).unwrap();
+    assert!(plan.wheels.iter().all(|wheel| wheel.file_name.contains("-6.1.0-")));
+}

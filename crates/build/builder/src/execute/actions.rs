@@ -52,7 +52,7 @@ impl Context<'_> {
             Action::Remove(paths) => self.remove(&step.name, &self.texts(paths)?, log)?,
             Action::Replace(replace) => self.replace(&step.name, replace, log)?,
             Action::Script(path) => {
-                let text = self.readable(&script::text(&self.job.recipe));
+                let text = script::published(&self.job.recipe, |name| self.fact(name).ok());
                 let path = self.text(path)?;
                 log.say(&format!("(writing the steps to {path})"))?;
                 put(Path::new(&path), text.as_bytes())?;

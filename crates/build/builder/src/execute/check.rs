@@ -1,18 +1,19 @@
 //! Runs the recipe's checks of the installed result.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::execute::actions::matches;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
+use rocwheel_process::ProcessEnd;
+use rocwheel_progress::Interrupted;
+use rocwheel_recipe::{BuiltFile, Check, PythonVersion};
+
 use crate::execute::folder::Log;
 use crate::execute::installer::INSTALLING;
-use rocwheel_process::ProcessEnd;
-use rocwheel_recipe::BuiltFile;
-use rocwheel_recipe::Check;
-use rocwheel_recipe::PythonVersion;
 
 /// Time limit for a check: the first import of torch reads gigabytes.
 const PATIENCE: Duration = Duration::from_mins(15);
@@ -68,10 +69,42 @@ impl Context<'_> {
             }
             fs_err::write(&mark, installed)?;
         }
+        self.install_beside(&stage, check, (&program, &environment), log)?;
         self.known.borrow_mut().insert("python".into(), program.to_string_lossy().into_owned());
         let words = self.texts(&check.run);
         self.known.borrow_mut().remove("python");
         self.try_out(&stage, check, words?, &environment, log)
+    }
+
+    /// Installs what a check has beside the result. With the interpreter's own packages, those are
+    /// beside it.
+    fn install_beside(
+        &self,
+        stage: &str,
+        check: &Check,
+        (program, environment): (&Path, &BTreeMap<String, String>),
+        log: &mut Log,
+    ) -> Result<(), Error> {
+        if check.beside.is_empty() || self.job.recipe.cell.system_packages.is_on() {
+            return Ok(());
+        }
+        let mut words = self.installer(program, "install");
+        words.push("--no-deps".into());
+        words.extend(check.beside.iter().cloned());
+        let call = Call { stage, words, directory: &self.folder, environment, timeout: PATIENCE };
+        let finished = self.attempt(call, log)?;
+        if rocwheel_process::is_stopping(self.reporter) {
+            return Err(Error::Interrupted(Interrupted));
+        }
+        if finished.ended != ProcessEnd::Code(0) {
+            let what = check.beside.join(", ");
+            let log = log.path().display();
+            self.reporter.warn(&format!(
+                "the check `{}` runs without {what}, which cannot be installed here; see `{log}`",
+                check.name
+            ));
+        }
+        Ok(())
     }
 
     fn try_out(

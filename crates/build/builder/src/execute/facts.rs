@@ -30,12 +30,6 @@ impl Context<'_> {
         texts.iter().map(|text| self.text(text)).collect()
     }
 
-    /// A text with all known names replaced; the rest stays.
-    pub(super) fn readable(&self, text: &str) -> String {
-        let value = |name: &str| Ok::<_, Error>(self.fact(name).map_or(Substitution::Later, Substitution::Text));
-        substitute(text, Round::Last, value).unwrap_or_else(|_| text.to_owned())
-    }
-
     /// The value of a name.
     pub(super) fn fact(&self, name: &str) -> Result<String, Error> {
         if let Some(known) = self.known.borrow().get(name) {

@@ -37,22 +37,34 @@ pub struct UserEnvironment<'a> {
 }
 
 impl<'a> UserEnvironment<'a> {
-    /// Inspects the environment at a path.
+    /// Inspects the environment at a path: a venv, one of conda, or a whole Python, such as that of
+    /// pyenv or of a container.
     ///
     /// # Errors
-    /// The folder has no `pyvenv.cfg`, or no interpreter that runs.
+    /// The folder has no interpreter that runs, or its distribution keeps the packages to itself
+    /// (PEP 668).
     pub fn open(path: &Path, place: &'a JobPlace, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Error> {
         let missing = || {
-            let hint = format!("make one: `python3 -m venv {}`", path.display());
+            let is_free = fs_err::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+            let folder = if is_free { path.display().to_string() } else { ".venv".to_owned() };
+            let hint = format!("make one: `python3 -m venv {folder}`");
             Error::request_with(format!("`{}` is not a Python environment", path.display()), hint)
         };
-        if !path.join("pyvenv.cfg").is_file() {
+        let path = std::path::absolute(path)?;
+        if !interpreter_of(&path).exists() {
             return Err(missing());
         }
-        let path = std::path::absolute(path)?;
         let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
         let found = search.ask(&interpreter_of(&path), reporter)?.ok_or_else(missing)?;
-        Ok(UserEnvironment { path, python: found.version.parse()?, place, reporter })
+        let version = found.version.parse::<PythonVersion>()?;
+        let library = path.join(format!("lib/python{}.{}", version.major, version.minor));
+        if library.join("EXTERNALLY-MANAGED").exists() {
+            return Err(Error::request_with(
+                format!("the packages of `{}` are its distribution's", path.display()),
+                "make an environment: `python3 -m venv .venv`, and name that",
+            ));
+        }
+        Ok(UserEnvironment { path, python: version, place, reporter })
     }
 
     /// Path of the interpreter in an environment's folder; it need not exist.

@@ -51,7 +51,11 @@ impl Queue for Recipes<'_> {
                 self.failed.insert(name.clone());
                 continue;
             }
-            self.cells = self.maker.request.cells(named, &self.with)?.into();
+            for cell in self.maker.request.cells(named, &self.with)? {
+                if self.maker.without_triton(named, &cell, &runner.executors.place)?.is_none() {
+                    self.cells.push_back(cell);
+                }
+            }
             self.is_single = names.len() == 1 && self.cells.len() == 1;
         }
         let cell = self.cells.pop_front();

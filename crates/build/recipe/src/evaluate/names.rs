@@ -29,7 +29,7 @@ const OF_ROCM: [&str; 6] = ["rocm.root", "rocm.bin", "rocm.cmake", "rocm.sdk-ver
 /// Prefixes of names with an arbitrary rest.
 const PREFIXES: [&str; 4] = ["installed.", "environment.", "variable.", "rocm.libraries."];
 /// Names that the cell decides; for some of them ROCm decides if the cell has no value.
-const DECIDED: [&str; 21] = [
+const DECIDED: [&str; 22] = [
     "name",
     "platform",
     "backend",
@@ -47,6 +47,7 @@ const DECIDED: [&str; 21] = [
     "torch.minor",
     "torch.requirement",
     "torch.index",
+    "torch.triton",
     "targets",
     "targets.comma",
     "targets.space",
@@ -183,6 +184,10 @@ impl<'a> Names<'a> {
                     "say `--rocm`, or name an index with `--torch-index`",
                 )
             }),
+            "torch.triton" => {
+                let triton = self.cell.triton.as_ref();
+                Ok(triton.map_or_else(|| "triton".to_owned(), |version| format!("triton=={version}.*")))
+            }
             _ => Err(self.unknown(name)),
         }
     }

@@ -42,7 +42,11 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         return Ok(nobody());
     }
     let cell = facts.cell;
-    let known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
+    let mut known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
+    // What the tree says is newer than any table.
+    if !known.is_empty() && !cell.source_targets.is_empty() {
+        known.clone_from(&cell.source_targets);
+    }
     // Suffixes such as `:xnack+` name another target of the same GPU.
     let is_known = |target: &String| known.is_empty() || known.iter().any(|name| name == base_target(target));
     if matches!(cell.chosen_by, ChosenBy::Image | ChosenBy::Sdk) {
@@ -57,6 +61,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         if default.is_empty() {
             return Ok(Targets { names: default, chosen_by: ChosenBy::Rocm });
         }
+        let default: Vec<String> = default.into_iter().filter(is_known).collect();
         let names = compiled(&default, cell.llvm);
         if names.is_empty() {
             let rocm = cell.rocm.as_deref().unwrap_or("that is there");

@@ -64,7 +64,8 @@ struct Release {
 pub struct Torch {
     /// First two numbers of the version.
     pub version: String,
-    /// Versions of ROCm that have wheels of this torch.
+    /// Versions of ROCm that have wheels of this torch, each as the address of its index has it:
+    /// with a third number where PyTorch's does.
     pub rocm: Vec<String>,
     /// Additional versions of ROCm for which this torch, and the projects built beside it, are
     /// built from sources.
@@ -175,7 +176,9 @@ impl FrameworkTable {
         }
         let rocm = self.rocm_versions();
         for torch in &self.torch {
-            if let Some(unknown) = torch.rocm.iter().chain(&torch.sources).find(|version| !rocm.contains(*version)) {
+            if let Some(unknown) =
+                torch.rocm.iter().chain(&torch.sources).find(|version| !rocm.contains(&minor(version)))
+            {
                 return wrong(format!(
                     "torch {} is for ROCm {unknown}, which is not among the versions of ROCm",
                     torch.version
@@ -240,7 +243,10 @@ impl FrameworkTable {
     /// on torch.
     pub fn torch_versions<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
         let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
-        let is_mapped = |version: &String| framework.torch.values().flatten().any(|other| other == version);
+        // What is mapped without being among the versions is known, and not built.
+        let built = framework.torch.iter().filter(|(version, _)| framework.versions.contains(version));
+        let mapped: Vec<&String> = built.flat_map(|(_, torches)| torches).collect();
+        let is_mapped = move |version: &String| mapped.contains(&version);
         let versions = self.torch.iter().map(|torch| &torch.version);
         versions.filter(move |version| framework.against_torch || is_own(version) || is_mapped(version))
     }
@@ -256,7 +262,16 @@ impl FrameworkTable {
     pub fn torch_index(&self, torch: Option<&str>, rocm: &str) -> String {
         let is_nightly = torch.is_some_and(|torch| torch.contains("dev"));
         let index = if is_nightly { &self.torch_index.nightly } else { &self.torch_index.release };
-        index.replace("ROCM", &minor(rocm))
+        let row = torch.and_then(|torch| self.torch.iter().find(|row| row.version == minor(torch)));
+        let exact = row.and_then(|row| row.rocm.iter().find(|known| minor(known) == minor(rocm)));
+        index.replace("ROCM", &exact.filter(|_| !is_nightly).map_or_else(|| minor(rocm), Clone::clone))
+    }
+
+    /// The triton that a torch requires, first two numbers, if the table knows it.
+    pub fn triton(&self, torch: &str) -> Option<String> {
+        let triton = self.frameworks.iter().find(|framework| framework.recipe == "triton")?;
+        let mut versions = triton.torch.iter();
+        versions.find(|(_, torches)| torches.contains(&minor(torch))).map(|(version, _)| version.clone())
     }
 
     /// Frameworks by name; no names: all.
@@ -303,8 +318,8 @@ impl FrameworkTable {
             return Some(format!("torch {torch} is not in the table"));
         };
         let more = if from_source { &known.sources[..] } else { &[] };
-        let versions: Vec<&str> = known.rocm.iter().chain(more).map(String::as_str).collect();
-        if !versions.contains(&point.rocm.as_str()) {
+        let versions: Vec<String> = known.rocm.iter().chain(more).map(|version| minor(version)).collect();
+        if !versions.contains(&point.rocm) {
             return Some(format!("torch {torch} is not for ROCm {}, but for {}", point.rocm, versions.join(", ")));
         }
         let python = point.python?;

@@ -106,8 +106,10 @@ impl Recipe {
             if check.run.is_empty() {
                 return wrong(format!("check `{}` runs nothing", check.name));
             }
-            if check.requirements && !check.fresh {
-                return wrong(format!("check `{}` has `requirements`, which belong to `fresh`", check.name));
+            for (is_set, key) in [(check.requirements, "requirements"), (!check.beside.is_empty(), "beside")] {
+                if is_set && !check.fresh {
+                    return wrong(format!("check `{}` has `{key}`, which belongs to `fresh`", check.name));
+                }
             }
         }
         Ok(())

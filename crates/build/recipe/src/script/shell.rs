@@ -2,19 +2,44 @@
 
 use rocwheel_progress::shell_word_with;
 
-use super::{Dialect, Otherwise, indented};
-use crate::evaluated::{Action, Provided};
+use super::{Dialect, INSTALLED, LIBRARIES, Otherwise, VERSION, escaped, indented, next_name, parts};
+use crate::evaluated::{Action, Evaluated, Provided};
 use crate::recipe::Pick;
 
 pub(super) struct Shell;
 
 /// The marks of a here-document, whose text stays unchanged.
 pub(super) const BEGIN: &str = "<<'END'";
+/// The mark of one whose names are replaced.
+pub(super) const BEGIN_WITH_NAMES: &str = "<<END";
 pub(super) const END: &str = "END";
 
-/// A quoted shell word. `${…}` stays readable.
+/// A quoted shell word; a name of ours keeps its meaning.
 pub fn quoted(word: &str) -> String {
-    shell_word_with(word, |letter| letter == '$')
+    if next_name(word).is_none() {
+        return shell_word_with(word, |_| false);
+    }
+    format!("\"{}\"", escaped(word, inside_quotes))
+}
+
+/// A text as it is written between double quotes, or in a here-document.
+fn inside_quotes(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if "\\\"$`".contains(letter) {
+            written.push('\\');
+        }
+        written.push(letter);
+    }
+    written
+}
+
+/// A pattern of file names: only its names are quoted.
+fn pattern(text: &str) -> String {
+    let part = |(before, name): (&str, Option<&str>)| {
+        before.to_owned() + &name.map_or_else(String::new, |name| format!("\"${{{name}}}\""))
+    };
+    parts(text).into_iter().map(part).collect()
 }
 
 fn test(provided: &Provided) -> String {
@@ -44,11 +69,11 @@ impl Dialect for Shell {
 
     fn set_from_file(&self, path: &str) -> String {
         let program = "import json, shlex, sys\nfor item in json.load(open(sys.argv[1])).items(): print('export %s=%s' % (item[0], shlex.quote(item[1])))";
-        format!("eval \"$(${{python}} -c {} {})\"", quoted(program), quoted(path))
+        format!("eval \"$(\"${{python}}\" -c {} {})\"", quoted(program), quoted(path))
     }
 
     fn prepend(&self, name: &str, value: &str) -> String {
-        format!("export {name}={}:\"${name}\"", quoted(value))
+        format!("export {name}={}:\"${{{name}:-}}\"", quoted(value))
     }
 
     fn append(&self, name: &str, value: &str) -> String {
@@ -110,18 +135,27 @@ impl Dialect for Shell {
             }
             Action::Install { requirements, index } => {
                 let index = index.as_ref().map(|index| format!(" --index-url {}", quoted(index)));
-                vec![format!("${{python}} -m pip install{} {}", index.unwrap_or_default(), self.command(requirements))]
+                vec![format!(
+                    "\"${{python}}\" -m pip install{} {}",
+                    index.unwrap_or_default(),
+                    self.command(requirements)
+                )]
             }
-            Action::Uninstall(names) => vec![format!("${{python}} -m pip uninstall --yes {}", self.command(names))],
-            Action::Write(file) => heredoc(">", &file.path, &file.text),
+            Action::Uninstall(names) => vec![format!("\"${{python}}\" -m pip uninstall --yes {}", self.command(names))],
+            Action::Write(file) => {
+                let mut lines = vec![format!("mkdir -p \"$(dirname {})\"", quoted(&file.path))];
+                lines.extend(heredoc(">", &file.path, &file.text));
+                lines
+            }
             Action::Append(file) => heredoc(">>", &file.path, &file.text),
             Action::Copy(copy) => {
                 let (from, to) = (quoted(&copy.from), quoted(&copy.to));
+                let files = pattern(&copy.from);
                 vec![match (copy.pick, copy.as_file) {
                     (Pick::Folder, _) => format!("mkdir -p {to} && cp -a {from}/. {to}"),
-                    (Pick::First, _) => format!("cp \"$(ls {} | head -1)\" {to}", copy.from),
-                    (Pick::One, true) => format!("cp {from} {to}"),
-                    (Pick::One, false) => format!("mkdir -p {to} && cp {from} {to}"),
+                    (Pick::First, _) => format!("cp \"$(ls {files} | head -1)\" {to}"),
+                    (Pick::One, true) => format!("cp {files} {to}"),
+                    (Pick::One, false) => format!("mkdir -p {to} && cp {files} {to}"),
                 }]
             }
             Action::Remove(paths) => vec![format!("rm -rf {}", self.command(paths))],
@@ -129,8 +163,65 @@ impl Dialect for Shell {
                 let script = format!("s@{}@{}@g", replace.pattern, perl_replacement(&replace.with));
                 vec![format!("perl -0777 -pi -e {} {}", quoted(&script), quoted(&replace.path))]
             }
-            Action::Script(path) => vec![self.comment(&format!("these lines are written to {path}"))],
+            Action::Script(path) => {
+                let path = quoted(path);
+                vec![format!("mkdir -p \"$(dirname {path})\" && cp \"${{SCRIPT}}\" {path}")]
+            }
         }
+    }
+
+    fn begin(&self) -> &'static [&'static str] {
+        &["#!/bin/sh", "set -e", "SCRIPT=$(realpath \"$0\")"]
+    }
+
+    fn variable(&self, variable: &str) -> String {
+        format!("${{{variable}}}")
+    }
+
+    fn default(&self, name: &str, variable: &str, recipe: &Evaluated) -> (Vec<String>, &'static [&'static str]) {
+        let python = |program: &str, words: &str| format!("$(\"${{PYTHON}}\" -c \"{program}\"{words})");
+        let version_file = recipe.source.version_file.as_ref().filter(|file| file.pattern.is_none());
+        let (value, needs): (String, &[&str]) = match name {
+            "source" => ("$PWD".into(), &[]),
+            "stage" | "work" => (format!("$PWD/{name}"), &[]),
+            "python" => ("python3".into(), &[]),
+            "python.version" => (python(VERSION, ""), &["python"]),
+            "python.compact" => ("$(echo \"${PYTHON_VERSION}\" | tr -d .)".into(), &["python.version"]),
+            "jobs" => ("$(nproc)".into(), &[]),
+            "rocwheel" => ("rocwheel".into(), &[]),
+            "tool.sccache" => ("sccache".into(), &[]),
+            "rocm.root" => ("$(rocm-sdk path --root 2>/dev/null || echo /opt/rocm)".into(), &[]),
+            "rocm.bin" => ("${ROCM_ROOT}/bin".into(), &["rocm.root"]),
+            "rocm.cmake" => ("${ROCM_ROOT}/lib/cmake".into(), &["rocm.root"]),
+            "rocm.lib" => ("${ROCM_ROOT}/lib".into(), &["rocm.root"]),
+            "rocm.version" | "rocm.sdk-version" | "rocm.lock" => ("$(rocm-sdk version)".into(), &[]),
+            "rocm.minor" => ("$(rocm-sdk version | cut -d . -f 1,2)".into(), &[]),
+            "label" => ("rocm$(rocm-sdk version)".into(), &[]),
+            "targets" => ("$(rocm-sdk targets | tr ' ,' ';;')".into(), &[]),
+            "source.commit" => ("$(git -C \"${SOURCE}\" rev-parse --short=8 HEAD)".into(), &["source"]),
+            "source.revision" => ("$(git -C \"${SOURCE}\" rev-parse HEAD)".into(), &["source"]),
+            "source.version" if version_file.is_some() => {
+                let path = version_file.map_or("", |file| file.path.as_str());
+                (format!("$(cat \"${{SOURCE}}/{path}\")"), &["source"])
+            }
+            _ => match (name.strip_prefix("rocm.libraries."), name.strip_prefix("installed.")) {
+                (Some(names), _) => (python(LIBRARIES, &format!(" {}", names.replace(',', " "))), &["python"]),
+                (_, Some(distribution)) => (python(INSTALLED, &format!(" {distribution}")), &["python"]),
+                _ => return (vec![format!(": \"${{{variable}:?is what the recipe calls {name}}}\"")], &[]),
+            },
+        };
+        (vec![format!(": \"${{{variable}:={value}}}\"")], needs)
+    }
+
+    fn may_fail(&self, mut lines: Vec<String>) -> Vec<String> {
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" || :");
+        }
+        lines
+    }
+
+    fn install(&self, wheel: &str) -> String {
+        format!("\"${{python}}\" -m pip install {}", pattern(wheel))
     }
 }
 
@@ -152,7 +243,13 @@ fn perl_replacement(text: &str) -> String {
 }
 
 fn heredoc(how: &str, path: &str, text: &str) -> Vec<String> {
-    let mut lines = vec![format!("cat {how} {} {BEGIN}", quoted(path))];
+    let (begin, text) = match next_name(text) {
+        Some(_) => {
+            (BEGIN_WITH_NAMES, escaped(text, |part| part.replace('\\', r"\\").replace('$', r"\$").replace('`', r"\`")))
+        }
+        None => (BEGIN, text.to_owned()),
+    };
+    let mut lines = vec![format!("cat {how} {} {begin}", quoted(path))];
     lines.extend(text.trim_end_matches('\n').split('\n').map(str::to_owned));
     lines.push(END.into());
     lines

@@ -113,7 +113,7 @@ fn contradictions_are_refused_before_anything_is_done() {
     assert!(reason(&request).to_string().contains("would both go to"));
     let mut request = world.request(&["torch"]);
     request.line = Some("1.0".into());
-    assert!(reason(&request).hint().unwrap().contains("nightly, 2.14"));
+    assert!(reason(&request).hint().unwrap().contains("nightly, 2.15"));
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn audio_and_vision_take_nightlies_where_torch_says_nothing() {
 #[test]
 fn the_stable_line_is_the_newest_release() {
     let table = World::new().table;
-    assert_eq!(table.line("stable").unwrap().name, "2.14");
+    assert_eq!(table.line("stable").unwrap().name, "2.15");
     assert_eq!(table.line("nightly").unwrap().name, "nightly");
     assert!(table.line("stabel").is_err());
 }

@@ -50,8 +50,8 @@ pub struct Arguments {
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "from"])]
     output: Option<PathBuf>,
     /// The version that ROCm's packages get; frameworks name it as they did the old one [default:
-    /// the old one, with `--keep-targets`]
-    #[arg(long, value_name = "VERSION", required_unless_present_any = ["keep_targets", "explain"])]
+    /// the old one, with `--keep-targets` and between streams]
+    #[arg(long, value_name = "VERSION", required_unless_present_any = ["keep_targets", "explain", "from"])]
     version: Option<Version>,
     /// The version of the set [default: that of its ROCm packages]
     #[arg(long, value_name = "VERSION")]

@@ -495,7 +495,7 @@ fn wrong_usage_is_told_with_what_helps() {
         ),
         (&["build", "torch", "--framework-version", "2.9,2.10"], "one version line at a time"),
         (&["build", "flash-attn", "--torch", "2.9", "--origin", "flash-atn=x"], "did you mean `flash-attn`?"),
-        (&["build", "magma-rocm99"], "there is no version of ROCm `99` for magma"),
+        (&["build", "magma-rocm9"], "there is no version of ROCm `9` for magma"),
         (&["build", "torch", "triton", "--source", "x"], "does not say for which recipe it is"),
         (&["build", "torch", "--source", "triton=x"], "is for triton, which is not built"),
         (&["build", "--job", "x.toml", "--rocm", "7.2"], "cannot be used with"),

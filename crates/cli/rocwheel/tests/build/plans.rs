@@ -106,9 +106,9 @@ fn a_plan_shows_first_what_is_built() {
     };
     let ran = run(&[]);
     assert!(ran.stdout.lines().skip(1).all(|line| line.contains("  build  ")), "{ran:?}");
-    assert!(ran.stderr.contains("would build 3 of 20 cells; 17 excluded (`--excluded` lists them)"), "{ran:?}");
+    assert!(ran.stderr.contains("would build 3 of 22 cells; 19 excluded (`--excluded` lists them)"), "{ran:?}");
     let all = run(&["--excluded"]).stdout;
-    assert!(all.starts_with("Cell") && all.lines().count() == 21, "{all}");
+    assert!(all.starts_with("Cell") && all.lines().count() == 23, "{all}");
     assert!(all.lines().nth(4).unwrap().contains("excluded: torch 2."), "{all}");
 }
 

@@ -146,18 +146,18 @@ fn sources_are_named_by_recipe_or_by_project() {
 fn labels_are_written_as_the_user_wants_them() {
     let context = context("good");
     let run = |more: &[&str]| {
-        let base = ["build", "flash-attn", "--source", "2.8.3", "--torch", "2.5.1", "--rocm", "6.2", "--dry-run"];
+        let base = ["build", "flash-attn", "--source", "2.8.3", "--torch", "2.6.0", "--rocm", "6.2", "--dry-run"];
         context.run(base.iter().chain(more)).stdout
     };
     for (more, label) in [
-        (&[][..], "rocm6.2torch2.5"),
-        (&["--label-style", "compact"], "rocm62torch2.5"),
-        (&["--label-style", "compact", "--backend", "triton"], "rocm62torch2.5triton"),
+        (&[][..], "rocm6.2torch2.6"),
+        (&["--label-style", "compact"], "rocm62torch2.6"),
+        (&["--label-style", "compact", "--backend", "triton"], "rocm62torch2.6triton"),
         (&["--version-suffix", "+mine.1"], "mine.1"),
     ] {
         let said = run(more);
         assert!(said.contains(&format!("FLASH_ATTN_LOCAL_VERSION={label}\n")), "{label}: {said}");
-        assert!(said.contains(&format!("# version: ${{source.version}}+{label}\n")), "{label}: {said}");
+        assert!(said.contains(&format!("# version: ${{SOURCE_VERSION}}+{label}\n")), "{label}: {said}");
     }
     // A torch that PyTorch's index lacks is fine if another index is named, or if none is
     // installed.

@@ -29,7 +29,11 @@ pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Versio
         let rocm = set.versions.get("rocm").or_else(|| set.versions.get("rocm-sdk-core"));
         let of_rocm = rocm.and_then(|text| text.parse::<Version>().ok());
         match (version, of_rocm) {
-            (Some(wanted), Some(found)) => found.only_release() == wanted.only_release() && found.any_prerelease(),
+            (Some(wanted), Some(found)) => {
+                found == *wanted || (found.only_release() == wanted.only_release() && found.any_prerelease())
+            }
+            // Without a version all names stay, and there is only one set that can be meant.
+            (None, _) => true,
             _ => false,
         }
     };
@@ -41,8 +45,11 @@ pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Versio
         match found.len() {
             1 => found.remove(0),
             0 => {
-                let what = version.map_or_else(|| "such set".to_owned(), |wanted| format!("candidate of {wanted}"));
-                return Err(StreamFault::Nothing { what }.into());
+                let what = version.map_or_else(|| "set".to_owned(), |wanted| format!("candidate of {wanted}"));
+                let problems: Vec<String> = stream.manifest.sets.keys().cloned().collect();
+                let Some(last) = problems.last() else { return Err(StreamFault::Nothing { what }.into()) };
+                let hint = format!("name one: `--set {last}`; without `--version` it keeps its names");
+                return Err(StreamFault::Refused { what: format!("the stream has no {what}"), problems, hint }.into());
             }
             _ => {
                 let what = "the set needs a name".to_owned();

@@ -399,7 +399,7 @@ fn the_manifest_of_the_build() {
     assert_eq!(DistInfo::find(&catalog).unwrap().unwrap().targets(), ["gfx942", "gfx1100"]);
     let base = base.file(&format!("{directory}/therock_manifest.json"), r#"{"rocm_package_version": "6.4.0"}"#);
     let catalog = open(temporary.path()).unwrap();
-    assert_eq!(Manifest::find(&catalog).unwrap().rocm_package_version, "6.4.0");
+    assert_eq!(Manifest::find(&catalog).unwrap().rocm_package_version.as_deref(), Some("6.4.0"));
     let base = base.file(&format!("{directory}/therock_manifest.json"), "{");
     let error = Manifest::find(&catalog).unwrap_err();
     assert!(error.to_string().starts_with("could not understand `") && error.to_string().contains(directory));

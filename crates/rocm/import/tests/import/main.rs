@@ -139,7 +139,10 @@ fn files_land_in_their_artifacts() {
     assert!(fs_err::read_to_string(cmake).unwrap().contains("LIST_DIR}/../../../\" ABSOLUTE"));
     assert_eq!(report.rewritten, ["lib/cmake/hip/hip-config.cmake"]);
     let manifest = Manifest::find(&catalog).unwrap();
-    assert_eq!((manifest.rocm_package_version.as_str(), manifest.rocm_version.as_deref()), ("5.2.3", Some("5.2.3")));
+    assert_eq!(
+        (manifest.rocm_package_version.as_deref(), manifest.rocm_version.as_deref()),
+        (Some("5.2.3"), Some("5.2.3"))
+    );
     let imported = &manifest.other["rocwheel"]["import"];
     assert_eq!((imported["kind"].as_str(), imported["shape"].as_str()), (Some("deb"), Some("fat")));
     assert_eq!(imported["components"]["librocblas0-source"], "5.5.1");

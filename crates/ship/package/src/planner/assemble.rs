@@ -97,7 +97,12 @@ impl Planner<'_> {
         let name = promise.distribution_name(logical, target);
         let tags = [Tag::platform(&platform.0)];
         let file_name = WheelName::new(&name, &self.version, &tags)?.to_string();
-        let requires = rule.requires.iter().map(|required| promise.requirement(*required, target)).collect();
+        let mut requires: Vec<String> =
+            rule.requires.iter().map(|required| promise.requirement(*required, target)).collect();
+        if let (Logical::Device, Some(target)) = (logical, target) {
+            let generics = promise.generics_of(target, self.system);
+            requires.extend(generics.map(|generic| promise.requirement(Logical::Device, Some(generic))));
+        }
         Ok(PlannedWheel {
             logical,
             system: self.system,

@@ -83,11 +83,57 @@ fn a_torch_that_is_installed_already_need_not_be_in_an_index() {
 }
 
 #[test]
+fn the_index_is_that_of_the_torch() {
+    let table = FrameworkTable::built_in().unwrap();
+    for (torch, rocm, index) in [
+        ("2.5.1", "6.2", "rocm6.2"),
+        ("2.5.1", "6.2.4", "rocm6.2"),
+        ("2.6.0", "6.1", "rocm6.1"),
+        ("2.6.0", "6.2", "rocm6.2.4"),
+        ("2.6", "6.2.0", "rocm6.2.4"),
+        ("2.7.1", "6.2", "rocm6.2.4"),
+        ("2.9.1", "6.4.2", "rocm6.4"),
+        ("2.15.0", "10.0", "rocm10.0"),
+        // The table may be older than either.
+        ("2.99.0", "6.2.4", "rocm6.2"),
+        ("2.6.0", "9.9", "rocm9.9"),
+        ("2.7.0.dev20250101", "6.2", "nightly/rocm6.2"),
+    ] {
+        let expected = format!("https://download.pytorch.org/whl/{index}");
+        assert_eq!(table.torch_index(Some(torch), rocm), expected, "torch {torch}, ROCm {rocm}");
+    }
+}
+
+#[test]
+fn each_torch_has_a_triton_and_flash_attention_may_not_go_with_it() {
+    let table = FrameworkTable::built_in().unwrap();
+    assert!(table.torch.iter().all(|torch| table.triton(&torch.version).is_some()));
+    assert_eq!(table.triton("2.5.1").as_deref(), Some("3.1"));
+    assert_eq!(table.triton("2.99"), None);
+    let why = |version: &str, torch: &str| {
+        let cell = Cell {
+            version: Some(version.into()),
+            torch: Some(torch.into()),
+            rocm: Some("7.14".into()),
+            backend: Some("triton".into()),
+            ..Cell::new(Platform::Linux)
+        };
+        table.excludes("flash-attn", &cell).unwrap()
+    };
+    let reason = |triton: &str| {
+        Some(format!("flash-attn 2.8 cannot be imported beside triton {triton}, which this torch requires"))
+    };
+    assert_eq!((why("2.8.3", "2.5.1"), why("2.8.3", "2.15.0")), (reason("3.1"), reason("3.9")));
+    assert_eq!((why("2.8.3", "2.6.0"), why("2.8.3", "2.14")), (None, None));
+    assert_eq!((why("2.7.4", "2.5.1"), why("2.8.4", "2.15")), (None, None));
+}
+
+#[test]
 fn a_table_without_an_index_adds_rows() {
     let text = "schema = 1\n[[rocm]]\nversion = \"7.3\"\n[[rocm]]\nversion = \"6.1\"\nllvm = 99";
     let table = FrameworkTable::parse(text, "my.toml").unwrap();
     let versions = table.rocm_versions();
-    assert_eq!(versions[versions.len() - 3..], ["7.2", "7.3", "7.14"]);
+    assert_eq!(versions[versions.len() - 5..], ["7.2", "7.3", "7.14", "10.0", "10.1"]);
     assert_eq!((table.llvm("6.1"), table.llvm("6.2")), (Some(99), Some(18)));
     assert_eq!(table.torch_index(None, "7.3"), "https://download.pytorch.org/whl/rocm7.3");
     let whole = format!("{text}\n[torch-index]\nrelease = \"r\"\nnightly = \"n\"");

@@ -86,6 +86,9 @@ impl<'a> SuitePlan<'a> {
         let version = torch.as_ref().and_then(InstalledTorch::minor);
         let version = arguments.list_version.clone().or(version);
         let lists = read_lists(&arguments.list, version.as_deref(), arguments.allow_missing_list)?;
+        for (file, _) in lists.digests.iter().filter(|(_, digest)| *digest == "missing") {
+            printer.warn(format!("there is no list `{file}`: what only this version is known to fail is run"));
+        }
         let setting = ListSetting {
             targets: targets_of(&gpus, &targets),
             version: match (&arguments.list_version, &torch) {

@@ -1,12 +1,14 @@
 //! `rocwheel compat artifact_manager`: today's flags for `rocwheel artifact fetch` and `push`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use rocwheel_artifact::Component;
 use rocwheel_commands_wheel::artifact_fetch::SystemArgument;
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Result, Usage};
 use rocwheel_fetch::{BuildTopology, RunPlace, StreamType};
+use rocwheel_progress::suggestion;
 use rocwheel_tables::TargetTable;
 
 use super::fetch_artifacts::{Run, begin, platform, repository};
@@ -213,6 +215,43 @@ fn split(list: &str) -> Vec<String> {
     list.split([';', ',']).map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
+/// Leaves out components: the others are named.
+fn exclude_components(excluded: &[String], translation: &mut Translation) -> Result<()> {
+    let unknown: Vec<&String> = excluded.iter().filter(|name| Component::parse(name).is_none()).collect();
+    let known = Component::CHAIN.map(Component::name);
+    unknown_names("component", &unknown, &known)?;
+    let others: Vec<&str> = known.into_iter().filter(|name| !excluded.iter().any(|other| other == name)).collect();
+    if others.is_empty() {
+        return Err(Usage::new("`--exclude-components` leaves no component").into());
+    }
+    translation.option("--components", Some(others.join(",")).filter(|_| !excluded.is_empty()));
+    Ok(())
+}
+
+/// Leaves out artifacts. A name of the topology may be that of an artifact which the run lacks; any
+/// other name has to be in the run.
+fn exclude_artifacts(excluded: &[String], topology: &Path, translation: &mut Translation) -> Result<()> {
+    if topology.is_file() && !excluded.is_empty() {
+        let topology = BuildTopology::read(topology)?;
+        let known = topology.artifacts();
+        let unknown: Vec<&String> = excluded.iter().filter(|name| !known.contains(&name.as_str())).collect();
+        unknown_names("artifact", &unknown, &known)?;
+        translation.word("--exclude-may-miss");
+    }
+    for artifact in excluded {
+        translation.option("--exclude", Some(format!("{artifact}_*")));
+    }
+    Ok(())
+}
+
+/// The error for names of a list that do not exist.
+fn unknown_names(kind: &str, unknown: &[&String], known: &[&str]) -> Result<()> {
+    let Some(first) = unknown.first() else { return Ok(()) };
+    let names: Vec<String> = unknown.iter().map(|name| format!("`{name}`")).collect();
+    let usage = Usage::new(format!("there is no {kind} {}", names.join(", ")));
+    Err(usage.hint(suggestion(first, known.iter().copied())).into())
+}
+
 impl FetchArguments {
     fn translated(self) -> Result<Translation> {
         if self.bootstrap {
@@ -227,6 +266,8 @@ impl FetchArguments {
             staging: self.run.staging(),
         };
         let mut translation = begin(run);
+        exclude_components(&split(&self.exclude_components), &mut translation)?;
+        exclude_artifacts(&split(&self.exclude_artifacts), &self.run.topology.topology, &mut translation)?;
         if self.stage != "all" {
             translation.option("--stage", Some(self.stage));
             translation.option("--topology", Some(self.run.topology.topology));
@@ -241,12 +282,6 @@ impl FetchArguments {
             translation.note(format!("`--expand-family-to-targets` is the default ({} families)", families.len()));
         }
         translation.option("--targets", Some(targets.join(",")));
-        for component in split(&self.exclude_components) {
-            translation.option("--exclude", Some(format!("*_{component}_*")));
-        }
-        for artifact in split(&self.exclude_artifacts) {
-            translation.option("--exclude", Some(format!("{artifact}_*")));
-        }
         let output = if self.flatten { self.output_dir } else { self.output_dir.join("artifacts") };
         translation.option("--output", Some(output));
         translation.flag("--no-extract", self.no_extract);

@@ -17,7 +17,7 @@ use rocwheel_progress::Exit;
 use rocwheel_store::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
 
 /// The page of a folder.
-const PAGE: &str = "index.html";
+pub(super) const PAGE: &str = "index.html";
 
 /// indexer: a page for a folder
 #[derive(Debug, Args)]

@@ -160,13 +160,15 @@ struct BuildArguments {
 impl Arguments {
     /// The equivalent rocwheel command line.
     pub(super) fn translated(self) -> Result<Translation> {
-        let active = environment::first_of(&["VIRTUAL_ENV"]).map(PathBuf::from);
+        let active = environment::first_of(&["VIRTUAL_ENV", "CONDA_PREFIX"]).map(PathBuf::from);
         let mut line = match self.action {
             Action::InstallRocm => {
                 let Some(active) = active else {
                     let usage =
                         Usage::new("`install-rocm` installs into the active Python environment, and none is active");
-                    return Err(usage.hint("activate one: `source .venv/bin/activate`").into());
+                    let hint = "activate one: `source .venv/bin/activate`; for a Python of a container \
+                                use `rocwheel build install-rocm --into PREFIX`";
+                    return Err(usage.hint(hint).into());
                 };
                 let mut line = Translation::new("build install-rocm");
                 line.option("--into", Some(active));
@@ -272,7 +274,9 @@ impl BuildArguments {
         line.flag("--clean", self.clean);
         line.more(self.more);
         if active.is_none() {
-            line.note("no Python environment is active (VIRTUAL_ENV): the wheels are not installed into one");
+            line.note(
+                "no Python environment is active (VIRTUAL_ENV, CONDA_PREFIX): the wheels are not installed into one",
+            );
         }
         Ok(line)
     }

@@ -177,6 +177,8 @@ impl CommonFlags {
             None if self.skip_tests.is_dir() => {
                 translation.option("--list", Some(&self.skip_tests));
                 translation.option("--list-version", or_variable(self.pytorch_version.clone(), "PYTORCH_VERSION"));
+                // TheRock has lists for two or three versions at a time.
+                translation.word("--allow-missing-list");
                 translation.flag("--only-skipped", self.debug);
             }
             None => {

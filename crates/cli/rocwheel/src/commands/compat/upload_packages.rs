@@ -1,24 +1,29 @@
 //! `rocwheel compat upload_python_packages`, `manage` and `manage_structured`: Python packages of a
 //! run into its folder, and pages of an index in a bucket.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rocwheel_console::environment;
 use rocwheel_console::failure::{Result, Usage};
-use rocwheel_console::message;
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::open_bucket;
-use rocwheel_fetch::{BuildSystem, RunPlace, StreamType};
+use rocwheel_console::{environment, message};
+use rocwheel_fetch::{BuildSystem, FolderEntry, RunPlace, StreamType, folder_page};
 use rocwheel_progress::Exit;
 use rocwheel_store::{
-    S3Address, S3Options, Signing, StoreLocking, UploadOptions, collect_uploads, plan_uploads, upload,
+    NameFilter, S3Address, S3Options, Signing, Store, StoreLocking, UploadOptions, collect_uploads, plan_uploads,
+    upload,
 };
 
+use super::folder_pages::PAGE;
 use super::translation::Translation;
 use super::{fetch_artifacts, given};
 
-/// upload_python_packages: the packages of a run into its folder
+/// What the page of a folder lists.
+const PACKAGES: [&str; 2] = ["*.whl", "*.tar.gz"];
+
+/// upload_python_packages: the packages of a run into its folder, with a page
 ///
 /// The outputs of the step are package_find_links_url and kpack_split. A file that cannot be
 /// uploaded is an error, and so is another file of the same name.
@@ -64,7 +69,9 @@ impl Arguments {
 
 pub(super) fn command(arguments: &Arguments, printer: &Printer) -> Result<Exit> {
     let source = arguments.source();
-    let files = collect_uploads(std::slice::from_ref(&source), &[])?;
+    let mut files = collect_uploads(std::slice::from_ref(&source), &[])?;
+    let pages = pages(&source, &files)?;
+    files.retain(|(_, key)| !pages.contains_key(key));
     let kind = environment::first_of(&["RELEASE_TYPE"]).unwrap_or_else(|| "ci".to_owned());
     let repository = fetch_artifacts::repository(None).unwrap_or_else(|| "ROCm/TheRock".to_owned());
     let place = RunPlace::new(StreamType::parse(&kind)?, &repository, false)?;
@@ -78,6 +85,12 @@ pub(super) fn command(arguments: &Arguments, printer: &Printer) -> Result<Exit> 
             printer.line(format!("{folder}/{key}"))?;
             if !arguments.dry_run {
                 copy(path, &top.join(key))?;
+            }
+        }
+        for (key, page) in &pages {
+            printer.line(format!("{folder}/{key}"))?;
+            if !arguments.dry_run {
+                rocwheel_system::replace(&top.join(key), page.as_bytes(), 0o644)?;
             }
         }
         format!("file://{}", std::path::absolute(&top)?.display())
@@ -100,6 +113,12 @@ pub(super) fn command(arguments: &Arguments, printer: &Printer) -> Result<Exit> 
         if !arguments.dry_run {
             upload(&store, &uploads, printer.reporter())?;
         }
+        for (key, page) in &pages {
+            printer.line(format!("{folder}/{key}"))?;
+            if !arguments.dry_run {
+                store.write(key, page.as_bytes())?;
+            }
+        }
         format!("https://{bucket}.s3.amazonaws.com/{folder}")
     };
     let has_folders = files.iter().any(|(_, key)| key.contains('/'));
@@ -108,14 +127,36 @@ pub(super) fn command(arguments: &Arguments, printer: &Printer) -> Result<Exit> 
         let kpack = if has_folders { "false" } else { "true" };
         printer.outputs(&[("package_find_links_url", &page), ("kpack_split", kpack)])?;
     }
-    let count = message::count(files.len() as u64, "file", "files");
+    let count = message::count((files.len() + pages.len()) as u64, "file", "files");
     printer.note(format!("{count} {}", if arguments.dry_run { "would be uploaded" } else { "uploaded" }));
     Ok(Exit::Done)
 }
 
+/// The page of each folder that has packages, as indexer makes it before the upload. A page that an
+/// earlier indexer left in a folder is replaced.
+fn pages(source: &Path, files: &[(PathBuf, String)]) -> Result<BTreeMap<String, String>> {
+    let packages = NameFilter::new(&PACKAGES.map(str::to_owned))?;
+    let mut folders: BTreeMap<&str, Vec<FolderEntry>> = BTreeMap::new();
+    for (path, key) in files {
+        let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+        if packages.accepts(name) {
+            let entry = FolderEntry { name: name.to_owned(), size: Some(fs_err::metadata(path)?.len()) };
+            folders.entry(folder).or_default().push(entry);
+        }
+    }
+    let top = std::path::absolute(source)?.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let pages = folders.into_iter().map(|(folder, mut entries)| {
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        let name = folder.rsplit('/').next().filter(|name| !name.is_empty());
+        let key = if folder.is_empty() { PAGE.to_owned() } else { format!("{folder}/{PAGE}") };
+        (key, folder_page(name.unwrap_or(&top), &entries, false))
+    });
+    Ok(pages.collect())
+}
+
 /// Copies a file, unless the other one has the same bytes.
-fn copy(from: &std::path::Path, to: &std::path::Path) -> Result<()> {
-    let digest = |path: &std::path::Path| rocwheel_content::sha256_of(fs_err::File::open(path)?);
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let digest = |path: &Path| rocwheel_content::sha256_of(fs_err::File::open(path)?);
     if to.is_file() {
         if digest(from)? == digest(to)? {
             return Ok(());
@@ -124,7 +165,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) -> Result<()> {
             .hint("packages of a run do not change: remove the old one, or use another run")
             .into());
     }
-    let folder = to.parent().unwrap_or(std::path::Path::new("."));
+    let folder = to.parent().unwrap_or(Path::new("."));
     fs_err::create_dir_all(folder)?;
     let temporary = folder.join(format!(".{}.unfinished", to.file_name().unwrap_or_default().to_string_lossy()));
     fs_err::copy(from, &temporary)?;
