@@ -33,7 +33,7 @@ IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.org", "-c",
 SETUP = """\
 import os, sys
 from setuptools import setup
-for flag in ("--cpp_ext", "--cuda_ext"):
+for flag in ("--cpp_ext", "--cuda_ext", "--cmake", "--cmake-only"):
     if flag in sys.argv:
         sys.argv.remove(flag)
 # apex 1.8 goes by these, and not by the flags.

@@ -167,6 +167,47 @@ def test_each_gpu_is_tested_alone(site: Site):
     assert outcomes["torch.device"] == "not_run"
 
 
+TRITON = """
+import os, sys, types
+__version__ = "3.9.0"
+class JIT:
+    def __init__(self, function):
+        self.__name__ = function.__name__
+jit = JIT
+def compile(source, target):
+    print(source.kernel.__name__, target, os.listdir(os.environ["TRITON_CACHE_DIR"]))
+    if target[1] == "gfx906":
+        raise ValueError("unsupported target")
+    code = bytes(18) if target[1] == "gfx900" else b"\\x7fELF".ljust(18) + (224).to_bytes(2, "little")
+    return types.SimpleNamespace(asm={"hsaco": code})
+"""
+COMPILER = """
+class ASTSource:
+    def __init__(self, fn, signature, constexprs):
+        self.kernel = fn
+        assert signature.keys() > constexprs.keys()
+"""
+
+
+def test_kernels_are_compiled_for_gpus_that_are_not_here(site: Site):
+    """Nothing needs a GPU, so that nothing is left out, and an earlier result does not count."""
+    files = {"__init__": TRITON, "language": "constexpr = None\n", "compiler": COMPILER, "backends/__init__": ""}
+    files["backends/compiler"] = "def GPUTarget(*values):\n    return values\n"
+    site.install("triton", "3.9.0", {f"triton/{name}.py": text.encode() for name, text in files.items()})
+    outcomes, summary, _ = site.smoke("--compile-for", "gfx942,gfx1100")
+    assert outcomes == {"triton.compile[gfx1100]": "passed", "triton.compile[gfx942]": "passed"}
+    assert summary["complete"] is True
+    outcomes, summary, _ = site.smoke("triton", "--compile-for", "gfx942,gfx906,gfx900", expect=1)
+    assert [outcomes[f"triton.compile[{name}]"] for name in ("gfx942", "gfx906", "gfx900")] == [
+        *("passed", "failed", "failed"),
+    ]
+    messages = {row["id"].partition("[")[2]: row["message"] for row in summary["failures"]}
+    assert messages["gfx906]"].endswith("`scaled_sum` is not compiled for gfx906: unsupported target"), messages
+    assert messages["gfx900]"].endswith("scaled_sum is no code for AMD's GPUs"), messages
+    wrong = site.rocwheel.run("test", "smoke", "--python", site.python, "torch", "--compile-for", "gfx942", expect=2)
+    assert "`triton`" in wrong.stderr, wrong.stderr
+
+
 def test_a_missing_library_fails(site: Site, library: bytes):
     """False green T4: absent libraries are a note of `rocm-sdk test`."""
     core = {"_rocm_sdk_core/lib/libsmall.so.1": library, "_rocm_sdk_core/lib/libbroken.so.1": b"no library"}

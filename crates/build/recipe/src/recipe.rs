@@ -200,8 +200,8 @@ pub struct TargetRule {
 pub struct RecipeFeature {
     /// Its name in conditions.
     pub name: String,
-    /// Patterns of GPU targets (`gfx11*`) for which the feature is on by default; none: it is off
-    /// unless it is asked for.
+    /// Patterns of GPU targets (`gfx11*`) for which the feature is on by default; `*`: it is always
+    /// on; none: it is off unless it is asked for.
     pub targets: Vec<String>,
     /// Name of the recipe whose result it needs.
     pub needs: Option<String>,

@@ -140,6 +140,10 @@ fn the_cpu_backend_differs_in_few_lines() {
     assert_snapshot!("cpu_backend", all);
 }
 
+fn switches(names: &[&str], switch: Switch) -> BTreeMap<String, Switch> {
+    names.iter().map(|name| ((*name).to_owned(), switch)).collect()
+}
+
 #[test]
 fn options_change_what_they_say_and_nothing_else() {
     let plain = text("torch", &cell(Platform::Linux, None));
@@ -156,6 +160,9 @@ fn options_change_what_they_say_and_nothing_else() {
         ("develop", Cell { mode: rocwheel_recipe::BuildMode::Develop, ..linux() }),
         ("after triton", after(&["triton"], linux())),
         ("an installed ROCm", Cell { sdk: rocwheel_recipe::SdkKind::Prefix, ..linux() }),
+        ("without parts", Cell { features: switches(&["fbgemm", "qnnpack"], Switch::Off), ..linux() }),
+        ("unoptimized", Cell { features: switches(&["unoptimized"], Switch::On), ..linux() }),
+        ("2.7", Cell { version: Some("2.7.1".into()), ..linux() }),
     ] {
         all.push_str(&format!("== {what}\n{}", of(cell)));
     }

@@ -22,10 +22,11 @@ use crate::supervisor::{AnswerEnd, AnswerLimits, LONGEST_ANSWER, ProgramLine, ru
 
 /// The files of the program, which Python runs as a folder. Their names begin with ours, since the
 /// folder comes first where Python looks for modules.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("__main__.py", include_str!("../python/smoke/__main__.py")),
     ("rocwheel_checks.py", include_str!("../python/smoke/rocwheel_checks.py")),
     ("rocwheel_frameworks.py", include_str!("../python/smoke/rocwheel_frameworks.py")),
+    ("rocwheel_kernels.py", include_str!("../python/smoke/rocwheel_kernels.py")),
     ("rocwheel_rocm.py", include_str!("../python/smoke/rocwheel_rocm.py")),
     ("rocwheel_torch.py", include_str!("../python/smoke/rocwheel_torch.py")),
 ];
@@ -74,6 +75,8 @@ pub struct SmokeSetup<'a> {
     pub packages: &'a [String],
     /// GPU targets; all if empty.
     pub targets: BTreeSet<String>,
+    /// GPU targets for which kernels are compiled; nothing else is done then.
+    pub compile_for: BTreeSet<String>,
     /// Longest time to import everything and to find the GPUs.
     pub timeout: Duration,
     /// Folder for the program.
@@ -121,7 +124,10 @@ impl SmokeDriver {
     /// A Python that does not work, and names that are not known.
     pub fn new(setup: &SmokeSetup<'_>) -> Result<Self, SuiteError> {
         let script = write_program(setup.scratch)?;
-        let mut words = vec!["list".to_owned()];
+        let mut words = match setup.compile_for.is_empty() {
+            true => vec!["list".to_owned()],
+            false => vec!["compiles".to_owned(), Vec::from_iter(setup.compile_for.iter().cloned()).join(",")],
+        };
         words.extend(setup.packages.iter().cloned());
         let listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(setup, said))?;
         if let Some(name) = listing.unknown.first() {

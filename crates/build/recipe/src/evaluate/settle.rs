@@ -126,6 +126,7 @@ pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Resul
             (Some(switch), _) => *switch,
             (None, Some(_)) => Switch::Off,
             (None, None) if feature.targets.is_empty() => Switch::Off,
+            (None, None) if feature.targets == ["*"] => Switch::On,
             (None, None) if targets.chosen_by == ChosenBy::Rocm => {
                 return Err(Error::request_with(
                     format!(

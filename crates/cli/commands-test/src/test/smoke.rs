@@ -28,7 +28,8 @@ use super::suite::wheels::wheels;
 /// the installed packages.
 ///
 /// Without a GPU, the computations that need one do not run, which is not a pass: the exit code is
-/// 1, or 3 with `--allow-no-gpu`.
+/// 1, or 3 with `--allow-no-gpu`. `--compile-for` needs no GPU: kernels of triton are compiled for
+/// other GPUs, and not run.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Packages to test, by import name; rocm means ROCm's own [default: all installed]
@@ -58,6 +59,9 @@ pub struct Arguments {
     /// Test only on GPUs of these targets or families
     #[arg(long, value_name = "LIST")]
     amdgpu_family: Option<String>,
+    /// Only compile kernels of triton, for these targets or families, which need not be here
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["amdgpu_family", "allow_no_gpu"])]
+    compile_for: Option<String>,
     /// End with exit code 3 if only the computations that need a GPU did not run
     #[arg(long)]
     allow_no_gpu: bool,
@@ -71,18 +75,24 @@ pub struct Arguments {
 pub(crate) struct Settings {
     arguments: Arguments,
     targets: BTreeSet<String>,
+    compile_for: BTreeSet<String>,
 }
 
 impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let targets = match &arguments.amdgpu_family {
-            Some(list) => TargetTable::embedded().expand(list)?.into_iter().collect(),
-            None => BTreeSet::new(),
-        };
-        Ok(Self { arguments, targets })
+        let targets = expand(arguments.amdgpu_family.as_deref())?;
+        let compile_for = expand(arguments.compile_for.as_deref())?;
+        Ok(Self { arguments, targets, compile_for })
     }
+}
+
+fn expand(list: Option<&str>) -> Result<BTreeSet<String>> {
+    Ok(match list {
+        Some(list) => TargetTable::embedded().expand(list)?.into_iter().collect(),
+        None => BTreeSet::new(),
+    })
 }
 
 /// Runs the computations.
@@ -114,6 +124,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         base,
         packages: &arguments.packages,
         targets: settings.targets.clone(),
+        compile_for: settings.compile_for.clone(),
         timeout,
         scratch: scratch.path(),
     })?;
@@ -164,6 +175,9 @@ fn inner_words(arguments: &Arguments) -> Vec<String> {
     }
     if let Some(list) = &arguments.amdgpu_family {
         option("--amdgpu-family", list.clone());
+    }
+    if let Some(list) = &arguments.compile_for {
+        option("--compile-for", list.clone());
     }
     for path in &arguments.wheel {
         option("--wheel", std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string());

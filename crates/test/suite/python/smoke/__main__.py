@@ -1,7 +1,8 @@
 """Sample computations of what is installed: `rocwheel test smoke` starts each in its own process.
 
 `smoke list NAME…` prints, as JSON, the checks of the named packages (without names, of all that are
-installed), and `smoke gpus` the GPUs. `smoke run CHECK [ARGUMENT]` runs one: exit code 0 with a
+installed), and `smoke gpus` the GPUs. `smoke compiles TARGETS NAME…` lists what compiles kernels
+for GPU targets, which need not be here. `smoke run CHECK [ARGUMENT]` runs one: exit code 0 with a
 last line `ROCWHEEL passed` is a pass, 77 with a line `SKIP …` means that it has nothing to say
 here, 78 with `NOT RUN …` that it cannot say it, and anything else is a failure.
 
@@ -15,12 +16,14 @@ import collections
 import contextlib
 import importlib.util
 import json
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import rocwheel_frameworks  # noqa: F401
 import rocwheel_torch  # noqa: F401
-from rocwheel_checks import CHECKS, NEEDS
+from rocwheel_checks import CHECKS, COMPILES, NEEDS
 from rocwheel_rocm import Hip, hip_library, installed, is_rocm, libraries, rocm_load
 
 
@@ -73,13 +76,16 @@ def main() -> None:
         found, reason = gpus()
         print("\nROCWHEEL " + json.dumps({"gpus": found, "reason": reason}))
         return
-    if mode == "list":
-        unknown = [name for name in rest if name not in NEEDS]
-        chosen = [name for name in NEEDS if name in rest or (not rest and is_here(name))]
+    if mode in ("list", "compiles"):
+        targets = rest.pop(0).split(",") if mode == "compiles" else []
+        needs = dict.fromkeys(COMPILES, ()) if targets else NEEDS
+        unknown = [name for name in rest if name not in needs]
+        chosen = [name for name in needs if name in rest or (not rest and is_here(name))]
         missing = [name for name in chosen if not is_here(name)]
-        missing += [need for name in chosen for need in NEEDS[name] if not is_here(need) and need not in missing]
+        missing += [need for name in chosen for need in needs[name] if not is_here(need) and need not in missing]
         ordered = [(name, *row) for one in chosen for name, row in CHECKS.items() if row[1] == one]
-        rows = [{"id": name, "gpu": gpu} for name, _, _, gpu in ordered]
+        rows = [{"id": name, "gpu": gpu} for name, _, _, gpu in ordered if not targets]
+        rows += [{"id": f"{name}.compile[{target}]", "gpu": False} for name in chosen for target in targets]
         loads = []
         if "rocm" in chosen:
             for name, distribution in sorted(installed().items()):
@@ -87,12 +93,18 @@ def main() -> None:
                     loads += [(name, path) for path in libraries(distribution)]
             if not loads:
                 missing.append("libraries of ROCm")
-        answer = {"checks": rows, "loads": named(loads), "missing": missing, "unknown": unknown, "known": list(NEEDS)}
+        answer = {"checks": rows, "loads": named(loads), "missing": missing, "unknown": unknown, "known": list(needs)}
         print("\nROCWHEEL " + json.dumps(answer))
         return
     name, *arguments = rest
+    package, compiled, target = name.partition(".compile[")
     if name == "rocm.load":
         rocm_load(*arguments)
+    elif compiled:
+        # What an earlier run compiled is not taken.
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["TRITON_CACHE_DIR"] = cache
+            COMPILES[package](target.removesuffix("]"))
     else:
         CHECKS[name][0](*arguments)
     # What is imported may end the process with code 0.

@@ -14,11 +14,22 @@ NEEDS = {"torch": (), "torchvision": ("torch",), "torchaudio": ("torch",), "trit
 NEEDS |= {"apex": ("torch",), "flash_attn": ("torch",), "rocm": ()}
 """Import packages that can be tested, and what their checks import besides."""
 
+COMPILES: dict[str, Callable[[str], None]] = {}
+"""Package → function that compiles kernels of it for a GPU target, which need not be here."""
+
 
 def check(package: str, *, gpu: bool) -> Callable[[Callable], Callable]:
     def register(function: Callable) -> Callable:
         name = function.__name__.removeprefix(f"{package}_")
         CHECKS[f"{package}.{name}"] = (function, package, gpu)
+        return function
+
+    return register
+
+
+def compiles(package: str) -> Callable[[Callable], Callable]:
+    def register(function: Callable) -> Callable:
+        COMPILES[package] = function
         return function
 
     return register

@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-import sys
-from pathlib import Path
 
-from rocwheel_checks import check, near, sample, skip
+from rocwheel_checks import check, compiles, near, sample, skip
 
 # torchvision and torchaudio
 
@@ -83,28 +81,46 @@ def triton_import() -> None:
 
 @check("triton", gpu=True)
 def triton_kernel() -> None:
-    import tempfile
-
     import torch
+    from rocwheel_kernels import scaled_sum
 
-    # The compiler of Triton reads the source of a kernel from its file.
-    text = (
-        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
-        "def kernel(a, b, out, count, BLOCK: tl.constexpr):\n"
-        "    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
-        "    mask = at < count\n"
-        "    tl.store(out + at, tl.load(a + at, mask=mask) * 2 + tl.load(b + at, mask=mask), mask=mask)\n"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "rocwheel_kernel.py").write_text(text)
-        sys.path.insert(0, folder)
-        import rocwheel_kernel
+    count = 10_007
+    a, b = torch.arange(float(count), device="cuda"), torch.ones(count, device="cuda")
+    out = torch.empty_like(a)
+    scaled_sum[((count + 255) // 256,)](a, b, out, count, BLOCK=256)
+    assert torch.equal(out, a * 2 + b)
 
-        count = 10_007
-        a, b = torch.arange(float(count), device="cuda"), torch.ones(count, device="cuda")
-        out = torch.empty_like(a)
-        rocwheel_kernel.kernel[((count + 255) // 256,)](a, b, out, count, BLOCK=256)
-        assert torch.equal(out, a * 2 + b)
+
+def wave_of(target: str) -> int:
+    """How many threads a wave has: CDNA and GCN are gfx9 and older, RDNA is newer."""
+    return 32 if target.startswith(("gfx10", "gfx11", "gfx12")) else 64
+
+
+def check_code(code: bytes, what: str) -> None:
+    """It is ELF for AMD's GPUs."""
+    assert code[:4] == b"\x7fELF" and code[18:20] == (224).to_bytes(2, "little"), f"{what} is no code for AMD's GPUs"
+    print(what, len(code), "bytes")
+
+
+@compiles("triton")
+def triton_compile(target: str) -> None:
+    import inspect
+
+    import triton
+    from rocwheel_kernels import COMPILED
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    for kernel, types, constants in COMPILED:
+        if "constexprs" in inspect.signature(ASTSource.__init__).parameters:
+            source = ASTSource(kernel, types | dict.fromkeys(constants, "constexpr"), constants)
+        else:
+            source = ASTSource(kernel, types, constants)
+        try:
+            compiled = triton.compile(source, target=GPUTarget("hip", target, wave_of(target)))
+        except Exception as error:
+            raise RuntimeError(f"`{kernel.__name__}` is not compiled for {target}: {error}") from error
+        check_code(compiled.asm["hsaco"], kernel.__name__)
 
 
 # apex
