@@ -334,7 +334,7 @@ impl Job<'_> {
 
     fn fuse(&self, plan: &Plan, builds: &[Build], scratch: &Path) -> Result<Fused> {
         self.show_differences(plan)?;
-        Ok(fuse::fuse(plan, builds, self.settings.form, scratch, self.printer.reporter())?)
+        fuse::fuse(plan, builds, self.settings.form, scratch, self.printer.reporter())
     }
 
     /// Refuses inputs without anything to fuse, which are probably not the intended ones.

@@ -44,7 +44,7 @@ pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&BundleEntry) -> bool) -> 
 }
 
 /// A file with GPU code.
-pub struct Source<'a> {
+pub struct CodeSource<'a> {
     /// Path of the file, for errors.
     pub key: &'a str,
     pub reader: &'a dyn ReadAt,
@@ -66,7 +66,7 @@ pub(crate) enum Code<'a> {
 
 /// Calls `each` for the wanted entries of a piece, in the order of their offsets, with their code.
 pub(crate) fn visit(
-    source: &Source<'_>,
+    source: &CodeSource<'_>,
     (bundle, piece): (&Bundle, &Piece),
     wanted: impl Fn(&BundleEntry) -> bool,
     mut each: impl FnMut(&BundleEntry, Code<'_>) -> Result<(), Failure>,
@@ -103,7 +103,7 @@ pub(crate) fn visit(
 
 /// Like [`visit`], with every code object in memory as a whole.
 pub fn visit_whole(
-    source: &Source<'_>,
+    source: &CodeSource<'_>,
     part: (&Bundle, &Piece),
     wanted: impl Fn(&BundleEntry) -> bool,
     mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), Failure>,

@@ -20,7 +20,7 @@ use rocwheel_kpack::marker::Marker;
 use rocwheel_progress::{Exit, Failure, NamedWriter, Reporter, Unit as Counted, Watched, write_error};
 use serde::Serialize;
 
-use crate::code::{self, Code, Piece, Source};
+use crate::code::{self, Code, CodeSource, Piece};
 use crate::error::{gpu_code_error, read_error};
 use crate::plan::{CandidateFile, Plan, PlannedBinary, PlannedKpack, is_kept};
 
@@ -333,7 +333,7 @@ fn pack<'a>(
     let set = work.binary.bundles[work.bundle].set;
     let mut packed = Vec::new();
     code::visit(
-        &Source { key, reader: &reader, section: &fat.section, checksum: plan.checksum },
+        &CodeSource { key, reader: &reader, section: &fat.section, checksum: plan.checksum },
         (bundle, &work.piece),
         |entry| is_kept(entry, &plan.selection),
         |entry, code| {

@@ -17,7 +17,7 @@ use rocwheel_progress::{Exit, Failure, Reporter, Unit, with_causes};
 use super::Plan;
 use super::combine::Binary;
 use super::gather::{BuildPart, shown};
-use rocwheel_split::code::{self, Piece, Source};
+use rocwheel_split::code::{self, CodeSource, Piece};
 use rocwheel_split::error::{contradiction_error, read_error};
 use rocwheel_split::verify::{View, contradiction, host_differences};
 
@@ -104,7 +104,7 @@ fn same_code(
     let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let sources: Vec<(&BuildPart, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
-    let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
+    let fused = CodeSource { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
     code::visit_whole(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
         reporter.check()?;
         let mut known = false;
@@ -128,7 +128,7 @@ fn same_code(
         let reader = part.content.open().map_err(read_error(&part.path))?;
         let found = &part.fat.bundles[bundle];
         let source =
-            Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
+            CodeSource { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
         code::visit_whole(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
             if sums.get(&entry.id) == Some(&sum(bytes)) { Ok(()) } else { Err(differs(binary, &entry.id, part)) }
         })?;

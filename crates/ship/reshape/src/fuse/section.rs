@@ -19,7 +19,7 @@ use rocwheel_system::PositionedWriter;
 use super::combine::{Binary, FusedBundle, FusedCode};
 use super::fuse_error;
 use super::gather::{BuildPart, Origin, shown};
-use rocwheel_split::code::{self, Piece, Source};
+use rocwheel_split::code::{self, CodeSource, Piece};
 use rocwheel_split::error::{gpu_code_error, read_error};
 
 /// A fat binary section that is not yet part of a file.
@@ -257,7 +257,8 @@ fn spool(
     let mut end = 0;
     let reader = part.content.open().map_err(read_error(&part.path))?;
     let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
-    let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
+    let source =
+        CodeSource { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
     code::visit_whole(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {
             places[place] = end;

@@ -13,7 +13,7 @@ use rocwheel_tables::target::{Feature, TargetId};
 
 use super::lookup::{Archives, Found};
 use super::{Checks, Difference, Pair, Used, VerificationReport};
-use crate::code::{self, Code, Piece, Source};
+use crate::code::{self, Code, CodeSource, Piece};
 use crate::error::read_error;
 use crate::group::TargetSelection;
 
@@ -212,7 +212,7 @@ fn compare_piece(
     let mut compared =
         Compared { binary: work.binary, equal: vec![], differences: vec![], notes: vec![], used: vec![] };
     let source =
-        Source { key: pair.path, reader: &reader, section: &fat.section, checksum: comparison.checks.checksum };
+        CodeSource { key: pair.path, reader: &reader, section: &fat.section, checksum: comparison.checks.checksum };
     code::visit(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
         comparison.reporter.advance(entry.size);
         let Some(name) = entry.target() else { return Ok(()) };
