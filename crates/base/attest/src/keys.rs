@@ -27,7 +27,6 @@ impl std::fmt::Debug for SigningKey {
     }
 }
 
-/// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey([u8; SIZE]);
 

@@ -15,7 +15,6 @@ pub const STATEMENT_PAYLOAD: &str = "application/vnd.in-toto+json";
 /// A file that a statement is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatementSubject {
-    /// Its name.
     pub name: String,
     /// Algorithm → digest in hexadecimal: `sha256`.
     pub digest: BTreeMap<String, String>,

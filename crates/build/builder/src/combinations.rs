@@ -30,7 +30,6 @@ pub struct PlanChoice {
 
 /// A plan and its jobs.
 pub struct PlannedBuild {
-    /// The plan.
     pub plan: Plan,
     /// One job for each cell of the plan.
     pub jobs: Vec<Job>,

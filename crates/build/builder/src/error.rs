@@ -68,7 +68,6 @@ pub enum Error {
     NoFact {
         /// Name of the fact in recipes.
         name: String,
-        /// The reason.
         reason: String,
         /// A remedy.
         hint: Option<String>,
@@ -142,7 +141,6 @@ pub enum Error {
     },
 }
 
-/// The failure of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
     /// Title of the job.

@@ -90,7 +90,6 @@ pub enum Leftovers {
 pub enum ExistingOutput {
     /// It stays, and the job fails.
     Refuse,
-    /// It is replaced.
     Replace,
 }
 
@@ -149,10 +148,7 @@ pub enum JobOutcome {
         outputs: Vec<BuiltFile>,
     },
     /// The environment with the sources installed in place is ready (`--develop`).
-    Ready {
-        /// Path of the environment.
-        environment: PathBuf,
-    },
+    Ready { environment: PathBuf },
     /// The selected stages are done, but not all (`--only`).
     Partly {
         /// The last stage that ran.

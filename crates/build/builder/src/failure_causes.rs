@@ -209,7 +209,11 @@ mod tests {
             ("a.cpp:7:1: error: expected ';' after class", "compiler-error", "`a.cpp:7:1`"),
             ("sh: 1: /opt/_rocm_sdk_devel/lib/llvm-21/bin/clang++: not found", "no-compiler-of-rocm", "HIP_CLANG_PATH"),
             ("  ******* rocm_version.h could not be found *******", "no-rocm-core", "rocm-core"),
-            ("  Could not find a package configuration file provided by \"rccl\" with any of", "cmake-package", "`rccl`"),
+            (
+                "  Could not find a package configuration file provided by \"rccl\" with any of",
+                "cmake-package",
+                "`rccl`",
+            ),
             ("  Compatibility with CMake < 3.5 has been removed from CMake.", "cmake-4", "POLICY_VERSION_MINIMUM"),
         ] {
             let likely =

@@ -54,9 +54,7 @@ pub struct JobMaker {
 pub struct CellInputs {
     /// Name of the recipe.
     pub recipe: String,
-    /// The sources.
     pub sources: SourceChoice,
-    /// The ROCm.
     pub rocm: RocmChoice,
     /// Wheels that are installed before the build.
     pub wheels: Vec<InputWheel>,

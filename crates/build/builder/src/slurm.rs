@@ -71,7 +71,6 @@ impl Submitted {
         self.arrays.iter().map(|array| array.job).collect()
     }
 
-    /// The cell of a task.
     pub fn cell(&self, job: u64, task: usize) -> Option<&str> {
         self.arrays.iter().find(|array| array.job == job)?.cells.get(&task).map(String::as_str)
     }

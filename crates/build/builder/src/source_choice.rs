@@ -424,7 +424,6 @@ impl SourceChoice {
 /// Sources that have not been inspected.
 pub(crate) enum FoundSource {
     Path(PathBuf),
-    /// A release and its downloader.
     Release(KnownArchive, Download),
     /// The folder of a checkout, and the name of its recipe.
     Checkout(PathBuf, String),

@@ -30,7 +30,6 @@ const UPLOADING: Duration = Duration::from_hours(6);
 /// The settings for running `gh`.
 #[derive(Debug, Clone)]
 pub struct Gh {
-    /// Path of the program.
     pub program: PathBuf,
     /// Its environment. `gh` takes the token from there or from the user's configuration.
     pub environment: Surroundings,

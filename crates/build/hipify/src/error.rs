@@ -40,7 +40,6 @@ pub enum ConversionProblem {
     LostLaunch,
 }
 
-/// A [`Trouble`] and its file.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct FileTrouble {
     /// Path of the file, relative to the tree.

@@ -30,7 +30,6 @@ use crate::{Algorithm, Defects, Launches, Setting, Trouble, Unmapped};
 /// A request to convert a tree.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Path of the tree.
     pub tree: PathBuf,
     /// The caller of the original to follow.
     pub setting: Setting,

@@ -250,7 +250,6 @@ pub struct Cell {
     pub targets: Vec<String>,
     /// The source of `targets`.
     pub chosen_by: ChosenBy,
-    /// The purpose of the build.
     pub release: BuildPurpose,
     /// The cache that compilers are called through.
     pub compiler_cache: CompilerCache,

@@ -156,7 +156,6 @@ pub enum Provided {
     Variable(String),
 }
 
-/// One step of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JobStep {
@@ -175,7 +174,6 @@ pub struct JobStep {
     /// `true` if a failure of the step is ignored.
     #[serde(default, skip_serializing_if = "is_false")]
     pub may_fail: bool,
-    /// The action.
     pub action: Action,
 }
 

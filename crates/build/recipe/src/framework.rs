@@ -47,7 +47,6 @@ impl Framework {
         Framework { recipe: name.to_owned(), backends: backends.to_vec(), platforms: platforms.to_vec(), ..self }
     }
 
-    /// Its Python versions.
     pub(crate) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
         // `Table::parse` has validated them.
         self.python.iter().filter_map(|text| text.parse().ok())

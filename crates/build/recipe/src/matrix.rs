@@ -33,13 +33,11 @@ pub struct MatrixQuery {
     pub recipes: Vec<String>,
     /// Versions of the frameworks.
     pub versions: Vec<String>,
-    /// Backends.
     pub backends: Vec<String>,
     /// Versions of ROCm.
     pub rocm: Vec<String>,
     /// Versions of torch.
     pub torch: Vec<String>,
-    /// Python versions.
     pub python: Vec<PythonVersion>,
     /// Target systems; empty: Linux.
     pub platforms: Vec<Platform>,

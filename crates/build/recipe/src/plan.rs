@@ -133,7 +133,6 @@ pub struct Combination {
 /// A job that is to be added to a plan.
 #[derive(Debug, Clone)]
 pub struct WantedJob {
-    /// The job.
     pub job: Job,
     /// Its combination of the axes.
     pub combination: Combination,

@@ -77,7 +77,6 @@ pub struct BuildDefinition {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDetails {
-    /// The builder.
     pub builder: Builder,
     /// Metadata of the run.
     #[serde(default)]
@@ -87,7 +86,6 @@ pub struct RunDetails {
     pub byproducts: Vec<Resource>,
 }
 
-/// The builder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Builder {
     /// Always [`BUILDER`].

@@ -288,7 +288,6 @@ pub struct RecipeStep {
     pub set: BTreeMap<String, String>,
     /// `true` if a failure does not stop the build.
     pub may_fail: bool,
-    /// The action of the step.
     pub action: StepAction,
 }
 

@@ -55,7 +55,6 @@ pub struct Axes {
     pub rocm: Vec<Option<String>>,
     /// Versions of torch.
     pub torch: Vec<Option<String>>,
-    /// Python versions.
     pub python: Vec<Option<PythonVersion>>,
     /// Names of backends.
     pub backends: Vec<Option<String>>,

@@ -32,7 +32,6 @@ pub enum Error {
     /// A git command failed.
     #[error("could not {attempt}")]
     Git {
-        /// The attempt.
         attempt: String,
         /// The output of git.
         source: Box<GitFailure>,
@@ -196,7 +195,6 @@ pub enum Error {
     Conflict {
         /// Path of the repository.
         path: PathBuf,
-        /// Path of the patch.
         patch: PathBuf,
         /// The conflicting files, relative to the repository.
         files: Vec<String>,

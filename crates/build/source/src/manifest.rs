@@ -27,7 +27,6 @@ pub struct SourceManifest {
     pub entries: Vec<ManifestProject>,
 }
 
-/// One project of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestProject {
     /// Its key, such as `pytorch_audio`.
@@ -112,7 +111,6 @@ impl SourceManifest {
         format!("{text}\n")
     }
 
-    /// The entry of a project.
     pub fn entry(&self, project: &Project) -> Option<&ManifestProject> {
         self.entries.iter().find(|entry| Some(&entry.key) == project.manifest.as_ref())
     }

@@ -310,7 +310,6 @@ fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
     })
 }
 
-/// Refuses ranges with merges.
 fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> {
     let merge =
         repository.run(&["log", "--merges", "--max-count=1", "--format=%h %s", range, "--"], "look for merges")?;

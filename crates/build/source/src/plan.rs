@@ -67,7 +67,6 @@ pub enum Reference {
     },
     /// An entry of torch's `related_commits`, which is read once torch is checked out.
     Related {
-        /// Path of the file.
         file: PathBuf,
         /// The system whose lines apply.
         system: String,
@@ -80,18 +79,15 @@ pub enum Reference {
     },
     /// A pin of triton in torch's tree, which is read once torch is checked out.
     Triton {
-        /// Path of the file.
         file: PathBuf,
         /// Address of the repository.
         origin: String,
         /// `true` if the file has a version, which stands for its release branch.
         release: bool,
     },
-    /// A source archive.
     Archive(SourceArchive),
 }
 
-/// A step of a checkout.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum CheckoutStep {

@@ -149,7 +149,6 @@ impl Table {
     /// Text of the built-in table.
     pub const BUILT_IN: &'static str = BUILT_IN;
 
-    /// The built-in table.
     pub fn built_in() -> Table {
         Self::parse(BUILT_IN, "data/sources.toml").expect("a test reads it")
     }

@@ -64,7 +64,6 @@ pub(crate) struct Context<'a> {
     pub(crate) records: BTreeMap<usize, RecordState>,
     /// Missing libraries, computed when the first check asks for them.
     missing: OnceLock<Vec<Finding>>,
-    /// The files by name.
     pub(crate) names: FileNames<'a>,
     /// The paths of each wheel, sorted; by the number of the wheel.
     paths: Vec<Vec<&'a str>>,

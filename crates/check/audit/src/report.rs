@@ -75,7 +75,6 @@ pub struct FindingCounts {
 }
 
 impl FindingCounts {
-    /// Counts findings.
     pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> FindingCounts {
         let mut counts = FindingCounts::default();
         for finding in findings {

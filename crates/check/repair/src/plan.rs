@@ -197,7 +197,6 @@ pub struct WrittenText {
     pub bytes: Vec<u8>,
 }
 
-/// A requirement that changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RequirementChange {
     /// The text in METADATA; `None` for a new requirement.

@@ -53,14 +53,18 @@ pub(crate) enum Families {
 /// The origin of a needed library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Every system has it.
     System,
     /// A binary of the wheel; `reached` is `true` if the search path leads there already.
-    Wheel { binary: usize, reached: bool },
+    Wheel {
+        binary: usize,
+        reached: bool,
+    },
     /// A library of this machine, by its number.
     Graft(usize),
     /// Not copied.
-    Out { directory: Option<String> },
+    Out {
+        directory: Option<String>,
+    },
     /// The interpreter itself contains it.
     Python,
 }

@@ -8,7 +8,6 @@ pub(crate) const IN_MEMORY: u64 = 64 << 20;
 /// The reason why a member cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// It is encrypted.
     #[error("it is encrypted")]
     Encrypted,
     /// It is packed with a method other than 0 (stored) and 8 (deflate), the only ones that

@@ -29,7 +29,6 @@ pub use zip_file::{ForeignBytes, ZipFile};
 /// The type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberKind {
-    /// A file.
     File,
     /// A folder; its name ends in `/`. Installers create folders as needed.
     Directory,

@@ -60,7 +60,6 @@ enum EarlierBytes {
 }
 
 impl EarlierWheel {
-    /// A wheel at `path`; `None` if there is none.
     pub fn at(path: &Path) -> Option<EarlierWheel> {
         let metadata = fs::metadata(path).ok()?;
         let bytes = EarlierBytes::File(path.to_owned());
@@ -165,7 +164,6 @@ impl PackedSource {
         self.0.is_some()
     }
 
-    /// Adds a wheel.
     pub fn add(&self, wheel: EarlierWheel) {
         if let Some(shared) = &self.0 {
             shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(wheel);

@@ -91,7 +91,6 @@ impl TarBuilder {
         self.header(&Entry { name, kind: b'2', mode: 0o777, size: 0, link: target })
     }
 
-    /// The header of a hard link.
     pub(crate) fn hard_link_header(&self, name: &str, target: &str) -> Vec<u8> {
         self.header(&Entry { name, kind: b'1', mode: 0o644, size: 0, link: target })
     }

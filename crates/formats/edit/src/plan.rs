@@ -15,7 +15,6 @@ use serde::Serialize;
 pub struct Plan {
     /// The file that is edited.
     pub input: PathBuf,
-    /// Its format.
     pub form: DistributionFormat,
     /// Its size in bytes.
     pub size: u64,

@@ -87,7 +87,6 @@ pub enum Pins {
 pub struct SearchPathEdit {
     /// The files to change.
     pub files: MemberPattern,
-    /// The new entries.
     pub entries: Entries,
 }
 

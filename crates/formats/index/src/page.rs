@@ -56,7 +56,6 @@ pub enum MetadataBeside {
 /// The hash that a file must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHash {
-    /// The hash algorithm.
     pub algorithm: HashAlgorithm,
     /// The hash in lower-case hexadecimal.
     pub hexadecimal: String,
@@ -143,7 +142,6 @@ fn check_version(body: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The form of a page.
 enum PageForm {
     Json,
     Html,

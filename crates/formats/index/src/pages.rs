@@ -41,7 +41,6 @@ pub struct IndexedFile {
     pub name: String,
     /// The address: relative to the page, or absolute. Percent-encoded, without a fragment.
     pub url: String,
-    /// The version.
     pub version: Version,
     /// Size in bytes.
     pub size: u64,
@@ -95,7 +94,6 @@ pub struct IndexedProject {
     pub name: String,
     /// Files in any order; pages list the oldest version first.
     pub files: Vec<IndexedFile>,
-    /// The status of the project.
     pub status: ProjectStatus,
     /// The reason for the status, as written by a person.
     pub status_reason: Option<String>,

@@ -15,7 +15,6 @@ pub struct Token<'a> {
     pub column: usize,
 }
 
-/// Kinds of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenKind<'a> {
     /// A name or keyword.

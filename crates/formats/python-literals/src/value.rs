@@ -11,7 +11,6 @@ const DEEPEST: usize = 64;
 /// The value of a literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A string.
     Text(String),
     /// A number as in the source.
     Number(String),

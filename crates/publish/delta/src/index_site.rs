@@ -32,7 +32,6 @@ impl std::fmt::Debug for IndexSite {
 
 /// What an index answers when it is asked for a project.
 pub enum ProjectAnswer {
-    /// The files on its page.
     Files(Vec<PageLink>),
     /// There is no such page; the HTTP status.
     Missing(u16),

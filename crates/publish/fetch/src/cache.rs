@@ -31,7 +31,6 @@ pub struct DownloadCache {
     is_kept: bool,
 }
 
-/// A file of the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CachedFile {
     pub(crate) path: PathBuf,
@@ -77,7 +76,6 @@ impl DownloadCache {
         DownloadCache { folder, is_kept }
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

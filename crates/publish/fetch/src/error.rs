@@ -123,7 +123,6 @@ pub enum Error {
     /// GitHub's API refuses.
     #[error("GitHub answers {status} to `{address}`: {reason}")]
     GitHub {
-        /// The address.
         address: String,
         /// The HTTP status.
         status: u16,

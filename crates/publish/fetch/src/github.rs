@@ -28,14 +28,12 @@ pub enum RunQuery {
     LatestGood(String),
 }
 
-/// A run of a workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowRun {
     /// Its number.
     pub id: String,
     /// `true` if its code comes from a fork of the repository.
     pub is_fork: bool,
-    /// The commit.
     pub commit: String,
 }
 

@@ -69,7 +69,6 @@ pub fn folder_page(title: &str, entries: &[FolderEntry], has_parent: bool) -> St
 /// A tarball on the page of tarballs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TarballEntry {
-    /// Its name.
     pub name: String,
     /// When it was written, in seconds since 1970.
     pub mtime: f64,

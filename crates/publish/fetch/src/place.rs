@@ -114,9 +114,7 @@ impl StreamType {
 /// The operating system that a run builds for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildSystem {
-    /// `linux`
     Linux,
-    /// `windows`
     Windows,
 }
 
@@ -132,7 +130,6 @@ impl fmt::Display for BuildSystem {
 /// Where the outputs of runs are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlace {
-    /// The bucket.
     pub bucket: String,
     /// `OWNER-NAME/` in the bucket of foreign code, otherwise empty.
     prefix: String,
@@ -201,7 +198,6 @@ impl RunPlace {
 /// Where AMD serves the releases of a product from (TheRock's RFC 12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleasePlace {
-    /// The bucket.
     pub bucket: String,
     /// The role of AWS that may write into it.
     pub write_role: String,

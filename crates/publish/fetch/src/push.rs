@@ -34,7 +34,6 @@ pub enum PushState {
 /// An archive and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PushedFile {
-    /// The artifact.
     pub artifact: ArtifactName,
     /// The key of the archive in the store.
     pub key: String,

@@ -51,7 +51,6 @@ pub struct FetchPlan {
 /// An artifact that will be fetched.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedFetch {
-    /// The artifact.
     pub artifact: ArtifactName,
     /// The name of its archive.
     pub file: String,
@@ -105,7 +104,6 @@ pub enum ChecksumSource {
 pub enum FetchState {
     /// The store.
     Fetched,
-    /// The cache.
     Cached,
     /// The output had it.
     Unchanged,
@@ -114,7 +112,6 @@ pub enum FetchState {
 /// An artifact in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FetchedArtifact {
-    /// The artifact.
     pub artifact: ArtifactName,
     /// Its directory or archive; of a tree, the tree.
     pub path: PathBuf,

@@ -72,7 +72,6 @@ pub(crate) struct Listed {
 pub struct ArtifactFilter {
     /// First fields of artifact names, as a stage or group has them; `None`: all.
     pub artifacts: Option<BTreeSet<String>>,
-    /// Components; none: all.
     pub components: Vec<String>,
     /// GPU targets, families and `generic`; none: all. Those without a GPU are always taken.
     pub targets: Vec<String>,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct LockedFile {
     /// Canonical name of the project.
     pub project: String,
-    /// Its version.
     pub version: String,
     /// Where it is: an address, or a path of this machine.
     pub address: String,

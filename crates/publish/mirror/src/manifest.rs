@@ -22,7 +22,6 @@ pub(crate) const SCHEMA: u32 = 1;
 /// What one Python on one system gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedSet {
-    /// The Python.
     pub python: String,
     /// The system.
     pub platform: String,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rocwheel_index::{Http, text_without_users};
 
-/// What a mirror is for.
 #[derive(Clone)]
 pub struct MirrorRequest {
     /// The program uv.

@@ -82,7 +82,6 @@ pub struct IndexChanges {
 pub struct ChangedVersion {
     /// The canonical name of the project.
     pub project: String,
-    /// The version.
     pub version: String,
     /// The number of changed files.
     pub files: usize,
@@ -95,7 +94,6 @@ pub struct OfferedProject {
     pub name: String,
     /// Its status (PEP 792).
     pub status: ProjectStatus,
-    /// The reason for the status.
     pub status_reason: Option<String>,
     /// In any order.
     pub files: Vec<OfferedFile>,

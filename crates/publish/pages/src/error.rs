@@ -20,7 +20,6 @@ pub enum Error {
     /// The files are not where any layout has them.
     #[error("`{store}` has no layout of an index: {reason}")]
     Layout {
-        /// The store.
         store: String,
         /// The files that contradict each other.
         reason: String,
@@ -30,17 +29,13 @@ pub enum Error {
     /// There is nothing to list.
     #[error("`{store}` has no wheels and no source distributions{filter}")]
     Empty {
-        /// The store.
         store: String,
         /// ` that …`, where a filter left none.
         filter: String,
     },
     /// A page that another program or a person wrote.
     #[error("`{page}` was not written by `rocwheel index build`")]
-    ForeignPage {
-        /// The page.
-        page: String,
-    },
+    ForeignPage { page: String },
     /// The table of withdrawn files and the status of projects is wrong.
     #[error("`{}`: {reason}", path.display())]
     Status {
@@ -52,7 +47,6 @@ pub enum Error {
     /// The first page of an index cannot be read.
     #[error("`{address}` is not an index: {reason}")]
     Check {
-        /// Its address.
         address: String,
         /// The reason, for people.
         reason: String,

@@ -122,7 +122,6 @@ pub(crate) fn metadata(path: &Path) -> Result<Vec<u8>, rocwheel_wheel::Error> {
     wheel.bytes(&format!("{}/METADATA", wheel.info()))
 }
 
-/// METADATA of a stored wheel, byte for byte.
 pub(crate) fn stored_metadata(file: &StoredFile, bytes: &StoredBytes) -> Result<Vec<u8>, rocwheel_wheel::Error> {
     match bytes {
         StoredBytes::Local(path) => metadata(path),

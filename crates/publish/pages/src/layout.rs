@@ -24,7 +24,6 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Flat => "flat",

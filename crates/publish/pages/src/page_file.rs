@@ -13,7 +13,6 @@ use crate::error::Error;
 pub struct PageFile {
     /// Its key in the store.
     pub page: String,
-    /// Its change.
     pub change: PageChange,
 }
 

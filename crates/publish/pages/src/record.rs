@@ -251,7 +251,6 @@ pub(crate) fn head_key(project: &str) -> String {
     join(FOLDER, &format!("{project}{HEAD}"))
 }
 
-/// The project of a head.
 pub(crate) fn head_project(key: &str) -> Option<&str> {
     key.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(HEAD).filter(|name| !name.contains('/'))
 }

@@ -70,7 +70,6 @@ impl StatusTable {
         self.yanked.push(Yank { file: Some(name), project: None, version: None, reason });
     }
 
-    /// Gives a project a status.
     pub fn set_project(&mut self, name: &str, status: ProjectStatus, reason: Option<String>) {
         if status != ProjectStatus::Active {
             self.project.insert(canonical_name(name), ProjectRow { status, reason });

@@ -10,7 +10,6 @@ use rocwheel_store::listing::StoredDistribution;
 use rocwheel_wheel::WheelNameParts;
 use serde::{Deserialize, Serialize};
 
-/// What a view is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexView {

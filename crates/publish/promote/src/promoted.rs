@@ -10,7 +10,6 @@ pub const STATEMENT: &str = "promotion.intoto.json";
 /// A file that was promoted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Promoted {
-    /// Its name.
     pub name: String,
     /// Its format.
     pub kind: SetFileKind,
@@ -25,7 +24,6 @@ pub struct Promoted {
 /// A file that another one was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromotedFrom {
-    /// Its name.
     pub name: String,
     /// Its SHA-256 in hexadecimal.
     pub sha256: String,

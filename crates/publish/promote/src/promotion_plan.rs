@@ -38,7 +38,6 @@ impl PromotionPlan {
 /// What a promotion does to one file.
 #[derive(Debug, Serialize)]
 pub struct PlannedPromotion {
-    /// Its name.
     pub name: String,
     /// Its new name; `None` if it is left out, being for a target that does not stay.
     pub new_name: Option<String>,
@@ -48,9 +47,7 @@ pub struct PlannedPromotion {
     pub size: u64,
     /// Its version; `None` for a file that is copied.
     pub version: Option<String>,
-    /// Its new version.
     pub new_version: Option<String>,
-    /// Texts in it that change.
     pub texts: Vec<TextChange>,
     /// Members with another name: the old one and the new one.
     pub renamed: Vec<(String, String)>,

@@ -47,7 +47,6 @@ pub(crate) struct Rules {
     pub(crate) accept: Patterns,
 }
 
-/// A text that changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TextChange {
     /// Path of the member. Members of a tar in a wheel follow its path and a colon.

@@ -23,7 +23,6 @@ pub enum SetFileKind {
     Other,
 }
 
-/// A file of a set.
 #[derive(Debug, Clone)]
 pub(crate) struct SetFile {
     pub(crate) path: PathBuf,

@@ -22,7 +22,6 @@ use crate::rules::{Findings, LARGEST_TEXT};
 /// The changes of one wheel.
 #[derive(Debug, Default)]
 pub(crate) struct WheelSteps {
-    /// The new version.
     version: String,
     metadata: Option<String>,
     texts: BTreeMap<String, String>,

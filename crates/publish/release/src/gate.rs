@@ -47,7 +47,6 @@ pub enum GateState {
 }
 
 impl GateState {
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -62,7 +61,6 @@ impl GateState {
 /// The decision about a suite on a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateRow {
-    /// The suite.
     pub suite: String,
     /// The GPU target; `None` for a set that has none.
     pub target: Option<String>,

@@ -60,14 +60,10 @@ pub enum Error {
     },
     /// Another publisher is at work.
     #[error("another run is writing the index of `{store}`")]
-    Locked {
-        /// The store.
-        store: String,
-    },
+    Locked { store: String },
     /// Another publisher holds the lock of a bucket.
     #[error("another run is writing the index of `{store}`: {owner}")]
     Leased {
-        /// The store.
         store: String,
         /// Who it is, as they say.
         owner: String,

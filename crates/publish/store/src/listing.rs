@@ -41,7 +41,6 @@ impl StoredDistribution {
         self.wheel.is_none() && Path::new(self.name()).extension().is_some_and(|ending| ending == "zip")
     }
 
-    /// The parts of the name of a wheel.
     pub fn parts(&self) -> Option<WheelNameParts<'_>> {
         self.wheel.as_ref()?;
         WheelNameParts::parse(self.name()).ok()

@@ -26,7 +26,6 @@ pub struct Catalog {
     pub ignored: Vec<Ignored>,
 }
 
-/// One artifact.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     /// Its parsed name.
@@ -45,7 +44,6 @@ pub struct Artifact {
 /// A directory entry that is not read as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ignored {
-    /// Its path.
     pub path: PathBuf,
     /// The reason why it is not read, for messages.
     pub reason: String,
@@ -74,7 +72,6 @@ pub struct Collision {
 /// An artifact and basedir that provide a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathOwner {
-    /// Name of the artifact.
     pub artifact: ArtifactName,
     /// The basedir in the artifact.
     pub basedir: String,

@@ -231,12 +231,7 @@ pub enum Error {
     },
     /// An output that would change or remove an input.
     #[error("the output `{output}` and the input `{input}` are inside one another")]
-    OutputOverlapsInput {
-        /// The output.
-        output: PathBuf,
-        /// The input.
-        input: PathBuf,
-    },
+    OutputOverlapsInput { output: PathBuf, input: PathBuf },
     /// The input is neither an artifact directory nor an archive.
     #[error("`{path}` is neither an artifact directory nor an artifact archive")]
     NotAnArtifact {

@@ -26,7 +26,6 @@ pub struct Listing {
     pub problems: Vec<String>,
 }
 
-/// One artifact of a [`Listing`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedArtifact {
     /// The parsed name.
@@ -55,7 +54,6 @@ pub struct ListedArtifact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListedForm {
-    /// As a directory.
     Directory,
     /// As an archive compressed with zstd.
     Zstd,

@@ -11,7 +11,6 @@ use crate::scan::MANIFEST;
 /// The form in which an artifact is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArtifactForm {
-    /// As a directory.
     Directory,
     /// As an archive, which is unpacked before it is read.
     Archive {

@@ -21,10 +21,7 @@ pub enum Error {
     Interrupted(#[from] rocwheel_progress::Interrupted),
     /// The folder that was searched for packages has none.
     #[error("`{folder}` has no .deb files")]
-    NoPackages {
-        /// Path of the folder.
-        folder: PathBuf,
-    },
+    NoPackages { folder: PathBuf },
     /// An error in the name of a GPU target, or in a table.
     #[error(transparent)]
     Rocm(#[from] rocwheel_tables::Error),
@@ -155,7 +152,6 @@ pub enum Error {
     /// A shared prefix without dpkg's database, so the files of its packages are not known.
     #[error("`{prefix}` is shared with other software, and there is no `{database}` to tell which files are ROCm's")]
     NoDatabase {
-        /// Path of the prefix.
         prefix: PathBuf,
         /// The path that dpkg's database was expected at.
         database: PathBuf,

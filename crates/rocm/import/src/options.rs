@@ -21,7 +21,6 @@ pub enum ImportSource {
     Tarball(PathBuf),
 }
 
-/// Options of an import.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportOptions {
     /// Directory for the artifacts: empty, missing, or written by an earlier import.

@@ -36,7 +36,6 @@ pub struct ImportPlan {
     pub has_archive_reader: Option<bool>,
     /// Bytes on disk as the packages announce them; 0 if unknown.
     pub installed: u64,
-    /// Options of the import.
     pub options: ImportOptions,
 }
 

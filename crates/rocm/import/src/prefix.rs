@@ -32,7 +32,6 @@ const DPKG: &str = "var/lib/dpkg";
 /// Name of the source package of a private prefix, which has none.
 const TREE: &str = "prefix";
 
-/// Plans the import of `prefix`.
 pub(crate) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
     let prefix = rocwheel_system::canonicalize(prefix)?;
     let shared = prefix.ends_with("usr");

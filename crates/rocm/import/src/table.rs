@@ -196,7 +196,6 @@ impl Table {
         self.artifacts.iter().find(|artifact| any(&artifact.files, path))
     }
 
-    /// Returns the artifact of that name.
     pub(crate) fn artifact(&self, name: &str) -> Option<&ArtifactRule> {
         self.artifacts.iter().find(|artifact| artifact.name == name)
     }

@@ -35,7 +35,6 @@ pub(crate) struct Unit {
     pub(crate) is_last: bool,
 }
 
-/// The units of a file.
 pub(crate) fn units(file: Open) -> VecDeque<Unit> {
     let file = Arc::new(file);
     let parts = file.parts();

@@ -113,7 +113,6 @@ pub enum Error {
     /// A folder that is not a checkout of TheRock.
     #[error("`{folder}` is not a checkout of TheRock")]
     NoCheckout {
-        /// Path of the folder.
         folder: PathBuf,
         /// The error of reading one of the checkout's files.
         source: std::io::Error,
@@ -121,7 +120,6 @@ pub enum Error {
     /// A file of a checkout whose format has changed.
     #[error("found no {what} in `{file}`")]
     NotUnderstood {
-        /// Path of the file.
         file: PathBuf,
         /// The content that is missing.
         what: &'static str,

@@ -42,7 +42,6 @@ struct OwnedLibrary {
 /// The part of an owner's requirement that brings a library.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequiredPart {
-    /// The extra.
     pub extra: Option<String>,
     /// The major versions that have the library under its SONAME; `None` if all have.
     pub releases: Option<BTreeSet<u32>>,

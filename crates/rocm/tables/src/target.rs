@@ -84,7 +84,6 @@ impl TargetId {
     }
 }
 
-/// Processor → generic processor.
 fn generic_processors() -> &'static BTreeMap<&'static str, &'static str> {
     static TABLE: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
         let rows = RocmTables::in_use().targets.iter();

@@ -53,7 +53,6 @@ impl Build {
 pub struct PackageFacts {
     /// Canonical name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// What its compiled code is for: `ROCm`, `CUDA`, `the processor only`; `None` if nothing tells
     /// it, and for a package without any.

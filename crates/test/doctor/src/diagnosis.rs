@@ -34,9 +34,7 @@ use crate::{
 /// The machine and the packages that are examined.
 #[derive(Debug)]
 pub struct Patient {
-    /// The machine.
     pub tree: MachineTree,
-    /// The variables of the session.
     pub variables: SessionVariables,
     /// The user; `None` for that of `/proc/self/status`.
     pub user: Option<SessionUser>,
@@ -85,7 +83,6 @@ pub struct Diagnosis {
 /// A folder of packages.
 #[derive(Debug, Serialize)]
 pub struct PythonFolder {
-    /// Its path.
     pub path: PathBuf,
     /// Further folders with packages for GPUs, from which the same Python imports: those of the
     /// user, and those of the system that a virtual environment shares.

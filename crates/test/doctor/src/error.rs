@@ -10,20 +10,13 @@ use rocwheel_progress::Hint;
 pub enum Error {
     /// The folder of `--root` is none.
     #[error("`{}` is not a folder", path.display())]
-    NoRoot {
-        /// Its path.
-        path: PathBuf,
-    },
+    NoRoot { path: PathBuf },
     /// The folder of `--root` has no folder of a machine.
     #[error("`{}` has no `sys`, `proc`, `dev` or `etc`: it is no copy of a machine", path.display())]
-    NoMachine {
-        /// Its path.
-        path: PathBuf,
-    },
+    NoMachine { path: PathBuf },
     /// The file with what a copy of a machine cannot hold is wrong.
     #[error("`{}` is not understood", path.display())]
     TreeFile {
-        /// Its path.
         path: PathBuf,
         /// Where and why.
         source: Box<toml::de::Error>,
@@ -39,7 +32,6 @@ pub enum Error {
     /// A file that the user named cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// Its path.
         path: PathBuf,
         /// The underlying error.
         source: std::io::Error,

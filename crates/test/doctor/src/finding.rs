@@ -232,7 +232,6 @@ pub struct Symptom {
     pub title: &'static str,
     /// Where it was seen.
     pub evidence: Vec<Evidence>,
-    /// What it means.
     pub meaning: String,
     /// The one command that fixes it, which works as it is.
     pub command: Option<String>,

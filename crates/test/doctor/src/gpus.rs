@@ -23,7 +23,6 @@ pub struct GpuFacts {
     pub render_node: Option<String>,
     /// The target: `gfx942`; `None` if the driver says nothing usable.
     pub target: Option<String>,
-    /// The product.
     pub product: String,
     /// `true` for a GPU inside the processor.
     pub integrated: bool,

@@ -14,7 +14,6 @@ const FROM_INDEX: &str = "{from-index}";
 
 /// The place in which commands will be typed.
 pub(crate) struct Reader<'a> {
-    /// The kind of container, if it is one.
     pub(crate) container: Option<ContainerKind>,
     /// The address of a package index, if the user named one.
     pub(crate) index: Option<&'a str>,

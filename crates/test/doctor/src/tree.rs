@@ -125,7 +125,6 @@ pub struct MachineTree {
 }
 
 impl MachineTree {
-    /// This machine.
     pub fn live() -> MachineTree {
         MachineTree::default()
     }

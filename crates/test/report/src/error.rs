@@ -10,14 +10,10 @@ use rocwheel_progress::{Exit, Hint};
 pub enum ReportError {
     /// A path that was named does not exist.
     #[error("`{}` does not exist", path.display())]
-    Missing {
-        /// The path.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// A file cannot be read or written.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// The path.
         path: PathBuf,
         /// The underlying error.
         source: std::io::Error,
@@ -25,7 +21,6 @@ pub enum ReportError {
     /// A file says nothing about the tests that there should be.
     #[error("`{}` does not say which tests are expected: {reason}", path.display())]
     Expectation {
-        /// The path.
         path: PathBuf,
         /// The fault.
         reason: String,

@@ -50,7 +50,6 @@ pub(crate) enum TriesOf {
 }
 
 impl TriesOf {
-    /// Which reports are tries with this one.
     pub(crate) fn of(source: &ReportSource, origin: BTreeSet<String>, retries_in_folder: bool) -> TriesOf {
         let folder = source.folder();
         if dotted_folder(&source.path).is_some() {

@@ -102,7 +102,6 @@ impl OpenSuite {
         }
     }
 
-    /// Adds what a suite in it has.
     pub(crate) fn add(&mut self, inner: &OpenSuite) {
         self.seen += inner.seen;
         self.children += 1;

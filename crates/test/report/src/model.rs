@@ -166,7 +166,6 @@ pub struct OutcomeCounts {
 }
 
 impl OutcomeCounts {
-    /// Tests with an outcome.
     pub fn of(&self, outcome: TestOutcome) -> u64 {
         self.by_outcome.get(&outcome).copied().unwrap_or_default()
     }

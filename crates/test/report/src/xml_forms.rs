@@ -30,7 +30,6 @@ enum WrittenIn {
     ChildAttribute(&'static str, &'static str),
 }
 
-/// A form of XML.
 #[derive(Debug, PartialEq, Eq)]
 struct XmlForm {
     root: &'static str,

@@ -19,7 +19,6 @@ pub enum ShardError {
     /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// The path.
         path: PathBuf,
         /// The underlying error.
         source: std::io::Error,
@@ -27,7 +26,6 @@ pub enum ShardError {
     /// A file with durations is wrong.
     #[error("`{}` has no durations of tests: {reason}", path.display())]
     Durations {
-        /// The path.
         path: PathBuf,
         /// The fault, with the place in the file.
         reason: String,

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use rocwheel_progress::{Exit, Hint, Interrupted};
 
-/// Errors of suites.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SuiteError {
@@ -15,16 +14,11 @@ pub enum SuiteError {
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// There is no pytest.
     #[error("`{}` has no pytest", python.display())]
-    NoPytest {
-        /// The Python.
-        python: PathBuf,
-    },
+    NoPytest { python: PathBuf },
     /// pytest or Python is older than what the plugin needs.
     #[error("`{}` has {found}, which is too old", python.display())]
     Old {
-        /// The Python.
         python: PathBuf,
         /// `pytest 6.2` or `Python 3.9`.
         found: String,
@@ -32,7 +26,6 @@ pub enum SuiteError {
     /// The Python does not answer.
     #[error("`{}` does not work as a Python: {said}", python.display())]
     NoPython {
-        /// The Python.
         python: PathBuf,
         /// The end of what it printed.
         said: String,
@@ -48,7 +41,6 @@ pub enum SuiteError {
     /// An option behind `--` that would take the tests out of our hands.
     #[error("`{option}` cannot be passed to pytest: {reason}")]
     Forbidden {
-        /// The option.
         option: String,
         /// What it would break.
         reason: &'static str,
@@ -57,10 +49,7 @@ pub enum SuiteError {
     },
     /// A file of PyTorch's tests is absent.
     #[error("`{}` does not exist", path.display())]
-    NoTestFile {
-        /// Its path.
-        path: PathBuf,
-    },
+    NoTestFile { path: PathBuf },
     /// The name of a suite would be no name of a folder.
     #[error("`{suite}` is no name of a suite")]
     Name {

@@ -88,7 +88,6 @@ pub enum TestPattern {
 /// One known failure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListRow {
-    /// The tests.
     pub pattern: TestPattern,
     /// What is done with them.
     pub kind: ListKind,
@@ -174,13 +173,11 @@ impl ListVerdict {
 /// Something to change in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListRemark {
-    /// Which kind of remark it is.
     pub kind: RemarkKind,
     /// Place of the row, and what is wrong.
     pub message: String,
 }
 
-/// The kinds of remarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RemarkKind {
@@ -360,14 +357,12 @@ fn near_names(pattern: &TestPattern, by_method: &BTreeMap<&str, Vec<&String>>) -
     if near.is_empty() { String::new() } else { format!("; its name is in `{}`", near.join("`, `")) }
 }
 
-/// Errors of lists.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
     /// A list cannot be read.
     #[error("cannot read the list `{}`", path.display())]
     Read {
-        /// Its path.
         path: PathBuf,
         /// The underlying error.
         source: std::io::Error,
@@ -375,7 +370,6 @@ pub enum ListError {
     /// A list is wrong.
     #[error("the list `{}` is wrong: {reason}", path.display())]
     Wrong {
-        /// Its path.
         path: PathBuf,
         /// The row and what is wrong.
         reason: String,
@@ -383,7 +377,6 @@ pub enum ListError {
     /// A list is another one than was pinned.
     #[error("the list `{}` is not the pinned one: its SHA-256 is {found}", path.display())]
     Pin {
-        /// Its path.
         path: PathBuf,
         /// Its SHA-256.
         found: String,

@@ -21,7 +21,6 @@ use crate::driver::{
 use crate::error::SuiteError;
 use crate::supervisor::{BoundedText, ProgramLine, SupervisedProgram};
 
-/// The plugin.
 const PLUGIN: &str = include_str!("../python/rocwheel_pytest.py");
 
 /// Name of the plugin's module.
@@ -398,7 +397,6 @@ impl EventFiles {
     }
 }
 
-/// The event of a line.
 fn event_of(line: &[u8], ids: &[String]) -> PluginEvent {
     let short = line.strip_prefix(b"[").and_then(|rest| {
         let text = std::str::from_utf8(rest).ok()?.strip_suffix(']')?;

@@ -19,7 +19,6 @@ const ANSWER: &str = "ROCWHEEL ";
 /// Longest time for the answer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What a Python has.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PythonFacts {
     /// Its version.
@@ -28,7 +27,6 @@ pub struct PythonFacts {
     pub pytest: Option<String>,
     /// pytest-xdist is installed.
     pub xdist: bool,
-    /// The installed torch.
     pub torch: Option<InstalledTorch>,
     /// File name → SHA-256 of the wheels whose installer wrote it down (PEP 610).
     pub wheels: BTreeMap<String, String>,

@@ -11,7 +11,6 @@ use crate::driver::{Collection, StreamEvent, TestDriver, TestStream, without_cho
 use crate::error::SuiteError;
 use crate::supervisor::ProgramLine;
 
-/// Scripts.
 #[derive(Debug)]
 pub struct ScriptDriver {
     /// Id and program of each.

@@ -58,7 +58,6 @@ struct Entry {
 pub(super) struct Stamp(u64, u64, i64, i64);
 
 impl Stamp {
-    /// `metadata` is that of `path`.
     pub(super) fn of(path: &Path, metadata: &std::fs::Metadata) -> io::Result<Self> {
         let modified = metadata.modified_at();
         Ok(Self(metadata.identity(path)?.inode, metadata.len(), modified.seconds, modified.nanoseconds))

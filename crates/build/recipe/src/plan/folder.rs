@@ -27,7 +27,6 @@ const TICK: Duration = Duration::from_millis(200);
 const LOOKS: u32 = 16;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
-/// A plan and its folder.
 #[derive(Debug, Clone)]
 pub struct PlanFolder {
     path: PathBuf,
@@ -38,9 +37,7 @@ pub struct PlanFolder {
 /// A cell and its state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen<'a> {
-    /// The cell.
     pub cell: &'a PlannedCell,
-    /// Its state.
     pub state: State,
     /// All attempts, in order.
     pub attempts: Vec<Attempt>,

@@ -39,7 +39,6 @@ pub(crate) struct Rooted {
 pub(crate) enum RootKind {
     /// An extension module, which Python imports.
     Extension,
-    /// A program.
     Program,
     /// A library that is loaded by name, with ctypes or as a plugin of another program.
     Plugin,

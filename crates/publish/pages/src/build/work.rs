@@ -37,7 +37,6 @@ pub(super) struct ProjectState<'a> {
 /// What the last run recorded.
 #[derive(Default)]
 pub(super) struct Records {
-    /// By project.
     pub(super) heads: BTreeMap<String, ProjectHead>,
     /// The keys of all records.
     pub(super) keys: Vec<String>,

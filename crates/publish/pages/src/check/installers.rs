@@ -6,7 +6,6 @@ use std::io::{self, Read};
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use rocwheel_index::pages::JSON_TYPE;
 
-/// The headers of a request.
 pub(super) type RequestHeaders = [(&'static str, &'static str); 2];
 
 /// A program that installs from an index.

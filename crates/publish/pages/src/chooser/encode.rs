@@ -135,7 +135,6 @@ pub(super) fn rows_of(project: &OfferedProject) -> Vec<RowTexts> {
     shapes.into_iter().map(texts).collect()
 }
 
-/// The tables of a page.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct PageTables {
     versions: Table<String>,

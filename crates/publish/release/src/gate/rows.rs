@@ -52,7 +52,6 @@ struct DecidedState<'a> {
 }
 
 impl<'a> RowMaker<'a> {
-    /// The row of a suite on a target.
     pub(super) fn row(&self, suite: &str, target: Option<&str>) -> GateRow {
         let is_here = |one: &&Counted<'_, '_>| {
             one.verdict.suite == suite && target.is_none_or(|target| one.verdict.targets.contains(target))

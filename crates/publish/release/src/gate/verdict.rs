@@ -65,7 +65,6 @@ pub struct SuiteVerdict {
     pub sha256: String,
     /// The bytes of its file.
     pub envelope: Vec<u8>,
-    /// The suite.
     pub suite: String,
     /// How it ended, as it says itself.
     pub result: SuiteResult,

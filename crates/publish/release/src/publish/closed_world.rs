@@ -424,7 +424,6 @@ impl ClosedWorld<'_> {
 }
 
 impl Gaps {
-    /// A line each.
     pub(super) fn lines(self) -> Vec<String> {
         let line = |(text, worlds): (String, Vec<String>)| match &worlds[..] {
             [world] => format!("{text} ({world})"),

@@ -78,7 +78,6 @@ pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Versio
 /// The files of a set on this machine.
 #[derive(Debug)]
 pub struct StoredSet {
-    /// The set.
     pub set: ReleaseSet,
     /// The files, sorted by key.
     pub paths: Vec<PathBuf>,

@@ -18,7 +18,6 @@ use super::local::LocalSet;
 use super::{AllowedGap, PublishOptions, describe, outside};
 use crate::Error;
 
-/// The Pythons of a set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetPythons {
     /// How many have everything, each system by itself.

@@ -177,7 +177,6 @@ pub(super) struct StreamView {
 }
 
 impl StreamView {
-    /// The views of a manifest.
     pub(super) fn all(manifest: &SnapshotManifest) -> BTreeSet<StreamView> {
         let views = &manifest.views;
         let mut projects: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

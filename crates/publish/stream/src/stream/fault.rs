@@ -39,34 +39,19 @@ pub enum StreamFault {
     },
     /// Nothing was published here.
     #[error("`{store}` has no stream")]
-    NoStream {
-        /// The store.
-        store: String,
-    },
+    NoStream { store: String },
     /// The folder has an index that `index build` or another program wrote.
     #[error("`{store}` has an index already, and it is not a stream")]
-    OtherIndex {
-        /// The store.
-        store: String,
-    },
+    OtherIndex { store: String },
     /// A page of another program has the place of a page of the stream.
     #[error("`{page}` was not written by `rocwheel release publish`")]
-    ForeignPage {
-        /// The page.
-        page: String,
-    },
+    ForeignPage { page: String },
     /// The folder of a project is that of another stream.
     #[error("`{folder}` is a stream, and would be the folder of a project")]
-    InnerStream {
-        /// The folder.
-        folder: String,
-    },
+    InnerStream { folder: String },
     /// `index build` was asked to write the pages of a stream.
     #[error("`{store}` is a stream, whose pages list published files only")]
-    IsStream {
-        /// The store.
-        store: String,
-    },
+    IsStream { store: String },
     /// A name that cannot be used.
     #[error("`{name}` cannot be the name of a {what}")]
     Name {
@@ -109,10 +94,7 @@ pub enum StreamFault {
     },
     /// Another publisher changed the stream again and again.
     #[error("other publishers changed `{store}` meanwhile")]
-    Raced {
-        /// The store.
-        store: String,
-    },
+    Raced { store: String },
 }
 
 impl Hint for StreamFault {

@@ -16,7 +16,6 @@ use crate::error::Error;
 /// A publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HistoryRow {
-    /// Its number.
     pub number: u64,
     /// When it was made.
     pub created: Timestamp,

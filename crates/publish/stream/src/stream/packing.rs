@@ -40,7 +40,6 @@ pub struct RecordedStream {
     pub expired: Option<String>,
 }
 
-/// A wheel of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamWheel {
     /// Where it is.

@@ -102,7 +102,6 @@ pub enum VersionKind {
 }
 
 impl VersionKind {
-    /// All kinds.
     pub const ALL: [VersionKind; 4] = [VersionKind::Final, VersionKind::Rc, VersionKind::Nightly, VersionKind::Dev];
 
     /// The kind of a version. The part after `+rocm` decides where there is one: `2.14.0a0` is how
@@ -138,7 +137,6 @@ impl VersionKind {
         }
     }
 
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Final => "final",

@@ -39,7 +39,6 @@ pub struct VerifyOptions {
     pub read_files: bool,
 }
 
-/// A verified stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VerifiedStream {
     /// The name in its last snapshot.

@@ -26,7 +26,6 @@ use crate::install_place::marker_environments;
 pub struct YankRequest {
     /// The canonical name of the project.
     pub project: String,
-    /// The version.
     pub version: Version,
     /// Why, in a sentence; installers show it.
     pub reason: String,

@@ -36,7 +36,6 @@ pub struct ArchivePlan {
 /// An archive that [`super::write()`] will create.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedArchive {
-    /// Name of the artifact.
     pub artifact: ArtifactName,
     /// Path of the artifact's directory.
     pub source: PathBuf,
@@ -54,7 +53,6 @@ pub struct PlannedArchive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArchiveState {
-    /// It was written.
     Written,
     /// An earlier run wrote it of the same files.
     Unchanged,
@@ -63,11 +61,9 @@ pub enum ArchiveState {
 /// An archive in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PackedArtifact {
-    /// Name of the artifact.
     pub artifact: ArtifactName,
     /// Path of the archive.
     pub path: PathBuf,
-    /// Path of its sidecar.
     pub sidecar: PathBuf,
     /// SHA-256 digest of the archive in lower-case hexadecimal.
     pub digest: String,

@@ -36,7 +36,6 @@ impl View {
         self.items.iter().map(|(path, item)| (path.as_str(), item))
     }
 
-    /// Returns the item at `path`.
     pub fn get(&self, path: &str) -> Option<&Item> {
         self.items.get(path)
     }

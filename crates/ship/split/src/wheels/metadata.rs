@@ -65,7 +65,6 @@ fn distributions<'a>(prefix: &str, keys: impl Iterator<Item = &'a String>) -> Ve
 /// The conditions under which the host wheel requires device wheels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Markers {
-    /// By extras only.
     Extras,
     /// By extras and by `variant_properties` (PEP 825, a draft): an installer that knows the GPU
     /// selects device wheels without an extra.

@@ -25,7 +25,6 @@ pub struct Summary {
     pub median: f64,
     /// Median of the distances from the median.
     pub deviation: f64,
-    /// The smallest one.
     pub smallest: f64,
 }
 

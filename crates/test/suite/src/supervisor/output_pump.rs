@@ -58,7 +58,6 @@ impl Shared {
 }
 
 impl OutputPump {
-    /// Starts to read.
     pub(crate) fn start(mut reader: impl Read + Send + 'static) -> OutputPump {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
