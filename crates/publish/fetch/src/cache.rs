@@ -40,7 +40,6 @@ pub(crate) struct CachedFile {
     pub(crate) is_new: bool,
 }
 
-/// A file to download.
 pub(crate) struct Wanted<'a> {
     pub(crate) source: &'a dyn ArtifactSource,
     pub(crate) file: &'a SourceFile,
@@ -53,7 +52,6 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// The name of what belongs to this file, in the cache.
     fn id(&self) -> String {
         if let Some((digest, _)) = &self.expected {
             return digest.clone();
@@ -126,10 +124,8 @@ impl DownloadCache {
         self.folder.join(digest).join(name)
     }
 
-    /// Downloads a file, or the rest of it.
-    ///
-    /// # Errors
-    /// [`DownloadFault`]; what was downloaded stays for the next try if it can be continued.
+    /// Downloads a file, or the rest of it. What a failed download has stays for the next try if it
+    /// can be continued.
     pub(crate) fn download(&self, wanted: &Wanted<'_>, reporter: &dyn Reporter) -> Result<CachedFile, DownloadFault> {
         let folder = self.folder.join("partial");
         fs_err::create_dir_all(&folder).map_err(|source| DownloadFault::Disk { path: folder.clone(), source })?;
@@ -192,7 +188,6 @@ enum Stop {
 }
 
 impl Stop {
-    /// An answer ended with this error.
     fn of_read(wanted: &Wanted<'_>, error: io::Error) -> Stop {
         match bucket_fault(wanted.source, &wanted.file.name, error) {
             Ok(fault) => Stop::Fault(fault),
@@ -277,7 +272,6 @@ impl<'a> Partial<'a> {
         }
     }
 
-    /// Reads what one connection gives.
     fn stream(&mut self, wanted: &Wanted<'_>, path: &Path, reporter: &dyn Reporter) -> Result<(), Stop> {
         let disk = |source: io::Error| Stop::Fault(DownloadFault::Disk { path: path.to_owned(), source });
         let opened = wanted.source.open(wanted.file, &wanted.facts, self.length).map_err(Stop::Fault)?;

@@ -5,57 +5,41 @@ use std::path::PathBuf;
 
 use rocwheel_progress::{Exit, Hint, Interrupted, in_backticks, with_causes};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A store does not do what it is asked.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
-    /// An artifact cannot be read or written.
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),
-    /// An unknown GPU family.
     #[error(transparent)]
     Rocm(#[from] rocwheel_tables::Error),
-    /// A folder or file of this machine cannot be read or written.
     #[error("cannot {attempted} `{}`", path.display())]
     Disk {
         /// `write`, `read`.
         attempted: &'static str,
-        /// The file or folder.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
-    /// The folder of the run has no artifacts.
     #[error("`{folder}` has no artifacts")]
     NothingThere {
-        /// The address of the folder.
         folder: String,
     },
     /// Patterns, targets or names that are asked for and that nothing has.
     #[error("`{folder}` has nothing for {}", in_backticks(wanted))]
     Unmatched {
-        /// The address of the folder.
         folder: String,
-        /// The words as they were given.
         wanted: Vec<String>,
         /// Existing names, for the hint.
         existing: Vec<String>,
     },
-    /// The filters together leave nothing.
     #[error("`{folder}` has {count} artifacts, none of which is selected")]
     NothingSelected {
-        /// The address of the folder.
         folder: String,
-        /// How many artifacts it has.
         count: usize,
     },
-    /// Artifacts that could not be fetched; each line names one and the reason.
     #[error("{} could not be fetched:{}", count(problems.len()), list(problems))]
     Downloads {
         /// `FILE: why`.
@@ -70,133 +54,102 @@ pub enum Error {
     Unreachable {
         /// Without a password.
         address: String,
-        /// The cause.
         reason: String,
     },
-    /// A web server answers with an error.
     #[error("cannot read `{address}`: the server answers {status}")]
     Status {
         /// Without a password.
         address: String,
-        /// The HTTP status.
         status: u16,
     },
-    /// The awaited artifacts did not come in time.
     #[error("{} did not appear in `{folder}` within {seconds} seconds", in_backticks(wanted))]
     NotInTime {
-        /// The address of the folder.
         folder: String,
-        /// The patterns.
         wanted: Vec<String>,
         /// How long it was waited.
         seconds: u64,
     },
-    /// A pattern that cannot be read.
     #[error("`{pattern}` is no pattern of artifact names: {reason}")]
     Pattern {
-        /// As it was given.
         pattern: String,
-        /// The cause.
         reason: String,
     },
     /// The table of stages cannot be used.
     #[error("`{}`: {reason}", path.display())]
     Topology {
-        /// The table.
         path: PathBuf,
-        /// The problem.
         reason: String,
     },
     /// A release type, repository or run that cannot be.
     #[error("{0}")]
     Place(String),
-    /// GitHub knows no run that fits.
     #[error("`{repository}` has no run of `{workflow}` {wanted}")]
     NoRun {
         /// `OWNER/NAME`.
         repository: String,
-        /// The file of the workflow.
         workflow: String,
         /// `for commit …`.
         wanted: String,
     },
-    /// GitHub's API refuses.
     #[error("GitHub answers {status} to `{address}`: {reason}")]
     GitHub {
         address: String,
-        /// The HTTP status.
         status: u16,
-        /// The message in the answer.
         reason: String,
     },
-    /// A directory in the output that this command did not make.
     #[error("`{}` exists and was not fetched by rocwheel", path.display())]
     Foreign {
-        /// The directory.
         path: PathBuf,
     },
     /// The store has other bytes under the name of an artifact.
     #[error("the store has other contents of {}:{}", count(problems.len()), list(problems))]
     OtherBytes {
-        /// The names.
         problems: Vec<String>,
     },
 }
 
-/// Why one file was not fetched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DownloadFault {
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     /// The network or the server failed, also after several tries.
     #[error("{0}")]
     Network(String),
-    /// The server refuses the file, and will the next time.
     #[error("{reason}")]
     Refused {
-        /// The refusal.
         reason: String,
         /// Advice for the user, if the fault of the store has one.
         hint: Option<String>,
     },
-    /// The bytes are not those of the checksum.
     #[error("its SHA-256 is {actual}, but {said_by} says {expected}")]
     Digest {
         /// Hexadecimal.
         expected: String,
         /// Hexadecimal.
         actual: String,
-        /// Who knows better: `its sidecar`, `the store`.
+        /// Source of the expected hash: `its sidecar` or `the store`.
         said_by: &'static str,
     },
-    /// Too few or too many bytes.
     #[error("it has {actual} bytes instead of {expected}")]
     Size {
-        /// The facts of the store.
         expected: u64,
-        /// What came.
         actual: u64,
     },
     /// The sidecar is no checksum.
     #[error("its sidecar is not a SHA-256")]
     Sidecar,
-    /// It cannot be written here.
     #[error("`{}` cannot be written: {source}", path.display())]
     Disk {
-        /// The file or folder.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
     /// It was fetched and is no artifact.
     #[error("{}", with_causes(.0))]
     Artifact(rocwheel_artifact::Error),
-    /// The output has a directory of its name.
+    /// A directory that rocwheel did not make is in the way.
     #[error("`{}` exists and was not fetched by rocwheel", path.display())]
     Foreign {
-        /// The directory.
         path: PathBuf,
     },
 }

@@ -11,7 +11,6 @@ use crate::http::shown;
 /// The answer of GitHub is at most this large, in bytes.
 const LARGEST: u64 = 32 << 20;
 
-/// GitHub's REST API.
 pub struct GitHub {
     http: Http,
     /// Ends in a slash.
@@ -22,7 +21,6 @@ pub struct GitHub {
 /// Which runs are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunQuery {
-    /// Those of a commit.
     Commit(String),
     /// Those of a branch that ended well.
     LatestGood(String),
@@ -30,7 +28,6 @@ pub enum RunQuery {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowRun {
-    /// Its number.
     pub id: String,
     /// `true` if its code comes from a fork of the repository.
     pub is_fork: bool,
@@ -61,11 +58,7 @@ struct Complaint {
 }
 
 impl GitHub {
-    /// The API at an address (`https://api.github.com`), with an optional token, which goes nowhere
-    /// else.
-    ///
-    /// # Errors
-    /// [`Error::Place`] for an address that is none, [`Error::Unreachable`] for a wrong proxy.
+    /// `base` is the address of the API (`https://api.github.com`). The token is sent nowhere else.
     pub fn new(base: &str, token: Option<String>, proxy: Option<&str>) -> Result<GitHub, Error> {
         let base = format!("{}/", base.trim_end_matches('/'));
         let base = Url::parse(&base).map_err(|error| Error::Place(format!("`{base}` is no address: {error}")))?;
@@ -75,9 +68,6 @@ impl GitHub {
     }
 
     /// The runs of a workflow (its file name) in a repository, newest first.
-    ///
-    /// # Errors
-    /// [`Error::NoRun`]; [`Error::GitHub`] and [`Error::Unreachable`] when GitHub does not answer.
     pub fn runs(&self, repository: &str, workflow: &str, query: &RunQuery) -> Result<Vec<WorkflowRun>, Error> {
         let path = format!("repos/{repository}/actions/workflows/{workflow}/runs");
         let mut address = self.base.join(&path).map_err(|error| Error::Place(format!("`{repository}`: {error}")))?;

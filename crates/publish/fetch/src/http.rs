@@ -17,7 +17,6 @@ const LARGEST: u64 = 64 << 20;
 /// How often a page is asked for while the server is out of order.
 const TRIES: u32 = 4;
 
-/// The folder of a run on a web server.
 pub struct HttpSource {
     http: Http,
     /// Ends in a slash.
@@ -25,10 +24,6 @@ pub struct HttpSource {
 }
 
 impl HttpSource {
-    /// The folder at an address.
-    ///
-    /// # Errors
-    /// [`Error::Place`] for a text that is no address of a web server.
     pub fn new(folder: &str, http: Http) -> Result<HttpSource, Error> {
         let wrong = |reason: String| Error::Place(format!("`{}` is no address: {reason}", text_without_users(folder)));
         let mut folder = Url::parse(folder).map_err(|error| wrong(error.to_string()))?;
@@ -88,7 +83,6 @@ pub(crate) fn shown(address: &Url) -> String {
     address_without_user(address).to_string()
 }
 
-/// The fault that the status of an answer about one file means.
 fn refuse(address: &Url, status: u16) -> DownloadFault {
     let text = format!("the server answers {status} to `{}`", shown(address));
     match status {

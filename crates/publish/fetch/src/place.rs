@@ -9,7 +9,7 @@ use crate::Error;
 
 /// The repository of the builds that everything else is compared with.
 const THEROCK: &str = "ROCm/TheRock";
-/// The bucket of runs whose code may be anybody's. Its folders begin with the repository.
+/// Bucket of runs of forks and other repositories. Its folders begin with the repository.
 const EXTERNAL: &str = "therock-ci-artifacts-external";
 /// The region of all buckets.
 const REGION: &str = "us-east-2";
@@ -42,7 +42,6 @@ pub enum StreamType {
 }
 
 impl StreamType {
-    /// All of them, with their names.
     pub const ALL: [(&'static str, StreamType); 7] = [
         ("ci", StreamType::Ci),
         ("dev", StreamType::Dev),
@@ -53,10 +52,6 @@ impl StreamType {
         ("release", StreamType::Release),
     ];
 
-    /// The type of this name.
-    ///
-    /// # Errors
-    /// [`Error::Place`] for another word.
     pub fn parse(name: &str) -> Result<StreamType, Error> {
         let found = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
         found.ok_or_else(|| {
@@ -99,10 +94,7 @@ impl StreamType {
         }
     }
 
-    /// The bucket with the tarballs of releases.
-    ///
-    /// # Errors
-    /// [`Error::Place`] for `ci`, which has none.
+    /// The bucket with the tarballs of releases; `ci` has none.
     pub fn tarball_bucket(self) -> Result<String, Error> {
         match self {
             Self::Ci => Err(Error::Place("runs of the type `ci` have no release tarballs".to_owned())),
@@ -141,9 +133,6 @@ pub struct RunPlace {
 impl RunPlace {
     /// The place of the runs of a repository (`OWNER/NAME`). `is_fork` says that the code of the
     /// run comes from a fork of it.
-    ///
-    /// # Errors
-    /// [`Error::Place`] for a repository that is not `OWNER/NAME`.
     pub fn new(kind: StreamType, repository: &str, is_fork: bool) -> Result<RunPlace, Error> {
         let parts = repository.split_once('/').filter(|(owner, name)| {
             let is_word = |word: &str| {
@@ -168,18 +157,10 @@ impl RunPlace {
         Ok(RunPlace { bucket, prefix, write_role: role.map(|role| role_name(RUNS_ACCOUNT, &role)) })
     }
 
-    /// The folder of a run below the bucket.
-    ///
-    /// # Errors
-    /// [`Error::Place`] for a run that is no word.
     pub fn folder(&self, run: &str, system: BuildSystem) -> Result<String, Error> {
         Ok(format!("{}{}", self.prefix, folder_of_run(run, system)?))
     }
 
-    /// The address of that folder.
-    ///
-    /// # Errors
-    /// As [`RunPlace::folder`].
     pub fn address(&self, run: &str, system: BuildSystem) -> Result<S3Address, Error> {
         Ok(S3Address { bucket: self.bucket.clone(), prefix: self.folder(run, system)? })
     }
@@ -189,7 +170,6 @@ impl RunPlace {
         S3Address { bucket: self.bucket.clone(), prefix: self.prefix.trim_end_matches('/').to_owned() }
     }
 
-    /// The region of the buckets.
     pub fn region() -> &'static str {
         REGION
     }
@@ -209,11 +189,8 @@ impl ReleasePlace {
     /// The names of the products that AMD releases: ROCm itself is `core`.
     pub const PRODUCTS: [&'static str; 3] = ["core", "pytorch", "jax"];
 
-    /// The place of a product's releases of a type.
-    ///
-    /// # Errors
-    /// [`Error::Place`] for another product, and for the types `ci` and `release`, which are not
-    /// published this way.
+    /// Fails for an unknown product, and for the types `ci` and `release`, which are not published
+    /// this way.
     pub fn new(kind: StreamType, product: &str) -> Result<ReleasePlace, Error> {
         if !Self::PRODUCTS.contains(&product) {
             let known = Self::PRODUCTS.join(", ");
@@ -231,9 +208,6 @@ impl ReleasePlace {
 }
 
 /// `{run}-{platform}`, the folder of a run in any store.
-///
-/// # Errors
-/// [`Error::Place`] for a run that is no word.
 pub fn folder_of_run(run: &str, system: BuildSystem) -> Result<String, Error> {
     let is_word = !run.is_empty()
         && !run.starts_with('.')

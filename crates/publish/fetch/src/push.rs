@@ -1,8 +1,8 @@
 //! Input: archives of artifacts and a store. Output: the folder of a run in the store, with
 //! sidecars and a page; nothing that the store had is replaced.
 //!
-//! Each sidecar comes before its archive, so whoever sees an archive can verify it. The page comes
-//! last.
+//! Each sidecar is written before its archive, so a reader that sees an archive can verify it. The
+//! page comes last.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,6 @@ use crate::page::{FolderEntry, folder_page};
 use crate::place::folder_of_run;
 use crate::{BuildSystem, Error};
 
-/// The page of a folder.
 const PAGE: &str = "index.html";
 
 /// What becomes of a file.
@@ -31,7 +30,6 @@ pub enum PushState {
     Unchanged,
 }
 
-/// An archive and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PushedFile {
     pub artifact: ArtifactName,
@@ -41,7 +39,6 @@ pub struct PushedFile {
     pub size: u64,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
-    /// What becomes of it.
     pub state: PushState,
 }
 
@@ -70,10 +67,6 @@ impl Archive {
 
 /// Hashes archives and writes their sidecars into `scratch`. Sidecars that lie beside archives are
 /// compared with them first.
-///
-/// # Errors
-/// An archive whose sidecar says otherwise; files that are no archives of artifacts; two archives
-/// of one artifact.
 pub fn push_plan(
     archives: &[PathBuf],
     (run, system): (&str, BuildSystem),
@@ -109,9 +102,6 @@ pub fn push_plan(
 }
 
 /// Uploads the archives of a plan; with `write` false it only compares.
-///
-/// # Errors
-/// Files of the same names with other contents; what the server refuses.
 pub fn push_to_bucket(
     plan: &PushPlan,
     store: &S3Store,
@@ -183,9 +173,6 @@ fn write_page(plan: &PushPlan, store: &dyn Store, reporter: &dyn Reporter) -> Re
 
 /// Copies the archives of a plan into a folder of this machine, which is made if it is missing;
 /// with `write` false it only compares.
-///
-/// # Errors
-/// Files of the same names with other contents; what cannot be written.
 pub fn push_to_folder(
     plan: &PushPlan,
     top: &Path,

@@ -28,7 +28,6 @@ use crate::select::{self, ArtifactFilter, NamePattern};
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
 use crate::{DownloadFault, Error};
 
-/// The ending of sidecars.
 const SIDECAR: &str = ".sha256sum";
 /// The file of an output that says what was fetched into it.
 const RECORD: &str = ".rocwheel-fetch.json";
@@ -39,24 +38,19 @@ const TRIES: u32 = 4;
 /// The longest pause between two looks at a run that is waited for.
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
-/// The artifacts that will be fetched.
 #[derive(Debug, Clone, Serialize)]
 pub struct FetchPlan {
-    /// The address of the folder.
     pub source: String,
     /// Sorted by artifact.
     pub artifacts: Vec<PlannedFetch>,
 }
 
-/// An artifact that will be fetched.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedFetch {
     pub artifact: ArtifactName,
-    /// The name of its archive.
     pub file: String,
     /// Bytes of the archive; `None` if the listing does not tell.
     pub size: Option<u64>,
-    /// `true` if the archive has a sidecar.
     pub has_checksum: bool,
     #[serde(skip)]
     stamp: String,
@@ -76,9 +70,7 @@ pub enum FetchForm {
 /// Where artifacts go, and how.
 #[derive(Debug, Clone)]
 pub struct FetchOptions {
-    /// The folder for the artifacts, or the tree.
     pub output: PathBuf,
-    /// What becomes of the archives.
     pub form: FetchForm,
     /// Downloads at the same time.
     pub connections: usize,
@@ -90,26 +82,21 @@ pub struct FetchOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksumSource {
-    /// The sidecar beside it.
     Sidecar,
     /// The store, in the metadata of the object.
     Store,
-    /// Nobody: only the size was compared.
+    /// No checksum: only the size was compared.
     None,
 }
 
-/// Where an artifact came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FetchState {
-    /// The store.
     Fetched,
     Cached,
-    /// The output had it.
     Unchanged,
 }
 
-/// An artifact in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FetchedArtifact {
     pub artifact: ArtifactName,
@@ -117,9 +104,7 @@ pub struct FetchedArtifact {
     pub path: PathBuf,
     /// SHA-256 of the archive in hexadecimal.
     pub sha256: String,
-    /// Who knew it before.
     pub checksum: ChecksumSource,
-    /// Where it came from.
     pub state: FetchState,
     /// Bytes of the archive.
     pub size: Option<u64>,
@@ -127,9 +112,6 @@ pub struct FetchedArtifact {
 
 /// Lists the run and chooses artifacts. First it waits until each of the patterns `awaited` meets
 /// an archive, for at most `patience`.
-///
-/// # Errors
-/// A folder that cannot be listed; what [`ArtifactFilter`] finds wrong; [`Error::NotInTime`].
 pub fn plan(
     source: &dyn ArtifactSource,
     filter: &ArtifactFilter,
@@ -208,7 +190,6 @@ impl OutputRecord {
     }
 }
 
-/// One run of [`fetch`].
 struct Fetching<'a> {
     source: &'a dyn ArtifactSource,
     cache: &'a DownloadCache,
@@ -295,7 +276,6 @@ fn warn_of_others(record: &OutputRecord, plan: &FetchPlan, options: &FetchOption
 }
 
 impl FetchForm {
-    /// The name of an artifact in the output.
     fn name_of(self, planned: &PlannedFetch) -> String {
         match self {
             Self::Archives => planned.file.clone(),
@@ -412,8 +392,7 @@ impl Fetching<'_> {
         parse_sidecar(&String::from_utf8_lossy(&bytes)).map(Some).ok_or(DownloadFault::Sidecar)
     }
 
-    /// `true` if the output has this artifact as it was put there. Another one in its place may
-    /// have to stay.
+    /// `true` if the output has this artifact unchanged. Another one in its place may have to stay.
     fn has_already(
         &self,
         name: &str,
@@ -503,9 +482,6 @@ impl Fetching<'_> {
 }
 
 /// Fetches one file that is no artifact, such as the tarball of a release, into the cache.
-///
-/// # Errors
-/// [`Error::Unmatched`] if the folder has no such file; [`Error::Downloads`].
 pub fn fetch_file(
     source: &dyn ArtifactSource,
     name: &str,
@@ -544,9 +520,6 @@ pub fn fetch_file(
 }
 
 /// Copies a file of the cache or of a store to another place, where it replaces an older one.
-///
-/// # Errors
-/// A file that cannot be written.
 pub fn place_file(file: &Path, place: &Path) -> Result<(), Error> {
     let put = || -> io::Result<()> {
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -578,7 +551,6 @@ fn again<T>(
     request()
 }
 
-/// All failures as one error.
 fn summary(mut faults: Vec<(String, DownloadFault)>) -> Error {
     faults.sort_by(|one, other| one.0.cmp(&other.0));
     // What another try cannot help decides.

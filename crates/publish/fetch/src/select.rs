@@ -31,10 +31,6 @@ enum Matcher {
 }
 
 impl NamePattern {
-    /// Reads a pattern.
-    ///
-    /// # Errors
-    /// [`Error::Pattern`].
     pub fn parse(text: &str) -> Result<NamePattern, Error> {
         let wrong = |reason: String| Error::Pattern { pattern: text.to_owned(), reason };
         let matcher = match text.strip_prefix("regex:") {
@@ -59,11 +55,9 @@ impl NamePattern {
     }
 }
 
-/// An artifact of a listing.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed {
     pub(crate) name: ArtifactName,
-    /// The name of its archive.
     pub(crate) file: String,
 }
 
@@ -106,9 +100,6 @@ impl TargetWord {
 
 impl ArtifactFilter {
     /// The archives that the filter leaves, one for each artifact, sorted by artifact.
-    ///
-    /// # Errors
-    /// [`Error::NothingThere`], [`Error::Unmatched`], [`Error::NothingSelected`].
     pub(crate) fn select(&self, files: &[String], folder: &str) -> Result<Vec<Listed>, Error> {
         let all = listed(files);
         if all.is_empty() {

@@ -55,27 +55,14 @@ pub trait ArtifactSource: Send + Sync {
     }
 
     /// The files directly in the folder, sorted by name; none if there is no such folder.
-    ///
-    /// # Errors
-    /// A folder that cannot be listed; an interruption.
     fn list(&self, reporter: &dyn Reporter) -> Result<Vec<SourceFile>, Error>;
 
     /// The bytes of a small file; `None` when there is none.
-    ///
-    /// # Errors
-    /// What cannot be read.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DownloadFault>;
 
-    /// Asks the store for the facts about a file.
-    ///
-    /// # Errors
-    /// What cannot be asked.
     fn facts(&self, file: &SourceFile) -> Result<FileFacts, DownloadFault>;
 
     /// The bytes of a file from a position on.
-    ///
-    /// # Errors
-    /// What cannot be read.
     fn open(&self, file: &SourceFile, facts: &FileFacts, from: u64) -> Result<FileStream, DownloadFault>;
 }
 

@@ -39,10 +39,6 @@ struct ArtifactTableRow {
 }
 
 impl BuildTopology {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// [`Error::Topology`] for a file that is missing or has another form.
     pub fn read(path: &Path) -> Result<BuildTopology, Error> {
         let wrong = |reason: String| Error::Topology { path: path.to_owned(), reason };
         let text = fs_err::read_to_string(path).map_err(|error| match error.kind() {
