@@ -102,9 +102,6 @@ fn upload(
 }
 
 /// Compares a store with its list. Every file is read.
-///
-/// # Errors
-/// As [`super::verify_mirror`].
 pub fn verify_stored_mirror(store: &dyn Store, reporter: &dyn Reporter) -> Result<MirrorVerdict, Error> {
     let list = read_list(store)?.ok_or_else(|| no_list(&store.name()))?;
     Ok(verdict(list, stored_files(store, &BTreeMap::new(), reporter)?))

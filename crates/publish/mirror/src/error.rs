@@ -2,30 +2,22 @@
 
 use rocwheel_progress::{Exit, Hint, Interrupted};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file cannot be read or written.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
-    /// The pages cannot be made.
     #[error(transparent)]
     Pages(#[from] rocwheel_pages::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A wheel or source distribution cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// A mirror cannot be made or verified.
     #[error("cannot {attempted}: {reason}")]
     Mirror {
         /// `make the mirror …`, the words after "cannot".
         attempted: String,
-        /// The reason, for people.
         reason: String,
-        /// What the user can do, as one sentence.
         hint: String,
         /// `Exit::TryAgain` if another try may help.
         exit: Exit,

@@ -114,9 +114,6 @@ fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, 
 }
 
 /// Compares a folder with its list.
-///
-/// # Errors
-/// [`Error::Mirror`] for a folder without a list; what cannot be read.
 pub fn verify_mirror(folder: &Path, reporter: &dyn Reporter) -> Result<MirrorVerdict, Error> {
     let list = read_list(folder)?.ok_or_else(|| no_list(&folder.to_string_lossy()))?;
     Ok(verdict(list, all_files(folder, reporter)?))

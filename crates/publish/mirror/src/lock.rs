@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A file that a lock names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockedFile {
     /// Canonical name of the project.

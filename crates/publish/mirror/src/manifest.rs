@@ -23,7 +23,6 @@ pub(crate) const SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedSet {
     pub python: String,
-    /// The system.
     pub platform: String,
     /// `NAME==VERSION`, sorted.
     pub packages: BTreeSet<String>,
@@ -43,11 +42,9 @@ pub struct MirrorPlan {
 /// What a run did with a mirror.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MirrorReport {
-    /// Distributions that were fetched.
     pub fetched: Vec<String>,
     /// How many were there before.
     pub kept: usize,
-    /// Distributions that nothing needs any more, which were removed.
     pub removed: Vec<String>,
     /// Bytes of all distributions.
     pub bytes: u64,
@@ -55,27 +52,22 @@ pub struct MirrorReport {
     pub index: String,
 }
 
-/// What a mirror differs in from its list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MirrorVerdict {
-    /// Files that are as listed.
+    /// Files that match the list.
     pub good: usize,
-    /// Listed files that are not there.
     pub missing: Vec<String>,
     /// Files with other bytes.
     pub changed: Vec<String>,
-    /// Files that are not listed.
     pub unlisted: Vec<String>,
 }
 
 impl MirrorVerdict {
-    /// `true` if there is no difference.
     pub fn is_good(&self) -> bool {
         self.missing.is_empty() && self.changed.is_empty() && self.unlisted.is_empty()
     }
 }
 
-/// `mirror.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MirrorList {
     pub(crate) schema: u32,
@@ -104,8 +96,6 @@ impl MirrorList {
         Ok(list)
     }
 
-    /// # Panics
-    /// Never: all keys are text.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("all keys are text");
         text.push(b'\n');

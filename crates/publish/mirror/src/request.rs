@@ -7,7 +7,6 @@ use rocwheel_index::{Http, text_without_users};
 
 #[derive(Clone)]
 pub struct MirrorRequest {
-    /// The program uv.
     pub uv: PathBuf,
     /// Addresses of indexes; a package is taken from the first one that has it.
     pub indexes: Vec<String>,

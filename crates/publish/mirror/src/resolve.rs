@@ -32,9 +32,6 @@ enum Kinds {
 
 /// Resolves the requirements, and those of building the source distributions among the files. These
 /// are fetched into `folder` for that, whatever the mirror has.
-///
-/// # Errors
-/// [`Error::Mirror`] with what uv says; what cannot be fetched.
 pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Reporter) -> Result<MirrorPlan, Error> {
     for address in request.indexes.iter().filter_map(|index| Url::parse(index).ok()) {
         request.http.remember(&address);
@@ -99,7 +96,6 @@ fn add(all: &mut BTreeMap<String, LockedFile>, files: Vec<(String, LockedFile)>)
     Ok(())
 }
 
-/// Asks uv.
 fn resolve(
     request: &MirrorRequest,
     (python, platform): (&str, &str),
