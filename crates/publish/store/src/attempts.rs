@@ -43,20 +43,16 @@ pub enum TransferFault {
     /// The file of this machine cannot be written, whatever the server does.
     #[error("`{}` cannot be written: {source}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl TransferFault {
-    /// A fault that another attempt may overcome.
     pub fn passing(error: impl std::fmt::Display) -> TransferFault {
         TransferFault::Passing(error.to_string())
     }
 
-    /// A fault that stays.
     pub fn lasting(reason: impl std::fmt::Display) -> TransferFault {
         TransferFault::Lasting(reason.to_string())
     }
@@ -112,7 +108,6 @@ impl TransferFault {
         }
     }
 
-    /// The advice of [`BucketFault::hint`] for the refusal of a bucket.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             TransferFault::Refused { hint, .. } => *hint,
@@ -120,7 +115,6 @@ impl TransferFault {
         }
     }
 
-    /// `true` if another attempt may help.
     pub fn may_pass(&self) -> bool {
         matches!(self, TransferFault::Passing(_) | TransferFault::Stalled(_))
     }
@@ -153,7 +147,7 @@ pub fn attempt<T>(reporter: &dyn Reporter, request: impl Fn() -> Result<T, Trans
     attempt_after(TransferFault::may_pass, reporter, request)
 }
 
-/// Like [`attempt`], for somebody who waits: a server that stalls is not asked again.
+/// Like [`attempt`], but a server that stalls is not asked again, because a user waits.
 pub fn attempt_unless_stalled<T>(
     reporter: &dyn Reporter,
     request: impl Fn() -> Result<T, TransferFault>,

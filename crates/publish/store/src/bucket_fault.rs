@@ -11,25 +11,20 @@ pub(crate) const CONFLICT: &str = "ConditionalRequestConflict";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BucketFault {
-    /// There are no credentials in the environment.
     #[error("the environment has no credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)")]
     NoCredentials,
     /// The options contradict or cannot be used.
     #[error("{0}")]
     Options(String),
-    /// There is no such bucket.
     #[error("there is no such bucket")]
     NoBucket,
-    /// The credentials are not those of a user, or have expired.
     #[error("the server does not accept the credentials ({0})")]
     Credentials(String),
-    /// The user may not do this.
     #[error("the server refuses access ({0})")]
     Denied(String),
     /// The bucket is elsewhere.
     #[error("the bucket is in another region ({0})")]
     Region(String),
-    /// The server ignores conditions on writes.
     #[error("the server ignores conditions on writes, so two publishers could undo each other's work")]
     NoConditions,
     /// The object of the lock is not rocwheel's.
@@ -38,7 +33,6 @@ pub enum BucketFault {
     /// The lock is too old, so another publisher may have taken it over.
     #[error("the lock could not be renewed in time, so another run may have it now")]
     LockEnded,
-    /// A file changed while it was read.
     #[error("it changed meanwhile")]
     Changed,
     /// The server cannot be reached, or stopped in the middle of an answer.
@@ -47,7 +41,6 @@ pub enum BucketFault {
     /// The server is busy or out of order.
     #[error("the server is busy or out of order ({0})")]
     Busy(String),
-    /// Anything else.
     #[error("{0}")]
     Other(String),
 }

@@ -7,41 +7,29 @@ use rocwheel_progress::{Exit, Hint, Interrupted, counted, listed_problems, space
 
 use crate::bucket_fault::BucketFault;
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A folder of files, or of an index, cannot be listed.
     #[error("cannot read the folder `{}`", path.display())]
     Folder {
-        /// The folder.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// A page cannot be written or removed.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// The page.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
     /// A path that cannot be an address.
     #[error("the name of `{}` is not UTF-8", path.display())]
     NotText {
-        /// The file.
         path: PathBuf,
     },
     /// Files that cannot be listed; each line names one and the reason.
@@ -50,22 +38,18 @@ pub enum Error {
         /// `FILE: why`.
         problems: Vec<String>,
     },
-    /// A pattern of `--filter` that cannot be read.
     #[error("`{pattern}` is not a pattern of file names")]
     Pattern {
-        /// As it was given.
         pattern: String,
-        /// The error of the parser, with the place in the pattern.
         source: globset::Error,
     },
-    /// Another publisher is at work.
     #[error("another run is writing the index of `{store}`")]
     Locked { store: String },
     /// Another publisher holds the lock of a bucket.
     #[error("another run is writing the index of `{store}`: {owner}")]
     Leased {
         store: String,
-        /// Who it is, as they say.
+        /// The name that the publisher wrote into the lock.
         owner: String,
         /// The seconds until the lock ends, if it is not renewed.
         seconds: u64,
@@ -75,26 +59,19 @@ pub enum Error {
     Bucket {
         /// `list `s3://…``.
         attempted: String,
-        /// The refusal of the server, or the failed transfer.
         source: BucketFault,
     },
-    /// GitHub did not answer as it should.
     #[error("cannot {attempted}: {reason}")]
     Github {
         /// `list the releases of `OWNER/NAME``.
         attempted: String,
-        /// The reason, for people.
         reason: String,
-        /// What to do.
         hint: Option<String>,
     },
-    /// The files of an upload contradict, or there are none.
     #[error("cannot upload:{}", listed_problems(problems))]
     Uploads {
-        /// One line for each problem.
         problems: Vec<String>,
     },
-    /// Files of the same names with other contents are in the store.
     #[error("the store has other contents of {}:{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
     OtherBytes {
         /// The addresses of the files.

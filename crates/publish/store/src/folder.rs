@@ -35,9 +35,6 @@ pub struct FolderStore {
 
 impl FolderStore {
     /// The store in an existing folder.
-    ///
-    /// # Errors
-    /// [`Error::Folder`] when there is no such folder.
     pub fn open(root: &Path) -> Result<FolderStore, Error> {
         // Listing is the question that a file and a missing folder answer with an error.
         fs_err::read_dir(root).map_err(|source| Error::Folder { path: root.to_owned(), source })?;
@@ -154,7 +151,6 @@ impl FolderStore {
         }
     }
 
-    /// A page that is not finished.
     fn unfinished(&self) -> io::Result<NamedTempFile> {
         let folder = self.path(TOP);
         let make = || tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder);
@@ -196,8 +192,8 @@ impl FolderStore {
     }
 }
 
-/// `true` if a file or folder is gone that was there a moment ago. A link without its file is an
-/// error that somebody has to look at.
+/// `true` if a file or folder vanished since it was listed. A link without its file is an error
+/// that the user has to look at.
 fn has_vanished(error: &walkdir::Error) -> bool {
     let is_missing = error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
     is_missing && error.depth() > 0 && error.path().is_some_and(|path| fs_err::symlink_metadata(path).is_err())

@@ -44,7 +44,6 @@ const VERSION: &str = "2022-11-28";
 pub struct GithubAccess {
     /// `OWNER/NAME`.
     pub repository: String,
-    /// Which releases count.
     pub kinds: ReleaseKinds,
     /// The address of the API, which a server of GitHub Enterprise has elsewhere.
     pub api: Url,
@@ -90,7 +89,6 @@ struct Release {
     assets: Vec<Asset>,
 }
 
-/// A file of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Asset {
     name: String,
@@ -113,10 +111,6 @@ struct Client {
 impl GithubStore {
     /// The store of the files of all releases that count; pages go into the existing folder
     /// `pages`.
-    ///
-    /// # Errors
-    /// [`Error::Github`] when GitHub does not list them, [`Error::Files`] for two files of one name
-    /// with other contents, [`Error::Folder`].
     pub fn open(
         access: GithubAccess,
         pages: &Path,
@@ -221,7 +215,6 @@ impl Client {
         self.fetch.get_with(url, &all)
     }
 
-    /// Why GitHub refuses, in words.
     fn refusal(&self, status: u16, body: &[u8], attempted: &str) -> Error {
         #[derive(Deserialize, Default)]
         struct Refusal {
@@ -290,7 +283,6 @@ impl Client {
         Ok(found.into())
     }
 
-    /// Where a file is read.
     fn address<'a>(&self, asset: &'a Asset) -> &'a Url {
         if self.access.kinds.drafts { &asset.url } else { &asset.browser_download_url }
     }

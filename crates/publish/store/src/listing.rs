@@ -17,21 +17,18 @@ use crate::store::StoredFile;
 /// could be the name of a project as well.
 const TARBALL: &str = "therock-dist-";
 
-/// A wheel or source distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDistribution {
     /// Where it is, with its size.
     pub file: StoredFile,
     /// The canonical name of its project.
     pub project: String,
-    /// The version in its name.
     pub version: Version,
     /// What its name says; `None` for a source distribution.
     pub wheel: Option<WheelName>,
 }
 
 impl StoredDistribution {
-    /// The name of the file.
     pub fn name(&self) -> &str {
         archive_path::file_name(&self.file.key)
     }
@@ -46,22 +43,19 @@ impl StoredDistribution {
         WheelNameParts::parse(self.name()).ok()
     }
 
-    /// The folder of the file.
     pub fn folder(&self) -> &str {
         archive_path::parent(&self.file.key)
     }
 }
 
-/// The distributions of a store.
 #[derive(Debug, Default)]
 pub struct DistributionListing {
-    /// Wheels and source distributions.
     pub distributions: Vec<StoredDistribution>,
     /// Every other file by its key.
     pub others: BTreeMap<String, StoredFile>,
     /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
     pub ignored: Vec<String>,
-    /// `FILE: why`, for names that look like a distribution's and are none.
+    /// `FILE: why`, for names that look like those of distributions but are not.
     pub problems: Vec<String>,
 }
 
@@ -71,9 +65,6 @@ pub struct NameFilter(Option<GlobSet>);
 
 impl NameFilter {
     /// A filter of these patterns; without any it accepts everything.
-    ///
-    /// # Errors
-    /// [`Error::Pattern`].
     pub fn new(patterns: &[String]) -> Result<NameFilter, Error> {
         if patterns.is_empty() {
             return Ok(NameFilter(None));
@@ -86,7 +77,6 @@ impl NameFilter {
         Ok(NameFilter(Some(set.build().map_err(|error| wrong(&patterns.join(" "), error))?)))
     }
 
-    /// `true` for a name that fits one of the patterns.
     pub fn accepts(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|set| set.is_match(name))
     }
@@ -150,7 +140,6 @@ pub fn project_of(name: &str) -> Option<String> {
 pub struct Candidate<'a> {
     /// Where it is.
     key: &'a str,
-    /// The canonical name of its project.
     project: &'a str,
     version: Cow<'a, Version>,
     /// `None` for a source distribution.
@@ -159,9 +148,6 @@ pub struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     /// A file of a project, by its name.
-    ///
-    /// # Errors
-    /// Why a name cannot be that of a distribution.
     pub fn of_file(key: &'a str, project: &'a str) -> Result<Candidate<'a>, String> {
         match identity(archive_path::file_name(key)) {
             Identity::Distribution(parts) => {
@@ -226,7 +212,6 @@ pub struct NameParts<'n> {
 }
 
 impl NameParts<'_> {
-    /// The canonical name of the project.
     pub fn project(&self) -> String {
         canonical_name(self.project)
     }
@@ -248,15 +233,14 @@ impl NameParts<'_> {
 pub enum Identity<'n> {
     /// A distribution. The version of a wheel may still be none.
     Distribution(NameParts<'n>),
-    /// An archive that is no Python package.
+    /// An archive that is not a Python package.
     Archive,
-    /// It should be a distribution, and is none for this reason.
+    /// It should be a distribution but is not, for this reason.
     Wrong(String),
     /// Any other file.
     Other,
 }
 
-/// Tells the kind of a file by its name.
 pub fn identity(name: &str) -> Identity<'_> {
     if WheelName::is_wheel(name) {
         return match WheelNameParts::parse(name) {

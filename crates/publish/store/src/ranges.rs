@@ -78,7 +78,6 @@ pub(crate) fn range_body(reader: impl ReadAt + Send + 'static, range: &Range<u64
     Box::new(Cursor::new_pos(reader, range.start).take(range.end - range.start))
 }
 
-/// A remote file.
 pub(crate) struct RangeReader {
     size: u64,
     fetch: FetchRange,

@@ -24,11 +24,9 @@ const MOST_LOST: usize = 3;
 /// A server with wheels of earlier runs. It is given up, with a warning, when it does not answer in
 /// time, or when several of its wheels cannot be read.
 pub struct RemoteServer {
-    /// Its address, for messages.
     name: String,
     reporter: Arc<dyn Reporter>,
     is_given_up: AtomicBool,
-    /// Number of wheels that could not be read.
     lost: AtomicUsize,
 }
 
@@ -78,7 +76,6 @@ impl RemoteServer {
         }
     }
 
-    /// Notes a file that cannot be read.
     fn lose(&self, file_name: &str, error: &io::Error) {
         if self.is_given_up() {
             return;

@@ -46,7 +46,7 @@ const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 /// Variables with the address of the server, as AWS' own tools know them.
 const ENDPOINT_VARIABLES: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
-/// Who keeps publishers from each other.
+/// How publishers keep away from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreLocking {
     /// An object that is written under conditions. A server that ignores conditions is refused.
@@ -55,29 +55,24 @@ pub enum StoreLocking {
     External,
 }
 
-/// How requests are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signing {
-    /// With the credentials of the environment.
+    /// Signed (SigV4) with `AWS_*` credentials.
     Credentials,
-    /// Not at all: for buckets that everybody may read.
+    /// Unsigned, for public buckets.
     Anonymous,
 }
 
-/// What a bucket is opened with.
 #[derive(Clone)]
 pub struct S3Options {
-    /// Bucket and prefix.
     pub address: S3Address,
     /// The address of the server; `None`: the one of the environment, else AWS.
     pub endpoint: Option<String>,
-    /// How requests are signed.
     pub signing: Signing,
-    /// Who keeps publishers from each other.
     pub locking: StoreLocking,
     /// The environment variables that begin with `AWS_`, with their values.
     pub variables: Vec<(String, String)>,
-    /// Who the lock says holds it, for other publishers' messages.
+    /// The holder's name in the lock, for other publishers' messages.
     pub owner: String,
 }
 
@@ -147,9 +142,6 @@ pub struct S3Store {
 impl S3Store {
     /// Opens a bucket; nothing is asked of the server yet. Requests end when `reporter` is
     /// interrupted.
-    ///
-    /// # Errors
-    /// [`Error::Bucket`] for options that contradict, and without credentials.
     pub fn open(options: &S3Options, reporter: Arc<dyn Reporter>) -> Result<S3Store, Error> {
         let client = Client::new(options, reporter)?;
         Ok(S3Store {
@@ -161,7 +153,6 @@ impl S3Store {
         })
     }
 
-    /// The whole key of a file.
     fn path(&self, key: &str) -> Result<Path, Error> {
         let key = join(&self.address.prefix, key);
         Path::parse(&key).map_err(|error| Error::Bucket {
@@ -170,7 +161,6 @@ impl S3Store {
         })
     }
 
-    /// The address of a file in messages.
     fn shown(&self, key: &str) -> String {
         if key.is_empty() { self.name() } else { join(&self.name(), key) }
     }
@@ -377,7 +367,7 @@ impl Store for S3Store {
 /// The bytes of a file, and its ETag if the server has ETags.
 type TaggedBytes = (Vec<u8>, Option<String>);
 
-/// `true` for a stamp that is no time.
+/// `true` for a stamp that is not a time.
 fn is_etag(stamp: &str) -> bool {
     stamp.starts_with(['"', 'W'])
 }

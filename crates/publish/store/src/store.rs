@@ -23,7 +23,6 @@ const NAP: Duration = Duration::from_millis(250);
 /// A file of a store, as a listing has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFile {
-    /// Where it is.
     pub key: String,
     /// Bytes.
     pub size: u64,
@@ -41,9 +40,6 @@ pub enum StoredBytes {
 
 impl StoredBytes {
     /// Copies the bytes to a file of this machine.
-    ///
-    /// # Errors
-    /// What cannot be read or written.
     pub fn copy_to(&self, path: &Path) -> io::Result<()> {
         let content = match self {
             StoredBytes::Local(from) => return fs_err::copy(from, path).map(drop),
@@ -57,22 +53,17 @@ impl StoredBytes {
 /// A file of this machine, and where it goes in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
-    /// On this machine.
     pub path: PathBuf,
-    /// In the store.
     pub key: String,
     /// Bytes.
     pub size: u64,
     /// SHA-256 of the file when it was examined. One that has changed is not stored.
     pub sha256: Digest,
-    /// How it gets there.
     pub transfer: FileTransfer,
 }
 
-/// How the bytes of a file get into a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileTransfer {
-    /// They are copied.
     #[default]
     Copy,
     /// The same, or a folder on the same file system links the file, which was made for it and
@@ -80,11 +71,9 @@ pub enum FileTransfer {
     Link,
 }
 
-/// How a page changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PageChange {
-    /// It did not exist before.
     New,
     /// It has other bytes than before.
     Changed,
@@ -108,18 +97,12 @@ pub trait Store: Send + Sync {
 
     /// All files below a folder (empty: the whole store), sorted by key, without those below
     /// further folders whose names begin with a dot. A folder that does not exist has no files.
-    ///
-    /// # Errors
-    /// A store that cannot be listed; an interruption.
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error>;
 
     /// Hands over the files of [`Store::list`] in batches that fit into memory. A batch has all
     /// files below one subfolder, or the files that are in no subfolder, sorted by key. Batches
     /// come in any order and from several threads. Files whose names `is_measured` denies may come
     /// without size and stamp: a folder has to be asked for these of each file.
-    ///
-    /// # Errors
-    /// As for [`Store::list`].
     fn list_batches(
         &self,
         folder: &str,
@@ -140,15 +123,9 @@ pub trait Store: Send + Sync {
     }
 
     /// The bytes of a stored file, at random access.
-    ///
-    /// # Errors
-    /// What cannot be read.
     fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error>;
 
     /// A range of a stored file, and no more than that.
-    ///
-    /// # Errors
-    /// What cannot be read; a file that has fewer bytes by now.
     fn range(&self, file: &StoredFile, range: Range<u64>) -> Result<Vec<u8>, Error> {
         let read = || -> Result<Vec<u8>, io::Error> {
             let mut bytes = vec![0; (range.end - range.start) as usize];
@@ -164,9 +141,6 @@ pub trait Store: Send + Sync {
     }
 
     /// The SHA-256 that the store keeps of a file; `None` where only its bytes tell.
-    ///
-    /// # Errors
-    /// A store that cannot be asked.
     fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error>;
 
     /// The absolute address of a file; `None` where pages reach it by a relative link.
@@ -185,15 +159,9 @@ pub trait Store: Send + Sync {
     }
 
     /// The bytes of a page or another small file; `None` when there is none.
-    ///
-    /// # Errors
-    /// What cannot be read.
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
     /// The first bytes of a page, at most `limit`; `None` when there is none.
-    ///
-    /// # Errors
-    /// What cannot be read.
     fn read_start(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, Error> {
         let mut bytes = self.read(key)?;
         if let Some(bytes) = &mut bytes {
@@ -203,9 +171,6 @@ pub trait Store: Send + Sync {
     }
 
     /// Writes a page as a whole: a reader gets the old bytes or the new ones.
-    ///
-    /// # Errors
-    /// What cannot be written.
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error>;
 
     /// Writes a page of parts, which need not be in memory at the same time, where it differs from
@@ -230,9 +195,6 @@ pub trait Store: Send + Sync {
 
     /// Writes a small file only if the stored one has the bytes `before`, or is missing where
     /// `before` is `None`. The answer is `false` when it is another one.
-    ///
-    /// # Errors
-    /// What cannot be read or written.
     fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error>;
 
     /// Stores files that are missing, several at once, and skips those that are stored with the
@@ -245,15 +207,9 @@ pub trait Store: Send + Sync {
     fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error>;
 
     /// Removes a page; one that is missing is no error.
-    ///
-    /// # Errors
-    /// What cannot be removed.
     fn remove(&self, key: &str) -> Result<(), Error>;
 
     /// Keeps other publishers away.
-    ///
-    /// # Errors
-    /// [`Error::Locked`] when another one is at work.
     fn lock(&self) -> Result<StoreLock, Error>;
 }
 
@@ -281,9 +237,6 @@ pub fn with_threads<T: Send>(store: &dyn Store, work: impl FnOnce() -> T + Send)
 }
 
 /// Waits until no other publisher holds the lock of a store, and takes it.
-///
-/// # Errors
-/// [`Error::Locked`] and [`Error::Leased`] when the patience is at its end; an interruption.
 pub fn wait_for_lock(store: &dyn Store, patience: Duration, reporter: &dyn Reporter) -> Result<StoreLock, Error> {
     let end = Instant::now() + patience;
     let mut is_reported = false;

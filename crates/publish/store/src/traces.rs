@@ -14,7 +14,7 @@ pub fn time_stamp(time: SystemTime) -> String {
     format!("{:012}.{:09}", since.as_secs(), since.subsec_nanos())
 }
 
-/// `true` for a stamp that is a time, and no ETag.
+/// `true` for a stamp that is a time, not an ETag.
 pub fn is_time_stamp(stamp: &str) -> bool {
     stamp.len() == 22 && stamp.as_bytes()[12] == b'.'
 }

@@ -8,7 +8,6 @@ use object_store::path::Path;
 /// A bucket and the folder in it that is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Address {
-    /// The name of the bucket.
     pub bucket: String,
     /// How all keys begin, without a slash at either end; empty for the whole bucket.
     pub prefix: String,
@@ -22,7 +21,7 @@ impl fmt::Display for S3Address {
 }
 
 impl S3Address {
-    /// `true` for a text that is meant to be an address: it begins with `s3://`.
+    /// `true` for a text that begins with `s3://`.
     pub fn is_meant(text: &str) -> bool {
         text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("s3://"))
     }

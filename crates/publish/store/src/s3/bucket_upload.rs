@@ -8,31 +8,23 @@ use serde::{Serialize, Serializer};
 use super::S3Store;
 use crate::error::Error;
 
-/// What becomes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UploadState {
-    /// The bucket gets it.
     New,
-    /// The bucket has it.
     Unchanged,
     /// The bucket has another one of this name, which is replaced.
     Replaced,
 }
 
-/// A file and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BucketUpload {
-    /// On this machine.
     pub path: PathBuf,
-    /// In the store.
     pub key: String,
     /// Bytes.
     pub size: u64,
-    /// SHA-256.
     #[serde(serialize_with = "as_hexadecimal")]
     pub sha256: Digest,
-    /// What becomes of it.
     pub state: UploadState,
 }
 

@@ -63,7 +63,6 @@ impl From<object_store::Error> for BucketFault {
     }
 }
 
-/// What a bucket says of an object.
 pub(super) struct Head {
     pub(super) size: u64,
     pub(super) etag: Option<String>,
@@ -72,7 +71,6 @@ pub(super) struct Head {
     pub(super) age: Option<Duration>,
 }
 
-/// A connection to a bucket.
 pub(super) struct Client {
     runtime: Runtime,
     pub(super) store: AmazonS3,
@@ -265,8 +263,8 @@ impl Client {
     }
 }
 
-/// Where credentials are in the environment, and what they are to `object_store`. The service that
-/// only machines of AWS reach is not asked: elsewhere it costs a minute.
+/// Maps AWS variables to `object_store` keys. The metadata service is skipped: off AWS it takes a
+/// minute to fail.
 const CREDENTIALS: [(AmazonS3ConfigKey, &str); 8] = [
     (AmazonS3ConfigKey::AccessKeyId, "AWS_ACCESS_KEY_ID"),
     (AmazonS3ConfigKey::SecretAccessKey, "AWS_SECRET_ACCESS_KEY"),

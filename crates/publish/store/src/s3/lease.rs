@@ -49,10 +49,8 @@ const TRIES: usize = 5;
 /// The ETag of nothing.
 const WRONG: &str = "\"00000000000000000000000000000000\"";
 
-/// What the object says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Record {
-    /// Who holds the lock, in words.
     owner: String,
     /// Which run holds it.
     run: String,
@@ -65,14 +63,11 @@ struct Record {
 }
 
 impl Record {
-    /// # Panics
-    /// Never: all keys are text.
     fn payload(&self) -> object_store::PutPayload {
         serde_json::to_vec(self).expect("all keys are text").into()
     }
 }
 
-/// The state of a lock that this process has taken.
 struct Tenure {
     record: Record,
     /// When the last renewal that the server confirmed was sent, by [`steady_time`]. Another
@@ -92,7 +87,6 @@ fn guard(tenure: &Mutex<Tenure>) -> MutexGuard<'_, Tenure> {
     tenure.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The held lock of a store.
 pub(super) struct Lease {
     client: Arc<Client>,
     path: Path,
@@ -183,7 +177,6 @@ impl Drop for Lease {
 
 /// What became of one try to take the lock.
 enum Attempt {
-    /// Held, with this ETag.
     Held(String),
     /// Another publisher was quicker, and may be done by now.
     Raced,

@@ -18,7 +18,6 @@ use super::{S3Store, Special};
 use crate::bucket_fault::BucketFault;
 use crate::error::Error;
 
-/// An object below a prefix.
 pub(super) struct ListedObject {
     /// Its key below the prefix, a path.
     pub(super) key: String,

@@ -112,7 +112,6 @@ fn warn_of_parts(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter
     reporter.warn(&format!("parts of `{}` may be left in the bucket", store.shown(&upload.key)));
 }
 
-/// A part that the server has.
 struct PartReceipt {
     etag: String,
     /// SHA-256 in base64.

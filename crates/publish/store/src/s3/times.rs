@@ -10,9 +10,6 @@ use crate::error::Error;
 
 impl S3Store {
     /// The files directly in a folder (empty: the top), with their names and times, sorted by name.
-    ///
-    /// # Errors
-    /// A store that cannot be listed; an interruption.
     pub fn list_with_times(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<(String, SystemTime)>, Error> {
         let objects = self.objects(folder, reporter)?.into_iter();
         let mut files: Vec<(String, SystemTime)> =

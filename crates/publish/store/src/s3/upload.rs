@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::listing::NameFilter;
 use crate::store::{NewFile, Store as _, StoredBytes, StoredFile, with_threads};
 
-/// How files are uploaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadOptions {
     /// A file of the same name with other bytes is an error.
@@ -203,9 +202,6 @@ fn verify(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
 
 /// The files that are meant by paths, with their keys: a file's name, and for those of a folder the
 /// path below it. Files and folders in a folder that begin with a dot are skipped.
-///
-/// # Errors
-/// What cannot be read; a pattern that fits no file; two files for one key; no files.
 pub fn collect_uploads(paths: &[PathBuf], include: &[String]) -> Result<Vec<(PathBuf, String)>, Error> {
     let filters: Vec<NameFilter> =
         include.iter().map(|pattern| NameFilter::new(std::slice::from_ref(pattern))).collect::<Result<_, _>>()?;

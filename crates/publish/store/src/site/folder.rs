@@ -12,7 +12,6 @@ use url::Url;
 use super::{HTML, JSON};
 use crate::ranges::{asked_range, range_body};
 
-/// Reads indexes in folders.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FolderSite;
 
