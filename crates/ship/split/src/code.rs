@@ -43,7 +43,6 @@ pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&BundleEntry) -> bool) -> 
     pieces
 }
 
-/// A file with GPU code.
 pub struct CodeSource<'a> {
     /// Path of the file, for errors.
     pub key: &'a str,
@@ -56,9 +55,7 @@ pub struct CodeSource<'a> {
 /// Code objects of at least this many bytes are never in memory as a whole.
 const STREAMED: u64 = 32 << 20;
 
-/// The bytes of a code object.
 pub(crate) enum Code<'a> {
-    /// All of them, in memory.
     Whole(&'a [u8]),
     /// A stream of [`STREAMED`] bytes or more. If it fails, [`visit`] returns its error.
     Stream(&'a mut dyn Read),

@@ -7,9 +7,6 @@ use rocwheel_content::{Content, WINDOW};
 use rocwheel_progress::{Failure, Reporter};
 
 /// Writes a content to `to` and reports its bytes as progress.
-///
-/// # Errors
-/// Failures to read or write; an interruption.
 pub fn copy(content: &dyn Content, to: impl Write, reporter: &dyn Reporter) -> Result<(), Failure> {
     let reader = content.open()?;
     let mut to = BufWriter::with_capacity(WINDOW, to);

@@ -32,7 +32,6 @@ const WINDOW: usize = 256 << 10;
 /// Storage of code objects in archives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packing {
-    /// Compressed or plain.
     pub scheme: Scheme,
     /// The level of zstd; ignored for [`Scheme::None`].
     pub level: i32,
@@ -79,18 +78,13 @@ pub struct SplitParts {
 /// A host file without its GPU code.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Path of the file.
     pub key: String,
-    /// The patch to apply to the original.
     pub patch: rocwheel_elf::Patch,
 }
 
-/// An archive on disk.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenArchive {
-    /// File name of the archive.
     pub name: String,
-    /// Path of the archive on disk.
     pub path: PathBuf,
     /// Size in bytes.
     pub size: u64,
@@ -142,7 +136,6 @@ impl Packed<'_> {
 
 /// Keeps the code objects of one piece of work: some in memory, the rest in a file.
 struct WaitingRoom<'a> {
-    /// Folder of the file.
     folder: &'a Path,
     /// Bytes that may still be held in memory.
     left: u64,

@@ -5,12 +5,10 @@ use std::io;
 
 use rocwheel_progress::{Exit, Failure};
 
-/// A file could not be read.
 pub fn read_error(key: &str) -> impl Fn(io::Error) -> Failure + Copy {
     move |error| Failure::attempt(format!("could not read `{key}`"))(error)
 }
 
-/// The GPU code of a file is malformed or has an unknown format.
 pub fn gpu_code_error(key: &str) -> impl Fn(rocwheel_kpack::Error) -> Failure + Copy {
     // An unknown target in a file is not a wrong command line.
     move |error| Failure::attempt(format!("could not read the GPU code of `{key}`"))(error).with_exit(Exit::Failed)

@@ -24,12 +24,9 @@ use crate::plan::{self, CandidateFile, Options, Plan, given_twice};
 use crate::tree::{ARCHIVES, MAKER, view_of_directory};
 use crate::verify::{self, Checks, Item, Verification, VerificationReport, View};
 
-/// Settings for a split of files.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The targets to keep.
     pub selection: TargetSelection,
-    /// The part of archive names that depends on targets.
     pub names: TargetNames,
     pub packing: Packing,
     /// `Full` checks the result before it replaces the output.
@@ -39,7 +36,6 @@ pub struct Request {
 /// The work of [`execute`] for one file.
 #[derive(Serialize)]
 pub struct FileSplit {
-    /// Path of the input file.
     pub input: PathBuf,
     /// File name, which stays the same in the output.
     pub name: String,
@@ -65,7 +61,6 @@ pub struct SplitFilesReport {
 /// A file without its GPU code.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenFile {
-    /// File name.
     pub name: String,
     /// Size before the split in bytes.
     pub before: u64,
@@ -113,9 +108,6 @@ pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Re
 }
 
 /// Estimates the archives of the files that have compressed bundles, from samples of their code.
-///
-/// # Errors
-/// GPU code that cannot be read, an interruption.
 pub fn forecast(plan: &[FileSplit], packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Failure> {
     let mut each = plan.iter().map(|file| forecast::forecast(&file.plan, &file.units, packing, reporter));
     each.try_fold(ArchiveForecast::default(), |sum, one| Ok(sum.plus(one?)))

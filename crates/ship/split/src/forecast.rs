@@ -60,9 +60,6 @@ impl ArchiveForecast {
 }
 
 /// Estimates the archives of the files of a plan that have compressed bundles.
-///
-/// # Errors
-/// Compressed bundles that cannot be read, an interruption.
 pub(crate) fn forecast(
     plan: &Plan,
     units: &[CandidateFile],

@@ -27,7 +27,6 @@ pub enum TargetNames {
 }
 
 impl TargetNames {
-    /// Returns the part of the archive name for `target`.
     pub fn in_file_name(self, target: &str) -> &str {
         match self {
             Self::Base => rocwheel_tables::target::base_target(target),
@@ -42,7 +41,6 @@ impl TargetNames {
 pub struct TargetSelection(Option<Vec<String>>);
 
 impl TargetSelection {
-    /// Every target.
     pub const ALL: Self = Self(None);
 
     /// Selects only these targets. A target without features includes all its variants.
@@ -82,7 +80,6 @@ impl TargetSet {
         format!("{directory}{separator}{}_{TARGET_PLACEHOLDER}.kpack", self.name)
     }
 
-    /// Returns the file name of the archive that holds code for `target`.
     pub fn archive_name(&self, target: &str, names: TargetNames) -> String {
         format!("{}_{}.kpack", self.name, names.in_file_name(target))
     }

@@ -46,14 +46,11 @@ fn relative(file: &str, directory: &str) -> String {
     [up.as_slice(), &to[shared..]].concat().join("/")
 }
 
-/// Settings for a plan.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// First part of the names of all archives.
     pub group: String,
-    /// The targets to keep; code for others is dropped.
     pub selection: TargetSelection,
-    /// The part of archive names that depends on targets.
     pub names: TargetNames,
     /// `Compare` checks compressed bundles against their checksums. For files from an archive that
     /// has checksums itself, this would be a second check.
@@ -84,7 +81,6 @@ pub struct Plan {
 /// A file whose GPU code is moved to archives.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedBinary {
-    /// Path of the file.
     pub key: String,
     /// Size of the file in bytes.
     pub size: u64,
@@ -100,7 +96,6 @@ pub struct PlannedBinary {
     pub(crate) fat: Arc<FatBinary>,
 }
 
-/// A bundle of a [`PlannedBinary`].
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedBundle {
     /// Index into [`Plan::sets`].
@@ -115,7 +110,6 @@ pub struct PlannedBundle {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedKpack {
-    /// File name of the archive.
     pub name: String,
     /// Index into [`Plan::sets`].
     pub set: usize,
@@ -123,7 +117,6 @@ pub struct PlannedKpack {
     pub family: String,
     /// The targets of its code objects, with features, in numeric order.
     pub targets: Vec<String>,
-    /// Number of code objects.
     pub code_objects: u64,
     /// Size of the code objects in bytes, before compression.
     pub bytes: u64,
@@ -139,7 +132,6 @@ impl PlannedKpack {
 /// A file with GPU code that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftAlone {
-    /// Path of the file.
     pub key: String,
     pub reason: UnchangedReason,
 }
@@ -242,7 +234,6 @@ pub fn plan(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter)
     Ok(plan)
 }
 
-/// Returns the error for a selection that matches none of the targets in `found`.
 pub(crate) fn nothing_selected(selection: &TargetSelection, found: &[String]) -> Failure {
     let wanted = selection.targets().unwrap_or_default().join(", ");
     let found = found.join(", ");
@@ -250,7 +241,6 @@ pub(crate) fn nothing_selected(selection: &TargetSelection, found: &[String]) ->
         .with_hint("`rocwheel kernels` shows what is in a file")
 }
 
-/// Two files have the same path.
 pub(crate) fn given_twice(key: &str) -> Failure {
     Failure::message(format!("`{key}` is given twice"))
 }
@@ -321,7 +311,6 @@ pub(crate) fn is_kept(entry: &rocwheel_kpack::BundleEntry, selection: &TargetSel
     entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target))
 }
 
-/// Creates the archives of all sets, from the bundles that were assigned to them.
 fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedKpack> {
     let mut archives: Vec<PlannedKpack> = Vec::new();
     let mut places: BTreeMap<(usize, &str), usize> = BTreeMap::new();

@@ -39,13 +39,10 @@ pub const ARCHIVES: &str = ".kpack";
 /// The family of artifacts that hold nothing for a particular GPU.
 const GENERIC: &str = "generic";
 
-/// Settings for a split of artifacts.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The targets to keep.
     pub selection: TargetSelection,
     pub databases: DatabaseChoice,
-    /// The part of archive names that depends on targets.
     pub names: TargetNames,
     pub packing: Packing,
     pub unsupported: OldRuntime,
@@ -55,7 +52,6 @@ pub struct Request {
     pub maker: TreeMaker,
 }
 
-/// The kernel databases to split.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseChoice {
@@ -176,9 +172,6 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
 impl TreePlan {
     /// Estimates the archives of the groups that have compressed bundles, in the order of
     /// [`TreePlan::groups`], from samples of their code.
-    ///
-    /// # Errors
-    /// GPU code that cannot be read, an interruption.
     pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<Vec<ArchiveForecast>, Failure> {
         let forecast = |group: &PlannedGroup| forecast(&group.plan, &group.units, packing, reporter);
         self.groups.iter().map(forecast).collect()

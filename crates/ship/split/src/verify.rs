@@ -56,11 +56,9 @@ pub enum Verification {
     /// It is checked; a result with differences is removed.
     #[default]
     Full,
-    /// It is not checked.
     Skip,
 }
 
-/// Settings of the comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Checks<'a> {
     /// The targets that were kept; code for others must be gone.

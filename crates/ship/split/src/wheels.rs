@@ -37,7 +37,6 @@ pub use execute::{SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport, exe
 pub use metadata::{DeviceExtra, TARGET_PLACEHOLDER};
 pub use planner::{Device, DeviceFile, DroppedTarget, Plan, UnsplitFile, plan};
 
-/// Settings for a split of wheels.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Folder for unnamed temporary files; they take as much space as the libraries with GPU code.
@@ -46,7 +45,6 @@ pub struct Request {
     pub prefix: Option<String>,
     /// Requirements of every device wheel; [`TARGET_PLACEHOLDER`] is replaced by its target.
     pub requires: Vec<String>,
-    /// Additional requirements of the host wheel.
     pub host_requires: Vec<String>,
     /// Targets and families to keep, separated by `,` or `;`. `None` keeps all.
     pub targets: Option<String>,
@@ -59,7 +57,6 @@ pub struct Request {
     pub old_runtime: OldRuntime,
     /// The label of a wheel variant to write in addition.
     pub variant: Option<String>,
-    /// The part of archive names that depends on targets.
     pub names: TargetNames,
     pub packing: Packing,
     /// Compression of new and changed members.

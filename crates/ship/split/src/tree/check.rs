@@ -18,9 +18,6 @@ use crate::verify::{self, Checks, Difference, Item, VerificationReport, View};
 const FLAG: &str = "KPACK_SPLIT_ARTIFACTS";
 
 /// Compares artifacts after a split with those before it, separately for each name and component.
-///
-/// # Errors
-/// As for [`crate::verify()`].
 pub fn verify_catalogs(
     before: &Catalog,
     after: &Catalog,
@@ -92,9 +89,6 @@ pub fn without_flag(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Reads everything below a directory: an installed prefix, an unpacked wheel, or an output of ours
 /// without its marker file.
-///
-/// # Errors
-/// Directories and files that cannot be read.
 pub fn view_of_directory(root: &Path) -> Result<View, Failure> {
     let mut view = View::default();
     let mut open = vec![(root.to_owned(), String::new())];
@@ -129,9 +123,6 @@ fn file(path: &Path) -> Result<Item, Failure> {
 
 /// Returns the view of a single file before, and the view of the same file after with the archives
 /// that its markers lead to, in any directory.
-///
-/// # Errors
-/// Files that cannot be read.
 pub fn views_of_files(before: &Path, after: &Path) -> Result<(View, View), Failure> {
     let content = FileContent::new(after)?;
     let reader = content.open()?;

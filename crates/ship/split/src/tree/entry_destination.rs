@@ -14,7 +14,6 @@ use super::{ARCHIVES, GENERIC, Request, Units};
 use crate::group;
 use crate::plan::{Plan, PlannedKpack};
 
-/// The destination of an entry of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryDestination {
     /// The part that all GPUs share.
@@ -238,7 +237,6 @@ impl<'a> Sorter<'a> {
     }
 }
 
-/// Returns the name of the artifact that an archive is written to.
 pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedKpack) -> ArtifactName {
     ArtifactName { target_family: archive.family.clone(), ..name.clone() }
 }

@@ -127,14 +127,12 @@ struct Work<'a> {
     piece: Piece,
 }
 
-/// Settings of the comparison.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison<'a> {
     pub(super) checks: &'a Checks<'a>,
     pub(super) reporter: &'a dyn Reporter,
 }
 
-/// The result of one part.
 struct Compared {
     binary: usize,
     equal: Vec<(String, u64)>,

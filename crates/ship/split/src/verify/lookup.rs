@@ -23,7 +23,6 @@ pub struct OpenArchive {
     pub archive: KpackArchive,
 }
 
-/// The result of a lookup by the runtime.
 pub(crate) enum Found {
     /// A code object, stored under this target.
     Code { archive: Arc<OpenArchive>, target: String },

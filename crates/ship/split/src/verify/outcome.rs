@@ -25,7 +25,6 @@ pub struct VerificationReport {
 /// The result for one file with GPU code.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Checked {
-    /// Path of the installed file.
     pub path: String,
     pub wrappers: u64,
     pub bundles: u64,
@@ -38,18 +37,15 @@ pub struct Checked {
     pub targets: Vec<String>,
     /// The reason why the file stayed unchanged, if it did.
     pub left_alone: Option<UnchangedReason>,
-    /// Number of its differences.
     pub differences: u64,
 }
 
-/// A difference between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Difference {
     pub path: String,
     /// Index of the wrapper, if the difference is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrapper: Option<usize>,
-    /// The GPU target, if the difference is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The difference, as a phrase that continues the path.
@@ -87,7 +83,6 @@ impl fmt::Display for Difference {
 }
 
 impl VerificationReport {
-    /// `true` if nothing differs.
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty()
     }
@@ -98,7 +93,6 @@ impl VerificationReport {
         (count, self.binaries.iter().map(|binary| binary.bytes).sum())
     }
 
-    /// Adds the findings of another check.
     pub fn merge(&mut self, other: Self) {
         self.binaries.extend(other.binaries);
         self.archives += other.archives;

@@ -11,12 +11,10 @@ pub struct View {
     items: BTreeMap<String, Item>,
 }
 
-/// A file or link of a [`View`].
 #[derive(Clone)]
 pub enum Item {
     File {
         content: Arc<dyn Content>,
-        /// `true` if the file is executable.
         executable: bool,
     },
     Link {

@@ -129,7 +129,6 @@ struct Gathered {
 }
 
 impl Set<'_> {
-    /// Checks all members.
     fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<VerificationReport, Failure> {
         let spool = Spool::new(scratch);
         let gathered = self.gather(&spool)?;
@@ -232,7 +231,6 @@ impl Set<'_> {
         Ok(())
     }
 
-    /// Compares a member with its copy.
     fn copied(&self, member: &Listed, (side, name): (&Side, &str), gathered: &mut Gathered) -> Result<(), Failure> {
         let Some(copy) = side.wheel.member(name) else { return Ok(()) };
         if copy.mode != member.mode || copy.kind != member.kind {

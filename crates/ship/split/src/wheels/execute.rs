@@ -21,7 +21,6 @@ use crate::verify::{Difference, Verification, VerificationReport};
 /// The Python module of a device wheel, with placeholders.
 const MODULE: &str = include_str!("../../../../../python/device-code/_device.py");
 
-/// The kind of a wheel of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SplitWheelKind {
@@ -93,9 +92,6 @@ pub fn execute(
 
 /// Like [`execute`] without the last step, so that the wheels of several plans can be moved to the
 /// output together.
-///
-/// # Errors
-/// As for [`execute`].
 pub fn prepare(
     plan: &Plan,
     request: &Request,
@@ -370,7 +366,6 @@ fn description(plan: &Plan, device: &Device) -> String {
     )
 }
 
-/// Returns the text of the Python module of a device wheel.
 fn module(plan: &Plan, device: &Device) -> String {
     let base = format!("{}/", plan.root);
     let archives = device.files.iter().filter(|file| file.archive.is_some());

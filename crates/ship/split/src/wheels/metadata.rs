@@ -191,7 +191,6 @@ pub(super) fn check_requirement(template: &str) -> Result<(), Failure> {
     })
 }
 
-/// The reason why a text is not a requirement.
 fn requirement_fault(text: &str) -> Option<String> {
     let (head, marker) = text.split_once(';').map_or((text, None), |(head, marker)| (head, Some(marker)));
     if marker.is_some_and(|marker| marker.trim().is_empty()) {

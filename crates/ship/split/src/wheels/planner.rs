@@ -29,7 +29,6 @@ const ARCHIVES: &str = ".kpack";
 /// The work of [`super::execute()`] for one wheel.
 #[derive(Serialize)]
 pub struct Plan {
-    /// Path of the wheel.
     pub input: PathBuf,
     /// Size of the wheel in bytes.
     pub size: u64,
@@ -93,7 +92,7 @@ pub(super) struct Zone {
 pub struct Device {
     /// Key of the package: a target, a generic target, or a family.
     pub key: String,
-    /// The number of targets it serves, as a level.
+    /// Whether the package is for one target, a sub-family or a family.
     pub level: PackageLevel,
     pub distribution: String,
     pub file_name: String,
@@ -243,9 +242,6 @@ impl From<(String, UnchangedReason)> for UnsplitFile {
 impl Plan {
     /// Estimates the archives of the libraries that have compressed bundles, from samples of their
     /// code.
-    ///
-    /// # Errors
-    /// GPU code that cannot be read, an interruption.
     pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Failure> {
         let parts = &self.parts;
         let zones = parts.zones.iter().zip(&self.code);
@@ -254,7 +250,6 @@ impl Plan {
         sum.map_err(code_error(&parts.wheel))
     }
 
-    /// Returns the headers to add to METADATA of the host wheel.
     pub(super) fn host_lines(&self, markers: Markers) -> Vec<(&'static str, String)> {
         metadata::host_lines(&self.extras, &self.version, &self.requires, markers)
     }
@@ -296,7 +291,6 @@ fn no_gpu_code<'a>(path: &Path, left: impl Iterator<Item = &'a LeftAlone>) -> Fa
     if reasons.is_empty() { failure.with_hint("`rocwheel kernels` shows what GPU code a wheel holds") } else { failure }
 }
 
-/// The folder for archives cannot be used for the wheel.
 fn wrong_root(wheel: &Wheel, root: &str, reason: &str) -> Failure {
     let wheel = wheel.path().display();
     Failure::message(format!("`{root}` cannot be the folder for the archives of `{wheel}`: {reason}"))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use rocwheel_progress::{Failure, Reporter};
+use rocwheel_progress::{Exit, Failure, Reporter};
 use rocwheel_tables::device_packages::{self, DevicePackages, PackageLevel};
 use rocwheel_tables::{TargetTable, target};
 use rocwheel_wheel::read::Wheel;
@@ -36,7 +36,8 @@ pub(super) fn selection(survey: &Survey, list: Option<&str>) -> Result<TargetSel
     target::sort(&mut found);
     let mut also = found.clone();
     also.extend(found.iter().map(|target| target::base_target(target).to_owned()));
-    let mut wanted = TargetTable::embedded().expand_with(list, &also)?;
+    let expanded = TargetTable::embedded().expand_with(list, &also);
+    let mut wanted = expanded.map_err(|error| Failure::from(error).with_exit(Exit::Usage))?;
     let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
     // Targets that share a package with a selected target are kept too, and so are packages for
     // several targets.

@@ -44,7 +44,6 @@ pub(super) struct Survey {
     pub(super) plain: BTreeSet<String>,
 }
 
-/// The programs of an input.
 #[derive(Default)]
 pub(super) struct Programs {
     /// Unpacked programs with GPU code, by member name.

@@ -28,7 +28,6 @@ pub(super) fn is_value(target: &str) -> bool {
     !target.is_empty() && target.bytes().all(allowed)
 }
 
-/// Checks the label for the file name.
 pub(super) fn check_label(label: &str) -> Result<(), Failure> {
     let reason = if label.is_empty() {
         "it is empty"

@@ -63,7 +63,6 @@ pub struct Split {
     pub after: BTreeMap<String, Vec<u8>>,
 }
 
-/// Settings for a split.
 pub struct Settings {
     pub selection: TargetSelection,
     pub names: TargetNames,

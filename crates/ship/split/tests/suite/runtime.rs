@@ -57,7 +57,6 @@ fn compatible(name: &str) -> Vec<String> {
     }
 }
 
-/// The answer of the loader.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Code(Vec<u8>),
