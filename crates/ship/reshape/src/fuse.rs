@@ -53,7 +53,6 @@ pub struct Plan {
     pub targets: Vec<String>,
     /// Archives that stay because they have code that no file asks for; sorted.
     pub kept: Vec<String>,
-    /// Remarks for the user.
     pub notes: Vec<String>,
     /// Contradictions between the builds. With any, nothing can be fused.
     pub differences: Vec<Difference>,
@@ -296,7 +295,6 @@ fn fuse_binary(
     Ok((PatchedContent::new(Arc::clone(&part.content), patch), section.size))
 }
 
-/// The GPU code of a file cannot be put back into it.
 fn fuse_error(key: &str, why: &str) -> Failure {
     Failure::message(format!("cannot put the GPU code of `{key}` together: {why}"))
 }

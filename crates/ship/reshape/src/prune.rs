@@ -38,9 +38,7 @@ pub use outcome::{PruneAction, PruneReport, Pruned, PrunedFile};
 /// 3, 5.6 MB at 9, in the same time, and 5.0 MB at 19, in three times as long.
 pub const LEVEL: i32 = 9;
 
-/// Settings for pruning.
 pub struct Options<'a> {
-    /// The targets to keep.
     pub keep: Keep,
     /// The form in which plain bundles are compressed; `None` keeps them plain. Compressed bundles
     /// keep their version.
@@ -55,7 +53,6 @@ pub struct Options<'a> {
     pub mode: Mode,
     /// A folder for large temporary files.
     pub scratch: &'a Path,
-    /// Options for writing wheels.
     pub write: WriteOptions,
 }
 
@@ -100,9 +97,6 @@ pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) 
 
 /// Like [`prune`], but `finish` receives the path and the result of each input, and commits the
 /// result; its error stops the run.
-///
-/// # Errors
-/// As for [`prune`], and those of `finish`.
 pub fn prune_each<E: From<Failure>>(
     paths: &[PathBuf],
     options: &Options<'_>,

@@ -69,7 +69,6 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("folder")
 }
 
-/// Returns the files below a folder.
 fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
     let entries = walkdir::WalkDir::new(folder).into_iter().map(|entry| entry.expect("entry"));
     entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()

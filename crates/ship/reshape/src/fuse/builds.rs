@@ -22,9 +22,6 @@ const MANIFEST: &str = "artifact_manifest.txt";
 
 /// Builds of one file. `archives` are the `.kpack` files to take its code from; if empty, its
 /// markers lead to them from its own folder. Returns the builds, and the path of the file in them.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, String), Failure> {
     for (number, archive) in archives.iter().enumerate() {
         // The two would have the same path.
@@ -80,9 +77,6 @@ pub fn archives_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The build in a folder of installed files.
-///
-/// # Errors
-/// A file or folder cannot be read.
 pub fn of_directory(path: &Path) -> Result<Build, Failure> {
     Ok(Build { name: format!("`{}`", path.display()), view: tree::view_of_directory(path)? })
 }
@@ -125,9 +119,6 @@ impl ArtifactTree {
     }
 
     /// Writes the artifacts to the directory `output`. `inputs` are the fused artifacts.
-    ///
-    /// # Errors
-    /// The same as [`super::write_directory`].
     pub fn write(self, output: &Path, inputs: &[PathBuf], reporter: &dyn Reporter) -> Result<FusedOutput, Failure> {
         write_directory(&self.view, &self.manifests, (output, inputs), reporter)
     }
@@ -135,9 +126,6 @@ impl ArtifactTree {
 
 /// The builds in catalogs, by name and component. Artifacts share one build as long as no two have
 /// the same file; the first artifact with an existing file begins the next build.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Failure> {
     let mut groups: BTreeMap<String, Artifacts> = BTreeMap::new();
     for artifact in catalogs.iter().flat_map(|catalog| &catalog.artifacts) {

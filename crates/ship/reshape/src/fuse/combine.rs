@@ -16,9 +16,8 @@ use rocwheel_split::verify::{Difference, host_differences};
 pub struct Binary {
     /// Path at which it is installed.
     pub path: String,
-    /// Names of its builds. The host code is the first one's.
+    /// The host code is the first one's.
     pub builds: Vec<String>,
-    /// The bundles to write.
     pub bundles: Vec<FusedBundle>,
     /// For each wrapper, the index of its bundle.
     pub wrappers: Vec<usize>,
@@ -26,7 +25,6 @@ pub struct Binary {
     pub(crate) parts: Vec<BuildPart>,
 }
 
-/// A bundle to write.
 #[derive(Serialize)]
 pub struct FusedBundle {
     /// Its device entries in clang's order.
@@ -35,7 +33,6 @@ pub struct FusedBundle {
     pub(crate) host: String,
 }
 
-/// A code object to write.
 #[derive(Serialize)]
 pub struct FusedCode {
     /// Kind, triple and target, as in a bundle (`hipv4-amdgcn-amd-amdhsa--gfx942`).

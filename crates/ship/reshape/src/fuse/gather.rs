@@ -28,7 +28,6 @@ pub(crate) fn shown(path: &str) -> &str {
 
 /// One build of a file.
 pub struct BuildPart {
-    /// Name of the build in messages.
     pub(crate) build: String,
     /// Path at which the file is installed.
     pub(crate) path: String,
@@ -58,13 +57,11 @@ pub(crate) struct Reached {
 /// A code object of a build.
 #[derive(Clone)]
 pub(crate) struct Code {
-    /// Name of its entry in a bundle.
     pub(crate) id: String,
     pub(crate) size: u64,
     pub(crate) origin: Origin,
 }
 
-/// Location of a code object.
 #[derive(Clone)]
 pub(crate) enum Origin {
     /// An entry of a bundle in the part's file.
@@ -202,7 +199,6 @@ impl BuildPart {
         ))
     }
 
-    /// The bytes of a code object.
     pub(crate) fn code(&self, code: &Code) -> Result<Vec<u8>, Failure> {
         match &code.origin {
             Origin::Archive { archive, name, index, target } => {

@@ -22,11 +22,9 @@ use rocwheel_split::verify::{Item, View};
 
 /// Wheels of one distribution, sorted into hosts and devices.
 pub struct Wheels {
-    /// The builds to fuse.
     pub builds: Vec<Build>,
-    /// Headers that are removed from METADATA.
+    /// Headers to remove from METADATA.
     pub removed: Vec<String>,
-    /// Remarks for the user.
     pub notes: Vec<String>,
     /// Number of files of kernel databases in the device wheels.
     pub database_files: u64,
@@ -38,7 +36,6 @@ pub struct Wheels {
     members: BTreeMap<String, String>,
 }
 
-/// A fused wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenWheel {
     pub path: PathBuf,
@@ -50,7 +47,6 @@ pub struct WrittenWheel {
     pub sha256: String,
 }
 
-/// A wheel and its METADATA.
 struct Read {
     wheel: Arc<Wheel>,
     headers: Headers,
@@ -106,9 +102,6 @@ fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
 
 /// Opens wheels and distinguishes hosts from devices: a device wheel is one that another wheel
 /// requires through an extra `device-…`.
-///
-/// # Errors
-/// A wheel cannot be read, or the wheels do not belong together.
 pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Failure> {
     let mut read = Vec::new();
     for path in paths {
@@ -212,7 +205,6 @@ impl Folders {
 }
 
 impl Wheels {
-    /// Paths of the host wheels, one for each build.
     pub fn hosts(&self) -> &[PathBuf] {
         &self.hosts
     }

@@ -14,7 +14,6 @@ use rocwheel_split::verify::{Item, View};
 
 const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
 
-/// Report about a written directory or file.
 #[derive(Debug, Clone, Serialize)]
 pub struct FusedOutput {
     pub path: PathBuf,

@@ -25,7 +25,6 @@ const WINDOW: usize = 1 << 20;
 /// Number of code objects that were compared, and the differences.
 type Found = (u64, Vec<String>);
 
-/// Compares two contents byte by byte.
 pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<String>, Failure> {
     if before.size() != after.size() {
         return Ok(vec![format!("{} bytes became {}", before.size(), after.size())]);

@@ -37,19 +37,15 @@ pub(super) struct Verdict {
     pub(super) kept: BTreeSet<String>,
     /// Targets whose code is removed.
     pub(super) dropped: BTreeSet<String>,
-    /// A remark about the file, for the report.
     pub(super) note: Option<String>,
 }
 
-/// The decision about a file.
 pub(super) enum Fate {
-    /// The file stays unchanged.
     Stays,
     /// The file gets this content.
     Changes(Arc<dyn Content>),
     /// In a dry run: the file would get new content of this size.
     WouldChange(SizeForecast),
-    /// The file is removed.
     Goes,
 }
 

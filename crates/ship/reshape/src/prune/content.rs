@@ -11,7 +11,6 @@ use rocwheel_wheel::read::{MemberContent, Wheel};
 /// Members of up to this many bytes are unpacked each time they are read, larger ones only once.
 const UNPACKED_ONCE: u64 = 64 << 20;
 
-/// The kind of GPU code in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A host program or library.
@@ -20,10 +19,8 @@ pub(super) enum Kind {
     Bundle,
     /// A `.kpack` archive.
     Archive,
-    /// A separate code object.
     CodeObject,
     Database,
-    /// A file without GPU code.
     Other,
 }
 

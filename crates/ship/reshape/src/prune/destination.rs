@@ -65,7 +65,6 @@ fn outermost(path: &Path) -> Option<PathBuf> {
 pub(super) struct Place {
     /// A folder on the file system of the result; `None` in a dry run.
     staging: Option<StagingFolder>,
-    /// Final path of the result.
     output: PathBuf,
     in_place: bool,
 }
@@ -92,7 +91,6 @@ impl Place {
         self.staging.as_ref().map(StagingFolder::path)
     }
 
-    /// Returns the final path of the result.
     pub(super) fn output(&self) -> &Path {
         &self.output
     }

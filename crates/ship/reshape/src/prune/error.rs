@@ -25,7 +25,6 @@ pub(super) fn not_pruned(path: &Path, differences: &[String]) -> Failure {
     Failure::message(format!("the result for `{path}` is wrong, and was not kept: {differences}")).with_exit(Exit::Bug)
 }
 
-/// A temporary file for the new content of a file could not be written.
 pub(super) fn scratch_error(key: &str) -> impl Fn(io::Error) -> Failure + Copy {
     move |error| Failure::attempt(format!("could not keep what becomes of `{key}` on the disk"))(error)
 }

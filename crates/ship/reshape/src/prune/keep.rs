@@ -7,7 +7,6 @@ use rocwheel_progress::{Exit, Failure};
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::target::TargetId;
 
-/// The targets to keep.
 #[derive(Debug, Clone)]
 pub struct Keep {
     wanted: Vec<Wanted>,
@@ -34,7 +33,7 @@ impl Keep {
             let targets = match name.parse::<TargetId>() {
                 _ if !members.is_empty() => members.into_iter().map(TargetId::plain).collect(),
                 Ok(target) if rocwheel_tables::target::is_processor(&target.processor) => vec![target],
-                Err(error) if name.contains(':') => return Err(error.into()),
+                Err(error) if name.contains(':') => return Err(Failure::from(error).with_exit(Exit::Usage)),
                 _ => table.expand(name)?.into_iter().map(TargetId::plain).collect(),
             };
             wanted.push(Wanted { name: name.to_owned(), targets });
@@ -83,7 +82,6 @@ impl Keep {
         self.wanted.iter().filter(there).map(|wanted| wanted.name.clone()).collect()
     }
 
-    /// Returns the names of the list, for messages.
     pub fn names(&self) -> String {
         self.wanted.iter().map(|wanted| wanted.name.as_str()).collect::<Vec<_>>().join(", ")
     }

@@ -22,16 +22,13 @@ pub struct PruneReport {
     pub missing: Vec<String>,
 }
 
-/// The result for one input.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Pruned {
-    /// Path of the input.
     pub path: PathBuf,
     /// Path of the result: the input if it was replaced, `None` in a dry run.
     pub output: Option<PathBuf>,
     /// Bytes before: of the file, or of all files of a directory.
     pub before: u64,
-    /// Bytes after.
     pub after: u64,
     /// `true` if `after` is estimated, in a dry run: the size of compressed code is only known
     /// after compression.
@@ -49,11 +46,9 @@ pub struct Pruned {
 pub struct PrunedFile {
     /// Path of the file in the input; empty if it is the input.
     pub path: String,
-    /// The change.
     pub action: PruneAction,
     /// Bytes before; for members of wheels the uncompressed size.
     pub before: u64,
-    /// Bytes after.
     pub after: u64,
     /// `true` if `after` is estimated.
     pub estimated: bool,
@@ -61,16 +56,13 @@ pub struct PrunedFile {
     pub kept: Vec<String>,
     /// Targets whose code was removed, in numeric order.
     pub dropped: Vec<String>,
-    /// A remark about the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// The change to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PruneAction {
-    /// The file stays unchanged.
     Kept,
     /// Code for other targets was removed, or plain bundles were compressed.
     Changed,

@@ -25,7 +25,6 @@ impl Pruner<'_> {
         self.options.scratch
     }
 
-    /// `true` for a dry run.
     pub(super) fn is_dry(&self) -> bool {
         self.options.mode == Mode::DryRun
     }
@@ -83,7 +82,6 @@ impl<'a> KeptEntry<'a> {
     }
 }
 
-/// A new section of bundles.
 pub(super) struct Section {
     pub(super) file: Arc<dyn ReadAt + Send + Sync>,
     pub(super) size: u64,

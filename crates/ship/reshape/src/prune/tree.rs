@@ -29,7 +29,6 @@ use rocwheel_split::verify::contradiction;
 /// A directory with this file is an artifact.
 const ARTIFACT: &str = "artifact_manifest.txt";
 
-/// Prunes one input into the staging folder.
 pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<Pruned, Failure> {
     let is_directory = fs_err::metadata(path)?.is_dir();
     let result = place.staged("");
@@ -123,7 +122,6 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
     Ok(fs_err::create_dir_all(path.parent().unwrap_or(path))?)
 }
 
-/// A directory tree that is being pruned.
 struct Tree<'a> {
     pruner: &'a Pruner<'a>,
     root: &'a Path,

@@ -24,13 +24,11 @@ use rocwheel_split::verify::contradiction;
 /// Bytes that a member takes besides its content: its two headers, each without the name.
 const HEADERS: u64 = 30 + 46;
 
-/// A wheel and the changes to it.
 pub(super) struct WheelFile<'a> {
     pruner: &'a Pruner<'a>,
     path: &'a Path,
     wheel: Arc<Wheel>,
     change: Rewrite,
-    /// The original contents of the members that change.
     originals: BTreeMap<String, Arc<dyn Content>>,
     pruned: Pruned,
 }
