@@ -19,7 +19,6 @@ const EMBEDDED: &str = include_str!("../../../../data/tools.toml");
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
-    /// Command line arguments.
     pub arguments: Vec<String>,
     /// Text that the output must contain.
     pub expect: String,
@@ -87,7 +86,6 @@ pub struct Tools {
 /// A tool in one distribution.
 #[derive(Debug, Clone, Serialize)]
 pub struct PackagedTool {
-    /// Name of the console script.
     pub name: String,
     /// Path in the platform package.
     pub path: String,
@@ -123,7 +121,6 @@ struct Contents<'a> {
 }
 
 impl Tools {
-    /// Parses the table that is built into the program.
     pub fn embedded() -> Result<Tools, Failure> {
         let file: File = toml::from_str(EMBEDDED).map_err(table_error)?;
         let no_load = file

@@ -16,7 +16,6 @@ use crate::Logical;
 /// The packages, targets and systems that a set offers to the user.
 #[derive(Debug, Clone)]
 pub struct Promise {
-    /// Version of all packages of the set.
     pub version: String,
     /// Suffix of the import packages that hold files (`--version-suffix`), usually empty.
     pub nonce: String,
@@ -97,7 +96,6 @@ impl Promise {
         lines.join("\n") + "\n"
     }
 
-    /// Returns the name of a distribution of this set.
     pub fn distribution_name(&self, logical: Logical, family: Option<&str>) -> String {
         let target = family.map(base_target);
         match (logical, target) {
@@ -111,7 +109,6 @@ impl Promise {
         }
     }
 
-    /// Returns the requirement `name==version`.
     pub fn requirement(&self, logical: Logical, family: Option<&str>) -> String {
         format!("{}=={}", self.distribution_name(logical, family), self.version)
     }

@@ -17,12 +17,10 @@ pub(crate) fn io_error<'a>(attempt: impl Into<Cow<'a, str>>) -> impl FnOnce(io::
     }
 }
 
-/// An ELF or PE file cannot be read or edited.
 pub(crate) fn elf_error(path: &Path) -> impl FnOnce(rocwheel_elf::Error) -> Failure {
     move |error| Failure::attempt(format!("cannot read the headers of `{}`", path.display()))(error)
 }
 
-/// A table of `data/` cannot be read.
 pub(crate) fn table_error(error: toml::de::Error) -> Failure {
     Failure::other(error).context("cannot read the table of distributions")
 }

@@ -94,9 +94,6 @@ pub struct StagedSet {
 
 /// Like [`execute`] without the last steps, so that the packages can be audited before they are
 /// moved. After the commit, call [`Prepared::record`].
-///
-/// # Errors
-/// As for [`execute`].
 pub fn prepare(
     plan: &Plan,
     request: &Request,
@@ -135,7 +132,7 @@ impl Prepared {
         groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
     }
 
-    /// A folder for temporary files, which exists until the commit.
+    /// For temporary files, until the commit.
     pub fn scratch(&self) -> &Path {
         &self.scratch
     }

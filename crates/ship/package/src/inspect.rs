@@ -19,7 +19,6 @@ const PE_X86_64: u16 = 0x8664;
 /// Lower-case endings of programs and libraries for Windows.
 const WINDOWS_ENDINGS: [&str; 3] = [".dll", ".exe", ".pyd"];
 
-/// The type of a file, which decides how it is packaged.
 #[derive(Debug, Clone)]
 pub enum Nature {
     /// A shared library for x86-64 Linux.
@@ -58,7 +57,6 @@ impl Nature {
         }
     }
 
-    /// `true` for shared libraries and DLLs.
     pub fn is_library(&self) -> bool {
         match self {
             Nature::Library(_) => true,

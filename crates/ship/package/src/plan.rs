@@ -90,7 +90,6 @@ pub struct PlannedSelector {
     pub extras: BTreeMap<String, Vec<String>>,
 }
 
-/// An artifact or file that is in no package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LeftOut {
     /// Artifact name, or artifact name and path.
@@ -102,7 +101,6 @@ pub struct LeftOut {
 /// A package that is skipped because it would be incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Incomplete {
-    /// Name of the distribution.
     pub package: String,
     /// One line for each thing that it lacks, with the first of the files that need it.
     pub reasons: Vec<String>,
@@ -142,7 +140,6 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
     /// Library search path entries that were removed.
     pub dropped_search_paths: Vec<Dropped>,
-    /// Remarks about single files.
     pub notes: Vec<Note>,
 }
 

@@ -67,9 +67,6 @@ fn publishable(request: &Request, make: impl Fn(&Request) -> Result<Plan, Failur
 
 /// Like [`plan`], for artifacts for Linux and artifacts for Windows: packages for both, and one
 /// selector for all of them.
-///
-/// # Errors
-/// As for [`plan`], and if the two have different versions or shapes.
 pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &dyn Reporter) -> Result<Plan, Failure> {
     let windows_artifacts = request.windows_artifacts.as_ref().unwrap_or(&request.artifacts);
     let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(Platform::Linux) };
@@ -80,10 +77,8 @@ pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &
     Ok(plan)
 }
 
-/// A folder of artifacts to be packaged.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// Path of the folder.
     artifacts: &'a Path,
     catalog: &'a Catalog,
     /// The system that the artifacts are for; `None` determines it from the files.
@@ -164,7 +159,6 @@ fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Failur
 
 struct Planner<'a> {
     request: &'a Request,
-    /// Path of the folder of `catalog`.
     artifacts: &'a Path,
     catalog: &'a Catalog,
     system: Platform,
@@ -210,7 +204,6 @@ fn wrong_version(request: &Request, version: &str, artifacts: &Path) -> Failure 
     failure.with_exit(Exit::Usage)
 }
 
-/// The artifacts for a target hold no file for its device package.
 fn empty_target(target: &str, artifacts: &[String]) -> Failure {
     let artifacts = in_backticks(artifacts);
     let what = format!("nothing is in the artifacts for {target} that belongs into its device package");
@@ -275,7 +268,6 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Problems and notes that planning collects besides the wheels.
 #[derive(Default)]
 struct Findings {
     dropped: Vec<Dropped>,
@@ -294,7 +286,7 @@ struct Set {
     devel: DevelTree,
 }
 
-/// The complete sets of a plan.
+/// Packages that have no problem, by system.
 struct Settled {
     sets: Vec<Set>,
     findings: Findings,

@@ -27,7 +27,6 @@ pub enum FileSource {
     File { path: PathBuf },
     /// A file of an artifact with another library search path.
     Edited {
-        /// Path of the original file.
         path: PathBuf,
         /// `DT_RPATH` entries in order.
         search_path: Vec<String>,
@@ -117,7 +116,6 @@ pub struct Input<'a> {
 }
 
 impl Population {
-    /// Creates a population without files.
     pub fn new(logical: Logical, target: Option<String>, platform_package: String) -> Population {
         Population {
             logical,

@@ -76,7 +76,6 @@ impl fmt::Display for Logical {
 pub struct Also {
     /// TheRock artifact name.
     pub artifact: String,
-    /// Component of that artifact.
     pub component: String,
 }
 
@@ -130,7 +129,6 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// `true` if the rule takes this component of the artifact.
     pub fn takes(&self, artifact: &str, component: &str) -> bool {
         (self.artifacts.iter().any(|name| name == artifact) && self.components.iter().any(|name| name == component))
             || self.also.iter().any(|pair| pair.artifact == artifact && pair.component == component)
@@ -168,7 +166,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Parses the table that is built into the program.
     pub fn embedded() -> Result<Rules, Failure> {
         Rules::parse(EMBEDDED, RocmTables::in_use())
     }

@@ -23,7 +23,6 @@ use crate::rules::Rules;
 pub struct Dropped {
     /// Distribution and path of the file.
     pub file: String,
-    /// The entry as written.
     pub entry: String,
 }
 

@@ -18,7 +18,6 @@ pub struct ArtifactSelection<'a> {
     pub catalog: &'a Catalog,
     pub rules: &'a Rules,
     pub shape: Shape,
-    /// The system that the artifacts are for.
     pub system: Platform,
     /// Base targets, or families in the per-family shape, that are packaged.
     pub targets: &'a [String],

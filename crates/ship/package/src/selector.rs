@@ -75,7 +75,6 @@ pub fn wheel(promise: &Promise, templates: &Templates) -> WheelContents {
     }
 }
 
-/// Returns the selector as a source distribution.
 pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Failure> {
     let mut metadata = with_extras(promise, templates, promise.extras());
     // There must be two lines in this spelling, or uv takes the requirements as final and never

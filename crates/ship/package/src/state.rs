@@ -133,7 +133,6 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// Returns the final path of a package.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }

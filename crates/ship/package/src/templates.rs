@@ -21,7 +21,6 @@ macro_rules! python {
 
 type Embedded = &'static [(&'static str, &'static str)];
 
-/// Texts by path.
 pub type Texts = BTreeMap<String, String>;
 
 /// Path in the selector of the template that [`crate::dist_info::Promise::lines`] are appended to.
@@ -223,7 +222,6 @@ fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
     Ok(texts)
 }
 
-/// Templates that cannot be used.
 pub(crate) fn unusable(folder: &Path, reason: &str) -> Failure {
     Failure::message(format!("the templates in `{}` cannot be used: {reason}", folder.display())).with_hint(
         "give the folder `build_tools/packaging/python/templates` of a TheRock checkout of this ROCm's time, or leave \

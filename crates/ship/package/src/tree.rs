@@ -22,7 +22,6 @@ pub struct Node {
     pub owners: Vec<usize>,
     /// Path of the file or link on disk.
     pub source: PathBuf,
-    /// File, directory or link.
     pub kind: EntryKind,
 }
 

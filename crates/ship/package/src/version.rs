@@ -100,7 +100,6 @@ pub struct Request {
     pub prerelease: Option<u32>,
     /// The day of the "best known configuration", from `version.json`.
     pub base_date: Option<Date>,
-    /// The day of the build.
     pub date: Date,
     /// The commit in hexadecimal, 7 to 64 digits.
     pub commit: Option<String>,
@@ -224,12 +223,10 @@ fn check_canonical(version: &str) -> Result<(), Failure> {
     Err(usage(text, format!("use `{canonical}`")))
 }
 
-/// A wrong argument.
 fn usage(text: String, hint: impl Into<String>) -> Failure {
     Failure::message(text).with_hint(hint).with_exit(Exit::Usage)
 }
 
-/// An option that would have no effect.
 fn unused(option: &str, form: &str) -> Failure {
     usage(format!("`{option}` has no meaning for {form}"), format!("leave `{option}` out"))
 }

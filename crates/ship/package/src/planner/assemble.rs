@@ -303,7 +303,6 @@ fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Failure> {
 
 const RENAME: &str = "rename the file in the artifact, or remove it";
 
-/// A path that cannot be installed on Windows.
 fn wrong_path(package: &str, path: &str, reason: &str) -> Failure {
     Failure::message(format!("`{package}/{path}` cannot be packaged for Windows: {reason}")).with_hint(RENAME)
 }

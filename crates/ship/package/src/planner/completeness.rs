@@ -159,7 +159,6 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns the name of the package that holds the code of a target or family.
     pub(super) fn name_for(&self, target: &str) -> String {
         match self.shape {
             Shape::PerFamily => format!("rocm-sdk-libraries-{}", base_target(target)),
@@ -171,7 +170,6 @@ impl Planner<'_> {
         self.incomplete.entry(package.to_owned()).or_default().insert(reason);
     }
 
-    /// Returns the skipped packages, for the plan.
     pub(super) fn left_incomplete(&self) -> Vec<Incomplete> {
         let rows = self.incomplete.iter();
         rows.map(|(package, reasons)| Incomplete {

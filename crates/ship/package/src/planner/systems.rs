@@ -34,9 +34,6 @@ struct Half<'a> {
 }
 
 /// Makes the plan.
-///
-/// # Errors
-/// As for [`super::plan_both`].
 pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Failure> {
     if let [linux, windows] = &planners[..] {
         if linux.version != windows.version {

@@ -102,7 +102,6 @@ impl Build {
         place
     }
 
-    /// Compiles a program.
     pub fn program(&self, artifact: &str, path: &str, body: &str, flags: &[&str]) {
         let place = self.place(artifact, path);
         let source = place.with_extension("c");
@@ -118,7 +117,6 @@ impl Build {
         self.pe(artifact, path, needed, &["/dll", "/noentry", "/export:f"])
     }
 
-    /// Compiles a program for Windows.
     pub fn exe(&self, artifact: &str, path: &str, needed: &[&str]) -> PathBuf {
         self.pe(artifact, path, needed, &["/entry:f", "/subsystem:console"])
     }
@@ -206,7 +204,6 @@ pub fn members(wheel: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Returns a member as text.
 pub fn text(wheel: &Path, member: &str) -> String {
     let members = members(wheel);
     let found = members.iter().find(|(name, _)| name.ends_with(member));
