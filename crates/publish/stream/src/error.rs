@@ -4,20 +4,15 @@ use rocwheel_progress::{Exit, Hint, Interrupted};
 
 use crate::stream::StreamFault;
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
-    /// A file of an index cannot be read.
     #[error(transparent)]
     Delta(#[from] rocwheel_delta::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A stream cannot be read or changed.
     #[error(transparent)]
     Stream(#[from] StreamFault),
 }

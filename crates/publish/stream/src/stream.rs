@@ -11,7 +11,7 @@
 //! | `.release/documents/SHA256.json` | descriptions of sets that snapshots refer to |
 //! | `.release/statements/SHA256.json` | signed statements that descriptions of sets refer to |
 //! | `.release/stream.toml` | the rules of the stream, by its owner |
-//! | `.release/pending.json` | a publication that is under way, for whoever has to finish it |
+//! | `.release/pending.json` | a publication that is under way, which the next publisher finishes |
 //! | `.release/chooser.json` | what the page for people has of each project |
 //!
 //! Pages are made from the manifest and not from a listing, so a file that a killed publisher left
@@ -80,7 +80,6 @@ fn document_key(sha256: &str) -> String {
     format!("{FOLDER}/documents/{sha256}.json")
 }
 
-/// The key of a signed statement about the files of a set.
 pub fn statement_key(sha256: &str) -> String {
     format!("{FOLDER}/statements/{sha256}.json")
 }
@@ -90,9 +89,6 @@ pub fn set_key(name: &str) -> String {
 }
 
 /// Errors for a name that cannot be that of a stream's folder.
-///
-/// # Errors
-/// [`StreamFault::Name`].
 pub fn check_stream_name(name: &str) -> Result<(), StreamFault> {
     if name.split('/').all(sets::is_name) {
         Ok(())
@@ -101,10 +97,6 @@ pub fn check_stream_name(name: &str) -> Result<(), StreamFault> {
     }
 }
 
-/// Errors for a store that is a stream: only publications write its pages.
-///
-/// # Errors
-/// [`StreamFault::IsStream`]; what cannot be read.
 pub fn refuse_stream(store: &dyn Store) -> Result<(), Error> {
     if is_stream_folder(store, "")? {
         return Err(StreamFault::IsStream { store: store.name() }.into());
@@ -112,7 +104,6 @@ pub fn refuse_stream(store: &dyn Store) -> Result<(), Error> {
     Ok(())
 }
 
-/// The streams in folders below that of a stream, such as `whl/nightly` below `whl`.
 struct InnerStreams<'a> {
     store: &'a dyn Store,
     /// `true` for folders that are streams; only folders that were asked for.
@@ -120,7 +111,7 @@ struct InnerStreams<'a> {
 }
 
 impl<'a> InnerStreams<'a> {
-    /// Those of a store.
+    /// Streams below the top of a store.
     fn new(store: &'a dyn Store) -> InnerStreams<'a> {
         InnerStreams { store, known: BTreeMap::new() }
     }
@@ -160,11 +151,9 @@ pub enum UnsignedChange {
 /// What changes to a stream have in common.
 #[derive(Debug)]
 pub struct StreamChange<'a> {
-    /// The name of the stream, which is in its snapshots.
     pub stream: &'a str,
     /// The time of the change.
     pub now: Timestamp,
-    /// The keys that sign the snapshot.
     pub keys: &'a [SigningKey],
     /// What to do where there are none and the snapshot before is signed.
     pub unsigned: UnsignedChange,
@@ -178,15 +167,12 @@ pub struct StreamChange<'a> {
 
 /// The present state of a stream.
 pub struct Stream<'a> {
-    /// Where it is.
     pub store: &'a dyn Store,
     /// What its owner wrote.
     pub settings: StreamSettings,
     /// Its head with the bytes of it; `None` before the first publication.
     head: Option<(StreamHead, Vec<u8>)>,
-    /// What it lists.
     pub manifest: SnapshotManifest,
-    /// The ids of the keys that signed its last snapshot.
     signers: BTreeSet<String>,
     /// [`StreamChange::chooser`] of the run that changes it.
     chooser: Option<ChooserOptions>,
@@ -194,10 +180,6 @@ pub struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     /// Reads the state of a stream. `name` is what a stream is called that has no snapshot yet.
-    ///
-    /// # Errors
-    /// [`Error::Stream`] for documents that are damaged or do not fit together; what cannot be
-    /// read.
     pub fn read(store: &'a dyn Store, name: &str) -> Result<Stream<'a>, Error> {
         let shown = |key: &str| join(&store.name(), key);
         let settings = match store.read(SETTINGS)? {
@@ -218,9 +200,6 @@ impl<'a> Stream<'a> {
     }
 
     /// Reads the state of a stream that has at least one publication.
-    ///
-    /// # Errors
-    /// As [`Stream::read`], and [`StreamFault::NoStream`].
     pub fn existing(store: &'a dyn Store, name: &str) -> Result<Stream<'a>, Error> {
         let stream = Stream::read(store, name)?;
         match stream.head {
@@ -230,10 +209,6 @@ impl<'a> Stream<'a> {
     }
 
     /// Keeps other publishers away, reads the state, and finishes what a killed publisher left.
-    ///
-    /// # Errors
-    /// [`rocwheel_store::Error::Locked`] and [`rocwheel_store::Error::Leased`] when the patience is
-    /// at its end; as [`Stream::read`].
     pub fn lock(
         store: &'a dyn Store,
         change: &StreamChange<'_>,
@@ -255,11 +230,7 @@ impl<'a> Stream<'a> {
         Ok((lock, stream))
     }
 
-    /// Errors for a change without a key of a stream whose last snapshot is signed. A dry run
     /// changes nothing.
-    ///
-    /// # Errors
-    /// [`StreamFault::Unsigned`].
     pub fn check_signed(&self, change: &StreamChange<'_>) -> Result<(), StreamFault> {
         let is_signed = self.signers.is_empty() || !change.keys.is_empty();
         if is_signed || !change.write || change.unsigned == UnsignedChange::Accept {
@@ -271,9 +242,6 @@ impl<'a> Stream<'a> {
     /// Signs the present state with keys that did not sign its last snapshot, as a new publication
     /// that changes no page: a publication without its key is repeated with it. The answer is the
     /// number of the new snapshot. The caller holds the lock.
-    ///
-    /// # Errors
-    /// As [`Stream::commit`].
     pub fn sign_again(&mut self, change: &StreamChange<'_>, reporter: &dyn Reporter) -> Result<Option<u64>, Error> {
         if change.keys.iter().all(|key| self.signers.contains(&key.public().id())) {
             return Ok(None);
@@ -285,7 +253,6 @@ impl<'a> Stream<'a> {
         Ok(Some(self.manifest.number))
     }
 
-    /// The SHA-256 of the last snapshot's file.
     fn head_sha256(&self) -> Option<String> {
         self.head.as_ref().map(|(head, _)| head.sha256.clone())
     }
@@ -310,10 +277,6 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// A set that the present snapshot names.
-    ///
-    /// # Errors
-    /// [`StreamFault::Nothing`], [`StreamFault::Missing`] and [`StreamFault::Altered`].
     pub fn set(&self, name: &str) -> Result<ReleaseSet, Error> {
         let Some(expected) = self.manifest.sets.get(name) else {
             return Err(StreamFault::Nothing { what: format!("set `{name}`") }.into());
@@ -321,7 +284,6 @@ impl<'a> Stream<'a> {
         self.document(name, expected)
     }
 
-    /// The description of a set with this SHA-256.
     fn document(&self, name: &str, expected: &str) -> Result<ReleaseSet, Error> {
         let key = document_key(expected);
         let shown = join(&self.store.name(), &key);
@@ -334,9 +296,6 @@ impl<'a> Stream<'a> {
     }
 
     /// The manifest of an earlier publication.
-    ///
-    /// # Errors
-    /// [`StreamFault::Nothing`]; as [`Stream::read`].
     pub fn snapshot(&self, number: u64) -> Result<SnapshotManifest, Error> {
         if number == self.manifest.number {
             return Ok(self.manifest.clone());
@@ -349,7 +308,6 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// The ids of the keys that claim to have signed a snapshot.
 fn signers_of(envelope: &SignedEnvelope) -> BTreeSet<String> {
     envelope.signatures().iter().map(|one| one.keyid.clone()).collect()
 }

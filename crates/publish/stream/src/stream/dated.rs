@@ -13,9 +13,6 @@ use super::pages;
 
 /// Writes the pages of a snapshot. `files` is the address of the stream, ending in `/`, which
 /// links begin with, except those of the keys in `elsewhere`.
-///
-/// # Errors
-/// What cannot be written.
 pub fn write_dated_index(
     manifest: &SnapshotManifest,
     files: &str,

@@ -6,35 +6,25 @@ use rocwheel_progress::{Exit, Hint, listed_problems};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamFault {
-    /// A key or an envelope cannot be used.
     #[error(transparent)]
     Attest(#[from] rocwheel_attest::AttestError),
-    /// A document of the stream cannot be read.
     #[error("`{name}` is no document of a stream: {reason}")]
     Snapshot {
-        /// The file.
         name: String,
-        /// The cause.
         reason: String,
     },
-    /// `stream.toml` is wrong.
     #[error("`{name}`: {reason}")]
     Settings {
-        /// The file.
         name: String,
-        /// The cause.
         reason: String,
     },
     /// A document of the stream has other bytes than the signed manifest says.
     #[error("`{name}` is not what the stream's snapshot says it is")]
     Altered {
-        /// The file.
         name: String,
     },
-    /// A document of the stream is missing.
     #[error("`{name}` is missing")]
     Missing {
-        /// The file.
         name: String,
     },
     /// Nothing was published here.
@@ -46,34 +36,26 @@ pub enum StreamFault {
     /// A page of another program has the place of a page of the stream.
     #[error("`{page}` was not written by `rocwheel release publish`")]
     ForeignPage { page: String },
-    /// The folder of a project is that of another stream.
     #[error("`{folder}` is a stream, and would be the folder of a project")]
     InnerStream { folder: String },
-    /// `index build` was asked to write the pages of a stream.
     #[error("`{store}` is a stream, whose pages list published files only")]
     IsStream { store: String },
-    /// A name that cannot be used.
     #[error("`{name}` cannot be the name of a {what}")]
     Name {
         /// `stream` or `set`.
         what: &'static str,
-        /// As it was given.
         name: String,
     },
-    /// There is nothing of that name.
     #[error("the stream has no {what}")]
     Nothing {
         /// `snapshot 7`, `set rocm-7.2.0`.
         what: String,
     },
-    /// Files that are needed are gone.
     #[error("{what} cannot be restored: {missing} of its files were deleted, the first is `{first}`")]
     Gone {
         /// `snapshot 7`.
         what: String,
-        /// How many.
         missing: usize,
-        /// A key.
         first: String,
     },
     /// A publication does not keep what the stream promises; each line is one reason.
@@ -81,9 +63,7 @@ pub enum StreamFault {
     Refused {
         /// `` `rocm-7.2.0` cannot be published ``.
         what: String,
-        /// The reasons, sorted.
         problems: Vec<String>,
-        /// What to do.
         hint: String,
     },
     /// A change without a key of a stream that was signed until now.

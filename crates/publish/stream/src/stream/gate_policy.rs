@@ -73,7 +73,6 @@ impl Default for GatePolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GateBypass {
-    /// Its name in the decision.
     pub name: String,
     /// Why, in a sentence.
     pub reason: String,
@@ -131,18 +130,12 @@ impl GatePolicy {
     }
 
     /// The keys that sign verdicts.
-    ///
-    /// # Errors
-    /// [`StreamFault::Attest`].
     pub fn public_keys(&self) -> Result<Vec<PublicKey>, StreamFault> {
         let name = "a key of `keys` in [gate]";
         self.keys.iter().map(|text| Ok(PublicKey::parse(text, name)?)).collect()
     }
 
     /// Adds the rows of a file with `[[bypass_tests_for_releases]]`; `name` is what errors call it.
-    ///
-    /// # Errors
-    /// [`StreamFault::Settings`].
     pub fn add_bypasses(&mut self, text: &str, name: &str) -> Result<(), StreamFault> {
         let wrong = |reason: String| StreamFault::Settings { name: name.to_owned(), reason };
         let table: BypassTable = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -150,13 +143,11 @@ impl GatePolicy {
         check_bypasses(&self.bypasses).map_err(wrong)
     }
 
-    /// The suites that are required for a target.
     pub fn suites_of(&self, target: Option<&str>) -> impl Iterator<Item = &str> {
         let own = target.and_then(|target| self.suites_for.get(target));
         own.unwrap_or(&self.suites).iter().map(String::as_str)
     }
 
-    /// `true` if a machine runs tests for a target.
     pub fn has_runner(&self, target: Option<&str>) -> bool {
         match (&self.runners, target) {
             (Some(runners), Some(target)) => runners.iter().any(|one| one == target),
@@ -164,7 +155,7 @@ impl GatePolicy {
         }
     }
 
-    /// Names of targets in the policy. One that does not exist is a mistake that no test finds.
+    /// Names of targets in the policy, for the caller to check that they exist.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         let bypassed = self.bypasses.iter().flat_map(|bypass| &bypass.targets);
         self.suites_for.keys().chain(self.runners.iter().flatten()).chain(bypassed).map(String::as_str)

@@ -13,19 +13,15 @@ use super::manifest::{SnapshotChanges, SnapshotFile, UnlistedFile};
 use super::{FOLDER, Stream, StreamChange, StreamFault, Transition, read_snapshot};
 use crate::error::Error;
 
-/// A publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HistoryRow {
     pub number: u64,
-    /// When it was made.
     pub created: Timestamp,
     /// When it should no longer be trusted.
     pub expires: Option<Timestamp>,
-    /// The change.
     pub action: String,
     /// How many files are listed since.
     pub files: usize,
-    /// Their bytes.
     pub bytes: u64,
     /// The ids of the keys that claim to have signed it.
     pub keys: Vec<String>,
@@ -41,9 +37,6 @@ pub(super) fn numbers(store: &dyn Store, reporter: &dyn Reporter) -> Result<Vec<
 }
 
 /// All publications whose snapshots exist, the first one first.
-///
-/// # Errors
-/// [`StreamFault::NoStream`]; documents that cannot be read.
 pub fn history(store: &dyn Store, name: &str, reporter: &dyn Reporter) -> Result<Vec<HistoryRow>, Error> {
     let stream = Stream::existing(store, name)?;
     let mut numbers = numbers(store, reporter)?;
@@ -67,9 +60,6 @@ pub fn history(store: &dyn Store, name: &str, reporter: &dyn Reporter) -> Result
 
 /// Lists again what a snapshot listed, as a new publication. Files that were withdrawn since stay
 /// withdrawn.
-///
-/// # Errors
-/// [`StreamFault::Nothing`], [`StreamFault::Gone`]; as other changes of a stream.
 pub fn roll_back(
     store: &dyn Store,
     to: u64,

@@ -23,9 +23,7 @@ pub const SCHEMA: u32 = 1;
 #[serde(rename_all = "kebab-case")]
 pub struct StreamHead {
     pub(super) schema: u32,
-    /// The number of the last publication.
     pub generation: u64,
-    /// The key of its snapshot.
     pub snapshot: String,
     /// SHA-256 of the snapshot's file in hexadecimal.
     pub sha256: String,
@@ -46,8 +44,6 @@ impl StreamHead {
         Ok(head)
     }
 
-    /// # Panics
-    /// Never: all keys are text.
     pub fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("all keys are text")
     }
@@ -58,19 +54,17 @@ impl StreamHead {
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotManifest {
     pub(super) schema: u32,
-    /// The name of the stream, so that one stream's snapshots are not taken for another's.
+    /// So that one stream's snapshots are not taken for another's.
     pub stream: String,
     /// Grows by one with each publication, also with one that takes files back.
     pub number: u64,
     /// SHA-256 of the snapshot's file before this one, in hexadecimal.
     pub previous: Option<String>,
-    /// When it was made.
     pub created: Timestamp,
     /// When it should no longer be trusted.
     pub expires: Option<Timestamp>,
     /// The change, for people: `publish rocm-7.2.0`.
     pub action: String,
-    /// Files by key.
     pub files: BTreeMap<String, SnapshotFile>,
     /// Files that are not listed any more and still exist, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -93,7 +87,6 @@ pub struct SnapshotManifest {
     pub views: Vec<IndexView>,
 }
 
-/// A listed file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotFile {
@@ -170,8 +163,6 @@ impl SnapshotManifest {
         }
     }
 
-    /// # Panics
-    /// Never: all keys are text.
     pub fn payload(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("all keys are text")
     }
@@ -197,7 +188,7 @@ impl SnapshotManifest {
     }
 }
 
-/// What tells the files of a project apart.
+/// What distinguishes the files of a project.
 struct FileIdentity {
     version: Version,
     /// Python, ABI and platforms of a wheel; empty for a source distribution.

@@ -42,7 +42,6 @@ pub struct RecordedStream {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamWheel {
-    /// Where it is.
     pub address: Url,
     /// Its size in bytes.
     pub size: u64,

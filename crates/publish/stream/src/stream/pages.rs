@@ -73,7 +73,6 @@ pub(super) fn three(folder: &str, html: &str, json: &str) -> Pages {
     vec![page(VERSIONED_HTML, html), page(JSON, json), page(HTML, html)]
 }
 
-/// The keys of a project's page.
 pub fn page_keys(name: &str) -> [String; 3] {
     [HTML, VERSIONED_HTML, JSON].map(|file| join(name, file))
 }

@@ -37,9 +37,7 @@ pub struct PrunePlan {
     /// Keys of files that are deleted: no page listed them for the grace period, or they are
     /// orphans whose deletion was requested.
     pub deleted: Vec<String>,
-    /// The bytes of these.
     pub bytes: u64,
-    /// Snapshots that are deleted.
     pub snapshots: Vec<u64>,
     /// Keys of files that belong to no publication: a killed run left them. Those that are deleted
     /// are in `deleted` too.
@@ -48,9 +46,6 @@ pub struct PrunePlan {
 
 /// Prunes a stream by its settings. `orphans` are deleted only on request, because another
 /// publisher may be uploading them.
-///
-/// # Errors
-/// As other changes of a stream.
 pub fn prune_stream(
     store: &dyn Store,
     delete_orphans: bool,
@@ -249,7 +244,6 @@ impl Stream<'_> {
     }
 }
 
-/// Deletes what a plan says. Small files are beside those that `expired` names; of orphans they are
 /// orphans themselves.
 fn delete(
     stream: &Stream<'_>,

@@ -15,15 +15,12 @@ use super::settings::VersionKind;
 #[serde(rename_all = "kebab-case")]
 pub struct ReleaseSet {
     schema: u32,
-    /// Its name, which is that of its file.
     pub name: String,
     /// When it was published, or joined last.
     pub created: Timestamp,
-    /// The version of each project.
     pub versions: BTreeMap<String, String>,
     /// Projects that no other project of the set requires: what people ask for.
     pub entry_points: Vec<String>,
-    /// Files by key.
     pub files: BTreeMap<String, SetFile>,
     /// Extras of all projects, without the packages that they are of.
     pub extras: BTreeMap<String, BTreeSet<String>>,
@@ -40,7 +37,6 @@ pub struct ReleaseSet {
     pub statements: Vec<String>,
 }
 
-/// A file of a set, with what an installer reads in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetFile {
@@ -66,7 +62,6 @@ impl ReleaseSet {
         versions.map(|version| VersionKind::of(&version)).collect()
     }
 
-    /// A set without files.
     pub fn new(name: &str, created: Timestamp) -> ReleaseSet {
         ReleaseSet {
             schema: SCHEMA,
@@ -89,8 +84,6 @@ impl ReleaseSet {
         if set.schema == SCHEMA { Ok(set) } else { Err(wrong("another version of rocwheel wrote it".to_owned())) }
     }
 
-    /// # Panics
-    /// Never: all keys are text.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("all keys are text");
         bytes.push(b'\n');

@@ -11,7 +11,6 @@ use url::Url;
 use super::StreamFault;
 use super::gate_policy::GatePolicy;
 
-/// The rules of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct StreamSettings {
@@ -27,9 +26,7 @@ pub struct StreamSettings {
     pub views: Vec<IndexView>,
     /// How long files stay.
     pub retention: Retention,
-    /// The tests that a set has to pass.
     pub gate: GatePolicy,
-    /// The announced end.
     pub deprecated: Option<StreamNotice>,
 }
 
@@ -152,9 +149,6 @@ const COMMIT: usize = 20;
 
 impl StreamSettings {
     /// Reads `stream.toml`; `name` is what errors call it.
-    ///
-    /// # Errors
-    /// [`StreamFault::Settings`].
     pub fn parse(text: &str, name: &str) -> Result<StreamSettings, StreamFault> {
         let wrong = |reason: String| StreamFault::Settings { name: name.to_owned(), reason };
         let settings: StreamSettings = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;

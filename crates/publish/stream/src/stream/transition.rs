@@ -282,7 +282,6 @@ impl Stream<'_> {
         Ok(keys.to_vec())
     }
 
-    /// Writes the pages of a folder, unless a later publication did.
     fn put(&self, pages: Pages, generation: u64) -> Result<Vec<String>, Error> {
         let Some((first, _)) = pages.first() else { return Ok(Vec::new()) };
         let main = join(parent(first), HTML);
@@ -298,8 +297,8 @@ impl Stream<'_> {
         Ok(written)
     }
 
-    /// Writes a small file unless it has these bytes; `false` if it has. A write that another
-    /// publisher's comes before is an error and changes nothing.
+    /// Writes a small file unless it has these bytes; `false` if it has. Fails and changes nothing
+    /// if another publisher wrote it first.
     fn replace(&self, key: &str, bytes: &[u8]) -> Result<bool, Error> {
         let before = self.store.read(key)?;
         if before.as_deref() == Some(bytes) {
@@ -310,9 +309,7 @@ impl Stream<'_> {
     }
 }
 
-/// The views of two manifests.
 struct ChangedViews {
-    /// Those of the second manifest.
     after: BTreeSet<StreamView>,
     /// Those that only the second manifest has: they have no pages yet.
     new: BTreeSet<StreamView>,

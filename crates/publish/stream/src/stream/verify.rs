@@ -28,7 +28,6 @@ use super::{
 };
 use crate::error::Error;
 
-/// How a stream is verified.
 #[derive(Debug, Clone)]
 pub struct VerifyOptions {
     /// Keys of which one has to have signed the last snapshot; none: signatures are not verified.
@@ -43,15 +42,11 @@ pub struct VerifyOptions {
 pub struct VerifiedStream {
     /// The name in its last snapshot.
     pub stream: String,
-    /// The number of the last snapshot.
     pub number: u64,
-    /// When it was made.
     pub created: Timestamp,
     /// The ids of those keys that have signed it.
     pub signers: Vec<String>,
-    /// How many files it lists.
     pub files: usize,
-    /// Their bytes.
     pub bytes: u64,
     /// The problems, sorted.
     pub problems: Vec<String>,
@@ -61,9 +56,6 @@ pub struct VerifiedStream {
 }
 
 /// Compares a stream with its last snapshot.
-///
-/// # Errors
-/// [`Error::Stream`] when there is no snapshot that can be read; what cannot be asked.
 pub fn verify_stream(
     store: &dyn Store,
     options: &VerifyOptions,
@@ -308,7 +300,6 @@ impl Verification<'_> {
         self.compare(PageKind::First, first_pages(manifest, &self.views, None))
     }
 
-    /// Compares the pages in the store with `wanted`.
     fn compare(&self, kind: PageKind, wanted: Vec<Pages>) -> Result<ComparedPages, Error> {
         let mut compared = ComparedPages::default();
         for page in wanted.into_iter().flatten() {
@@ -336,12 +327,12 @@ fn address(key: &str) -> Option<Url> {
     if parent(key).is_empty() { Some(top) } else { top.join(&format!("{}/", parent(key))).ok() }
 }
 
-/// The links of a project's page; `None` for what is no page.
+/// The links of a project's page; `None` if it cannot be parsed.
 fn links(key: &str, page: &[u8]) -> Option<Vec<PageLink>> {
     page::parse(media(key), page, &address(key)?).ok()
 }
 
-/// The projects of a first page; `None` for what is no page.
+/// The projects of a first page; `None` if it cannot be parsed.
 fn names(key: &str, page: &[u8]) -> Option<BTreeSet<String>> {
     Some(page::parse_root(media(key), page, &address(key)?).ok()?.into_iter().collect())
 }

@@ -21,7 +21,6 @@ use super::{Stream, StreamChange, StreamFault, Transition};
 use crate::error::Error;
 use crate::install_place::marker_environments;
 
-/// The withdrawn files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YankRequest {
     /// The canonical name of the project.
@@ -43,9 +42,6 @@ pub struct YankedFiles {
 }
 
 /// Withdraws a version, or takes that back.
-///
-/// # Errors
-/// [`StreamFault::Nothing`] for a version that is not listed; as other changes of a stream.
 pub fn yank(
     store: &dyn Store,
     request: &YankRequest,
@@ -133,7 +129,6 @@ fn restored(manifest: &SnapshotManifest, pins: &Pins, direct: &BTreeSet<String>,
     reasons
 }
 
-/// The reason of a file that pins a withdrawn version.
 fn because_of(project: &str, version: &Version, reason: &str) -> String {
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     format!("it requires {project}=={version}, which was withdrawn{because}")
