@@ -29,7 +29,6 @@ use crate::page_file::{PageFile, check_ours, put};
 
 /// The version of both documents.
 const SCHEMA: u32 = 2;
-/// The report beside the table of routes.
 const REPORT: &str = "validation.json";
 /// What links are resolved against, since keys are no addresses.
 const SITE: &str = "http://aggregate.invalid/";
@@ -66,12 +65,9 @@ pub enum Hosting {
     Routes,
 }
 
-/// A finished aggregate index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Aggregated {
-    /// The folder of the first page.
     pub folder: String,
-    /// How many projects it has.
     pub projects: usize,
     /// Pages that changed, in the order in which they were written.
     pub pages: Vec<PageFile>,
@@ -116,11 +112,6 @@ struct ValidatedPackage<'a> {
     source: &'a str,
 }
 
-/// Makes the index of all products.
-///
-/// # Errors
-/// [`Error::Aggregate`] with everything that is wrong with the products' indexes; a page that
-/// others wrote; what cannot be read or written.
 pub fn aggregate(store: &dyn Store, options: &AggregateOptions, reporter: &dyn Reporter) -> Result<Aggregated, Error> {
     let _lock = options.write.then(|| store.lock()).transpose()?;
     let base = options.public_base.trim_matches('/').to_owned();
@@ -156,7 +147,6 @@ struct Aggregate<'a> {
 }
 
 impl Aggregate<'_> {
-    /// The folder of a product's first page.
     fn root(&self, owner: &str) -> String {
         join(parent(&self.base), owner)
     }
@@ -394,8 +384,6 @@ fn address(folder: &str) -> Option<Url> {
     Url::parse(SITE).ok()?.join(&format!("{folder}/")).ok()
 }
 
-/// # Panics
-/// Never: all keys are text.
 fn document(value: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(value).expect("all keys are text");
     format!("{text}\n")

@@ -32,7 +32,6 @@ use reading::Reading;
 pub(crate) use work::offered_in;
 use work::{Records, Work, with_views};
 
-/// How an index is made.
 #[derive(Debug, Clone)]
 pub struct BuildOptions {
     /// Where files and pages are; `None`: as the files are.
@@ -62,7 +61,6 @@ pub struct BuildOptions {
     pub write: bool,
 }
 
-/// A finished index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BuiltIndex {
     /// The folder of the first page, which is what installers are given; empty at the top.
@@ -71,13 +69,10 @@ pub struct BuiltIndex {
     pub find_links: Option<String>,
     /// The page on which people choose packages.
     pub chooser: Option<String>,
-    /// How many projects it has.
     pub projects: usize,
-    /// How many files it lists.
     pub files: usize,
 }
 
-/// The result of a build, or of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Built {
     /// The word for the layout.
@@ -95,12 +90,6 @@ pub struct Built {
     pub ignored: Vec<String>,
 }
 
-/// Makes the index of a store.
-///
-/// # Errors
-/// [`rocwheel_store::Error::Files`] for distributions that cannot be in an index, all of them at
-/// once and before any page is written; [`Error::Layout`], [`Error::Empty`],
-/// [`Error::ForeignPage`], [`Error::Status`]; what cannot be read or written.
 pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
     with_threads(store, || build_index(store, options, reporter))
 }
@@ -183,7 +172,6 @@ fn metadata_of(store: &dyn Store, file: &StoredFile) -> Result<Option<Vec<u8>>, 
     Ok(Some(facts::stored_metadata(file, &store.bytes(file)?)?))
 }
 
-/// Where METADATA of a wheel is (PEP 658).
 fn metadata_key(wheel: &str) -> String {
     format!("{wheel}.metadata")
 }

@@ -22,7 +22,6 @@ use crate::views::pythons;
 /// How many files are looked at between two looks at their results.
 const CHUNK: usize = 16 * 1024;
 
-/// A distribution in a store.
 #[derive(Debug)]
 pub(crate) struct ListedFile {
     pub(crate) file: StoredFile,
@@ -32,7 +31,6 @@ pub(crate) struct ListedFile {
     pub(crate) has_attestations: bool,
 }
 
-/// The distributions of a project.
 #[derive(Debug, Default)]
 pub(crate) struct ListedProject {
     /// Sorted by key.
@@ -58,16 +56,13 @@ pub(crate) struct Catalog {
     pub(crate) has_attestations: bool,
     /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
     pub(crate) ignored: Vec<String>,
-    /// `FILE: why`, for names that look like a distribution's and are none. Nobody has looked at
-    /// versions: that costs as much as all the rest, and those of an unchanged project are good.
+    /// `FILE: why`, for names that look like those of distributions but are not. Versions were not
+    /// looked at: that costs as much as all the rest, and those of an unchanged project are good.
     pub(crate) problems: Vec<String>,
 }
 
 impl Catalog {
     /// Lists the files below a folder of a store.
-    ///
-    /// # Errors
-    /// What cannot be listed.
     pub(crate) fn read(
         store: &dyn Store,
         folder: &str,

@@ -20,7 +20,6 @@ use url::Url;
 
 use crate::error::Error;
 
-/// How an index is checked.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
     /// Read every file, and compare its hash with the page. Without, its size and METADATA are.
@@ -29,7 +28,6 @@ pub struct CheckOptions {
     pub projects: Vec<String>,
 }
 
-/// How bad a fault is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultLevel {
@@ -39,12 +37,9 @@ pub enum FaultLevel {
     Warning,
 }
 
-/// Something that is wrong with an index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct IndexFault {
-    /// How bad it is.
     pub level: FaultLevel,
-    /// The address of the page or file.
     pub at: String,
     /// The fault and its consequence for installers, as one sentence.
     pub text: String,
@@ -71,14 +66,10 @@ impl IndexFault {
     }
 }
 
-/// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckedIndex {
-    /// The address of the first page.
     pub address: String,
-    /// How many projects were read.
     pub projects: usize,
-    /// How many files their pages list.
     pub files: usize,
     /// All faults, errors first.
     pub faults: Vec<IndexFault>,
@@ -94,11 +85,7 @@ impl CheckedIndex {
 /// A name that no index has. It is valid, so a server has no other reason to refuse it.
 const NOBODY: &str = "rocwheel-asks-for-a-project-that-does-not-exist";
 
-/// Checks the index whose first page is at `root`.
-///
-/// # Errors
-/// [`Error::Check`] when the first page cannot be read; an interruption. Everything else is a
-/// fault.
+/// A fault of the index is not an error, unless its first page cannot be read ([`Error::Check`]).
 pub fn check(
     fetch: &dyn Fetch,
     root: &Url,
@@ -132,7 +119,6 @@ pub fn check(
     Ok(CheckedIndex { address: root.to_string(), projects: names.len(), files: files.into_inner(), faults })
 }
 
-/// An index that is being checked.
 struct Site<'a> {
     fetch: &'a dyn Fetch,
     options: &'a CheckOptions,

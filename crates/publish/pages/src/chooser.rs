@@ -1,9 +1,8 @@
 //! Input: the projects of an index, and what else its page tells. Output: the page on which a
 //! person chooses a GPU, a Python and a package, and copies the lines that install it.
-//!
 //! The page is one file without links to others: it works from `file:` and from every server. Its
-//! script may run because its hash is in the page's policy, so no name or reason that somebody
-//! wrote into a package can become a script. This crate knows no GPUs: the names of products come
+//! script may run because its hash is in the page's policy, so no text in a package can become a
+//! script. This crate knows no GPUs: the names of products come from the caller.
 //! from the caller.
 
 mod encode;
@@ -26,7 +25,6 @@ use encode::{PageTables, RowTexts};
 pub(crate) use needs::needs_of;
 pub use needs::needs_of_lists;
 
-/// The name of the page.
 pub const FILE: &str = "chooser.html";
 
 /// The columns of the table of a page without scripts.
@@ -52,7 +50,6 @@ pub struct ChooserOptions {
     pub changes: Option<IndexChanges>,
 }
 
-/// A GPU that a person can choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuChoice {
     /// Its target, such as `gfx942`.
@@ -77,20 +74,17 @@ pub struct IndexChanges {
     pub withdrawn: Vec<ChangedVersion>,
 }
 
-/// A version of a project with changed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedVersion {
     /// The canonical name of the project.
     pub project: String,
     pub version: String,
-    /// The number of changed files.
     pub files: usize,
 }
 
 /// A project as the page offers it.
 #[derive(Debug, Clone)]
 pub struct OfferedProject {
-    /// The canonical name.
     pub name: String,
     /// Its status (PEP 792).
     pub status: ProjectStatus,
@@ -102,7 +96,6 @@ pub struct OfferedProject {
 /// A file of a project, as far as a choice depends on it.
 #[derive(Debug, Clone)]
 pub struct OfferedFile {
-    /// The version in its name.
     pub version: Version,
     /// `cp312-cp312-linux_x86_64` of a wheel, with all its compressed tags; empty for a source
     /// distribution.
@@ -113,7 +106,6 @@ pub struct OfferedFile {
     pub needs: Arc<str>,
     /// The version of ROCm that METADATA pins.
     pub rocm: Option<Arc<str>>,
-    /// When it was first in the index.
     pub uploaded: Timestamp,
     /// Why it is withdrawn (PEP 592); `None` if it is not.
     pub yanked: Option<String>,
@@ -129,7 +121,6 @@ pub struct ChooserEntry {
     /// The word for a status that is not `active`.
     status: String,
     reason: String,
-    /// The newest version.
     newest: String,
     versions: usize,
 }
@@ -172,7 +163,6 @@ pub struct ChooserData {
 }
 
 impl ChooserData {
-    /// Adds a project, or replaces the one of the same name.
     pub fn add(&mut self, name: &str, project: ChooserProject) {
         let rows = self.tables.number(&project.rows);
         self.projects.insert(name.to_owned(), ChooserEntry { rows, ..project.entry });
@@ -187,9 +177,6 @@ impl ChooserData {
     }
 
     /// The data as a record, which [`ChooserData::parse`] reads.
-    ///
-    /// # Panics
-    /// Never: all keys are text.
     pub fn record(&self) -> Vec<u8> {
         let mut text = serde_json::to_string(self).expect("all keys are text");
         text.push('\n');

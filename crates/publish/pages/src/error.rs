@@ -4,26 +4,20 @@ use std::path::PathBuf;
 
 use rocwheel_progress::{Exit, Hint, Interrupted, listed_problems};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A wheel or source distribution cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The files are not where any layout has them.
     #[error("`{store}` has no layout of an index: {reason}")]
     Layout {
         store: String,
         /// The files that contradict each other.
         reason: String,
-        /// What the user can do, as one sentence.
         hint: String,
     },
     /// There is nothing to list.
@@ -33,28 +27,22 @@ pub enum Error {
         /// ` that …`, where a filter left none.
         filter: String,
     },
-    /// A page that another program or a person wrote.
     #[error("`{page}` was not written by `rocwheel index build`")]
     ForeignPage { page: String },
-    /// The table of withdrawn files and the status of projects is wrong.
     #[error("`{}`: {reason}", path.display())]
     Status {
-        /// The table.
         path: PathBuf,
         /// The wrong row or key, with the reason.
         reason: String,
     },
-    /// The first page of an index cannot be read.
     #[error("`{address}` is not an index: {reason}")]
     Check {
         address: String,
-        /// The reason, for people.
         reason: String,
     },
     /// The indexes of an aggregate contradict each other, or are not complete.
     #[error("no index of all products can be made:{}", listed_problems(problems))]
     Aggregate {
-        /// One line for each problem.
         problems: Vec<String>,
     },
 }

@@ -27,7 +27,6 @@ pub struct DistributionFacts {
     pub metadata_sha256: Option<String>,
     /// What its METADATA requires, as the chooser has it.
     pub needs: String,
-    /// The version of ROCm that it pins.
     pub rocm: Option<String>,
     /// The bytes that were read of the file.
     pub bytes: u64,
@@ -37,11 +36,8 @@ pub struct DistributionFacts {
 
 /// Why a file cannot be in an index.
 pub enum FactsFault {
-    /// The user stopped the work.
     Interrupted(Interrupted),
-    /// The store cannot be asked.
     Store(Error),
-    /// The reason, in words.
     File(String),
 }
 

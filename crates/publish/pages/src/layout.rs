@@ -64,7 +64,6 @@ impl Layout {
     }
 }
 
-/// One index of a store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IndexRoot {
     /// The folder of its first page; empty at the top.
@@ -75,7 +74,6 @@ pub(crate) struct IndexRoot {
     pub(crate) chooser: Option<String>,
     /// The folder of files that it has beside those at the top; `None`: all files.
     pub(crate) family: Option<String>,
-    /// What it leaves out.
     pub(crate) view: Option<(IndexView, String)>,
 }
 
@@ -85,13 +83,11 @@ impl IndexRoot {
         IndexRoot { pages, find_links, ..IndexRoot::default() }
     }
 
-    /// A smaller index over the files of this one.
     pub(crate) fn with_view(&self, view: IndexView, name: &str) -> IndexRoot {
         let pages = join(&join(&self.pages, view.folder()), name);
         IndexRoot { pages, view: Some((view, name.to_owned())), family: self.family.clone(), ..IndexRoot::default() }
     }
 
-    /// `true` if it lists a file.
     pub(crate) fn has(&self, one: &StoredDistribution) -> bool {
         self.has_folder(one.folder()) && self.view.as_ref().is_none_or(|(view, name)| view.has(one, name))
     }

@@ -1,5 +1,5 @@
-//! Input: the key of a page and its bytes. Output: the page in the store, if it differs and nobody
-//! else wrote it.
+//! Input: the key of a page and its bytes. Output: the page in the store, if it differs and no
+//! other program wrote it.
 
 use rocwheel_content::archive_path::{join, relative};
 use rocwheel_index::pages::{GENERATOR, encoded_segment};
@@ -8,10 +8,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// A changed page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PageFile {
-    /// Its key in the store.
     pub page: String,
     pub change: PageChange,
 }
@@ -30,9 +28,6 @@ pub(crate) fn check_ours(store: &dyn Store, replace_pages: bool, page: &str) -> 
 }
 
 /// `true` for a page that this program wrote, and for one that does not exist.
-///
-/// # Errors
-/// What cannot be read.
 pub fn is_ours(store: &dyn Store, page: &str) -> Result<bool, StoreError> {
     Ok(page_head(store, page)?.is_none_or(|head| head.contains(GENERATOR)))
 }

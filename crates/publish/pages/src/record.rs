@@ -217,7 +217,6 @@ pub(crate) struct ProjectHead {
     pub(crate) seen: String,
     /// How many files each index lists, by the folder of its first page.
     pub(crate) roots: BTreeMap<String, usize>,
-    /// The pages with their sizes in bytes.
     pub(crate) pages: BTreeMap<String, u64>,
 }
 
@@ -239,14 +238,11 @@ impl ProjectHead {
     }
 }
 
-/// # Panics
-/// Never: all keys are text.
 fn push_line(text: &mut String, value: &impl Serialize) {
     text.push_str(&serde_json::to_string(value).expect("all keys are text"));
     text.push('\n');
 }
 
-/// Where the head of a project is.
 pub(crate) fn head_key(project: &str) -> String {
     join(FOLDER, &format!("{project}{HEAD}"))
 }
@@ -255,7 +251,6 @@ pub(crate) fn head_project(key: &str) -> Option<&str> {
     key.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(HEAD).filter(|name| !name.contains('/'))
 }
 
-/// Where the facts about the files of a project are.
 pub(crate) fn files_key(project: &str) -> String {
     join(FOLDER, &format!("{project}.files"))
 }

@@ -47,10 +47,6 @@ struct ProjectRow {
 }
 
 impl StatusTable {
-    /// Reads a table; `path` is what errors call it.
-    ///
-    /// # Errors
-    /// [`Error::Status`] for what is no such table.
     pub fn parse(text: &str, path: &Path) -> Result<StatusTable, Error> {
         let wrong = |reason: String| Error::Status { path: path.to_owned(), reason };
         let mut table: StatusTable = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -65,7 +61,6 @@ impl StatusTable {
         Ok(table)
     }
 
-    /// Withdraws a file.
     pub fn yank_file(&mut self, name: String, reason: String) {
         self.yanked.push(Yank { file: Some(name), project: None, version: None, reason });
     }
@@ -90,7 +85,6 @@ impl StatusTable {
         found.map(|yank| yank.reason.as_str())
     }
 
-    /// The status of a project and the reason for it.
     pub(crate) fn of_project(&self, name: &str) -> (ProjectStatus, Option<&str>) {
         self.project.get(name).map_or((ProjectStatus::Active, None), |row| (row.status, row.reason.as_deref()))
     }

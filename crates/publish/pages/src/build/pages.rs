@@ -28,7 +28,6 @@ use crate::record::{self, KnownFile, ProjectHead};
 /// The folder of pages that are JSON and called `index.html`. A project's has no `_` in its name.
 const JSON_ROOT: &str = "v1_json";
 
-/// The pages of a project after they were written.
 struct WrittenProject<'a> {
     name: &'a str,
     head: ProjectHead,
@@ -40,7 +39,6 @@ struct WrittenProject<'a> {
     stale: Vec<String>,
 }
 
-/// A file with all that is known of it.
 #[derive(Clone, Copy)]
 struct FileFacts<'f> {
     distribution: &'f StoredDistribution,
@@ -151,7 +149,6 @@ impl<'a> Writer<'a> {
         Ok(indexes)
     }
 
-    /// Writes METADATA, the pages and the facts of a project.
     fn project(&self, state: &ProjectState<'a>) -> Result<WrittenProject<'a>, Error> {
         let Work { store, options, roots, heads, .. } = self.work;
         let (name, before) = (state.name, heads.get(state.name));
@@ -213,7 +210,6 @@ impl<'a> Writer<'a> {
         Ok(written)
     }
 
-    /// Writes the pages of a project in one index.
     fn put_project(
         &self,
         root: &IndexRoot,
@@ -425,7 +421,6 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Removes the pages of projects and views that are no more.
     fn remove_stale(&mut self, written: &[WrittenProject<'a>], indexes: &[BuiltIndex]) -> Result<(), Error> {
         let work = self.work;
         let mut stale: BTreeSet<String> = written.iter().flat_map(|one| one.stale.iter().cloned()).collect();

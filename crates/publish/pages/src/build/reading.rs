@@ -28,9 +28,7 @@ use crate::record::{self, KnownFile, RecordedFile, Texts};
 /// The projects of an index.
 pub(super) struct ReadProjects<'a> {
     pub(super) projects: Vec<ProjectState<'a>>,
-    /// How many files were read.
     pub(super) files: usize,
-    /// The bytes that were read of them.
     pub(super) bytes: u64,
 }
 
@@ -73,7 +71,6 @@ struct OldFile {
     upload_time: Option<Timestamp>,
 }
 
-/// What was found in files.
 #[derive(Default)]
 struct Found {
     texts: Texts,
@@ -86,7 +83,6 @@ struct Found {
 /// Finds out what pages say of each file.
 pub(super) struct Reading<'a> {
     pub(super) work: &'a Work<'a>,
-    /// When the run began.
     pub(super) began: SystemTime,
 }
 
@@ -254,7 +250,6 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Attestations that pages which are made again must not link.
     fn problems_of_attestations(&self, one: &Looked<'_>) -> Result<Vec<String>, Error> {
         let mut problems = Vec::new();
         for (slot, ListedFile { file, has_attestations, .. }) in one.slots().iter().zip(&one.listed.files) {

@@ -38,12 +38,10 @@ pub(super) struct ProjectState<'a> {
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) heads: BTreeMap<String, ProjectHead>,
-    /// The keys of all records.
     pub(super) keys: Vec<String>,
 }
 
 impl Records {
-    /// Reads the heads of all projects.
     pub(super) fn read(store: &dyn Store, reporter: &dyn Reporter) -> Result<Records, Error> {
         let keys: Vec<String> = store.list(record::FOLDER, reporter)?.into_iter().map(|file| file.key).collect();
         let read = |key: &String| -> Result<Option<(String, Option<ProjectHead>)>, Error> {
@@ -96,8 +94,6 @@ impl RootRecord {
         Ok(record.filter(|record| record.schema == record::SCHEMA).unwrap_or_default())
     }
 
-    /// # Panics
-    /// Never: all keys are text.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut text = serde_json::to_string(self).expect("all keys are text");
         text.push('\n');
@@ -110,7 +106,6 @@ pub(crate) fn offered_in(store: &dyn Store, folder: &str) -> Result<ChooserData,
     Ok(RootRecord::read(store, &join(folder, &record::root_key("")))?.data)
 }
 
-/// A build that is under way.
 pub(super) struct Work<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) options: &'a BuildOptions,

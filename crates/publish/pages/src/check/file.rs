@@ -23,7 +23,6 @@ use crate::{facts, file_rules};
 const METADATA_LIMIT: u64 = 64 << 20;
 
 impl Site<'_> {
-    /// Checks a file of a page.
     pub(super) fn file(&self, page: &Url, link: &PageLink, faults: &mut Vec<IndexFault>) -> Result<(), Error> {
         let name = &link.file_name;
         if link.hash.is_none() {
@@ -281,7 +280,6 @@ fn check_encoding(address: &Url, answer: &Answer, faults: &mut Vec<IndexFault>) 
     faults.push(IndexFault::error(address, text).hint("let the server send packages and METADATA without that header"));
 }
 
-/// `true` for an answer that is HTML.
 fn is_page(answer: &Answer) -> bool {
     answer.content_type.trim_start().to_ascii_lowercase().starts_with("text/html")
 }

@@ -23,7 +23,6 @@ const PAGE_LIMIT: u64 = 256 << 20;
 const LATE: u64 = 600;
 const HTML_ACCEPT: &str = "application/vnd.pypi.simple.v1+html, text/html;q=0.1";
 
-/// A page, read and unpacked.
 struct Page {
     kind: String,
     /// Where it was found, after all redirections.
@@ -37,12 +36,10 @@ impl Page {
     }
 }
 
-/// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 enum PageFault {
     #[error("it answers {0}")]
     Status(u16),
-    /// The reason, in words.
     #[error("{0}")]
     Other(String),
 }
@@ -126,8 +123,8 @@ impl Site<'_> {
         Ok(files.len())
     }
 
-    /// The page of a project as uv and pip get it, and in HTML. A form that another one repeats
-    /// byte for byte is left out, and so is one that nobody can read, which is a fault.
+    /// The page of a project as uv and pip get it, and in HTML. A form that repeats another one
+    /// byte for byte is skipped. One that cannot be read is skipped too, and is a fault.
     fn forms(&self, address: &Url, faults: &mut Vec<IndexFault>) -> Result<Vec<PageForm>, Error> {
         let mut pages: Vec<(&'static str, Page)> = Vec::new();
         let mut missing = Vec::new();
@@ -292,7 +289,7 @@ pub(super) fn stored(link: &PageLink) -> StoredFile {
     StoredFile { key: link.file_name.clone(), size: 0, stamp: String::new() }
 }
 
-/// Names that are not of the project, or that installers cannot tell apart.
+/// Reports names of other projects, and names that installers take for the same.
 fn check_names(address: &Url, project: &str, links: &[PageLink], faults: &mut Vec<IndexFault>) {
     let listing = DistributionListing::of(links.iter().map(stored).collect(), &NameFilter::default());
     for problem in &listing.problems {

@@ -41,7 +41,6 @@ impl<T: Clone + Eq + Hash> Table<T> {
         number
     }
 
-    /// The number as the page has it, with -1 for nothing.
     fn optional(&mut self, value: Option<&T>) -> i32 {
         value.map_or(-1, |value| i32::try_from(self.number(value)).unwrap_or(i32::MAX))
     }

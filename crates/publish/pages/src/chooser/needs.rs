@@ -85,7 +85,6 @@ impl OwnVersions {
 
 /// A requirement without its marker.
 struct RequirementParts<'a> {
-    /// The canonical name.
     name: String,
     extras: Vec<String>,
     /// What follows, such as `==7.2.0`.
