@@ -3,26 +3,19 @@
 use rocwheel_progress::{Exit, Hint, Interrupted, listed_problems};
 use rocwheel_stream::StreamFault;
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
-    /// Built files cannot be listed.
     #[error(transparent)]
     Pages(#[from] rocwheel_pages::Error),
-    /// A file cannot be described, or an index cannot be asked.
     #[error(transparent)]
     Delta(#[from] rocwheel_delta::Error),
-    /// The stream cannot be read or changed.
     #[error(transparent)]
     Stream(#[from] rocwheel_stream::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A wheel or source distribution cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
     /// Repositories of native packages that cannot be published.

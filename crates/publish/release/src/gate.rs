@@ -58,13 +58,10 @@ impl GateState {
     }
 }
 
-/// The decision about a suite on a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateRow {
     pub suite: String,
-    /// The GPU target; `None` for a set that has none.
     pub target: Option<String>,
-    /// The result.
     pub state: GateState,
     /// The names of the verdicts that decided it.
     pub verdicts: Vec<String>,
@@ -73,13 +70,11 @@ pub struct GateRow {
     digests: Vec<String>,
     /// A sentence about it.
     pub reason: String,
-    /// Failures that a newer verdict about the same files replaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<ReplacedVerdict>,
     /// Tests of the last set of the stream that have no result on this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<AbsentTests>,
-    /// The bypass that lets it through.
     pub bypass: Option<String>,
     /// `true` if the set may not go out because of it.
     pub blocks: bool,
@@ -101,7 +96,6 @@ impl GateRow {
 /// A failure that does not count any more, because the suite was run again on the same files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplacedVerdict {
-    /// The name of its file.
     pub verdict: String,
     /// SHA-256 of its file in hexadecimal.
     pub sha256: String,
@@ -112,26 +106,20 @@ pub struct ReplacedVerdict {
 /// A verdict that does not count, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct IgnoredVerdict {
-    /// The name of its file.
     pub verdict: String,
-    /// The cause.
     pub reason: String,
 }
 
 /// The decision if a set may go into a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateDecision {
-    /// The name of the set.
     pub set: String,
-    /// When it was decided.
     pub time: Timestamp,
     /// Suites and targets, in the order of the policy.
     pub rows: Vec<GateRow>,
-    /// Verdicts that do not count.
     pub ignored: Vec<IgnoredVerdict>,
     /// Names of wheels that no passed suite installed.
     pub untested: Vec<String>,
-    /// `true` if those wheels block the set.
     pub untested_blocks: bool,
     /// The bypasses that were needed, in full.
     pub bypasses: Vec<GateBypass>,
@@ -167,7 +155,7 @@ impl GateDecision {
         all.map(words).collect()
     }
 
-    /// Why it may not, a line each.
+    /// Why the set may not go out, a line each.
     pub fn objections(&self) -> Vec<String> {
         let mut found: Vec<String> =
             self.rows.iter().filter(|row| row.blocks).map(|row| format!("{}: {}", row.name(), row.reason)).collect();
@@ -225,11 +213,9 @@ struct Counted<'v, 's> {
 /// What a decision is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct GateEvidence<'a> {
-    /// The verdicts about the set.
     pub verdicts: &'a SetVerdicts,
     /// The last set that the stream took, with its verdicts.
     pub last: Option<&'a LastRelease>,
-    /// The time of the decision.
     pub now: Timestamp,
 }
 

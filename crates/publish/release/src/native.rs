@@ -1,7 +1,7 @@
 //! Input: a folder with repositories of native packages. Output: the same packages in the
 //! repositories of a store, which may have others already.
 //!
-//! Packages are copied as they are. The lists of packages (`Packages` of Debian, `primary`,
+//! Packages are copied unchanged. The lists of packages (`Packages` of Debian, `primary`,
 //! `filelists` and `other` of RPM) are merged with those of the store while it is locked, so two
 //! runs never lose each other's entries (release spec 6.3, D15). Packages come first, then lists
 //! under names that contain their hashes, and what installers read first (`Release`, `repomd.xml`)
@@ -37,10 +37,8 @@ pub struct NativeSignature {
 /// Signs a text with OpenPGP.
 pub type NativeSigner<'s> = &'s dyn Fn(&[u8]) -> io::Result<NativeSignature>;
 
-/// How native packages are published.
 #[derive(Clone, Copy)]
 pub struct NativeOptions<'o> {
-    /// How long to wait for another run.
     pub patience: Duration,
     /// The date of changed lists.
     pub now: Timestamp,
@@ -50,12 +48,10 @@ pub struct NativeOptions<'o> {
     pub write: bool,
 }
 
-/// The published files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NativeCopy {
     /// The packages, by their paths in the folder.
     pub files: Vec<String>,
-    /// Their bytes.
     pub bytes: u64,
     /// How many were missing in the store.
     pub copied: usize,
@@ -78,11 +74,6 @@ struct MergedLists {
 }
 
 /// Publishes the repositories of a folder: each folder with `dists`, and each with `repodata`.
-///
-/// # Errors
-/// [`rocwheel_store::Error::OtherBytes`] for packages that the store has with other bytes;
-/// [`Error::Native`] for lists that contradict the packages or each other; an empty folder; what
-/// cannot be read or written; [`rocwheel_store::Error::Locked`] when the patience is at its end.
 pub fn publish_native(
     folder: &Path,
     store: &dyn Store,
@@ -172,7 +163,6 @@ fn shown(root: &str) -> &str {
 struct Repository<'r> {
     /// The folder below the top, in both; empty for the top itself.
     root: &'r str,
-    /// The new files.
     members: Members<'r>,
     store: &'r dyn Store,
     options: &'r NativeOptions<'r>,
@@ -183,12 +173,10 @@ impl Repository<'_> {
         join(self.root, path)
     }
 
-    /// The bytes of a file of the store.
     fn stored(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.read(&self.key(path))
     }
 
-    /// The bytes of a new file.
     fn new_file(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(file) = self.members.get(path) else { return Ok(None) };
         fs_err::read(&file.path).map(Some).map_err(|source| StoreError::Read { path: file.path.clone(), source })

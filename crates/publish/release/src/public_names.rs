@@ -22,9 +22,7 @@ use crate::Error;
 /// A name of a set on another index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PublicName {
-    /// The canonical name of the project.
     pub name: String,
-    /// Its version in the set.
     pub version: String,
     /// What the other index has of it.
     #[serde(flatten)]
@@ -37,25 +35,21 @@ pub struct PublicName {
 pub enum NameState {
     /// Nothing: the name can be registered.
     Free,
-    /// Files of somebody.
+    /// The name has files there.
     #[serde(rename_all = "kebab-case")]
     Registered {
         /// Files that win or draw against the set's where its version is pinned.
         against_pins: Vec<String>,
-        /// Files of higher versions, which win where no version is pinned.
         higher: Vec<String>,
     },
     /// The index did not answer as indexes do.
     Unknown {
-        /// Why.
         reason: String,
     },
 }
 
 /// Asks an index for every name of a set.
 ///
-/// # Errors
-/// [`rocwheel_delta::Error::Get`] for an address that is not that of an index; an interruption.
 /// What the index does wrong for one name is [`NameState::Unknown`].
 pub fn find_public_names(
     set: &ReleaseSet,

@@ -71,7 +71,6 @@ impl AllowedGap {
     }
 }
 
-/// How a set is published.
 #[derive(Debug, Clone, Default)]
 pub struct PublishOptions {
     /// The name of the set; `None`: that of its entry point and version.
@@ -81,7 +80,6 @@ pub struct PublishOptions {
     /// Patterns of the names of projects that installers get elsewhere, besides those of the
     /// stream.
     pub outside: Vec<String>,
-    /// Gaps that the user accepts.
     pub allowed: BTreeSet<AllowedGap>,
     /// GPU targets that were asked for and that the set does not have.
     pub dropped: BTreeSet<String>,
@@ -93,12 +91,10 @@ pub struct PublishOptions {
     pub statements: Vec<Vec<u8>>,
 }
 
-/// A Python on a system, and the files that are installed there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedEnvironment {
     /// `3.12`, `3.13t`.
     pub python: String,
-    /// The system.
     pub platform: rocwheel_wheel::Platform,
     /// Keys of files of the set, one for each project.
     pub files: Vec<String>,
@@ -109,17 +105,13 @@ pub struct PlannedEnvironment {
 /// What a publication does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PublicationPlan {
-    /// The name of the set.
     pub set: String,
-    /// The number of the snapshot.
     pub number: u64,
-    /// The set with all its files.
     pub document: ReleaseSet,
     /// Keys of files that the stream gets.
     pub new: Vec<String>,
     /// Keys of files that it has.
     pub unchanged: Vec<String>,
-    /// Bytes of the new files.
     pub bytes: u64,
     /// Objections that an option accepts, and new files that are withdrawn because their versions
     /// are.
@@ -128,7 +120,6 @@ pub struct PublicationPlan {
     pub environments: Vec<PlannedEnvironment>,
 }
 
-/// A publication that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
     /// The plan, as it was carried out.
@@ -149,11 +140,6 @@ pub struct Published {
 }
 
 /// Plans a publication and checks it.
-///
-/// # Errors
-/// [`StreamFault::Refused`] with everything that is wrong; [`StreamFault::Name`],
-/// [`StreamFault::Nothing`] for the set to join; [`StreamFault::ForeignPage`];
-/// [`StreamFault::Unsigned`].
 pub fn plan_publication(
     stream: &Stream<'_>,
     local: &LocalSet,
@@ -223,9 +209,6 @@ pub struct SetTargets {
 }
 
 /// Finds the targets of which something cannot be installed, on any Python or system of the set.
-///
-/// # Errors
-/// As [`plan_publication`], without what it refuses.
 pub fn find_targets(
     stream: &Stream<'_>,
     local: &LocalSet,
@@ -238,7 +221,7 @@ pub fn find_targets(
     Ok(SetTargets { complete, incomplete })
 }
 
-/// Errors unless everything that is wrong is accepted.
+/// Fails if any objection is not in `--accept`.
 fn refuse(
     set: &ReleaseSet,
     stream: &str,
@@ -288,7 +271,6 @@ fn other_stream(stream: &str, set: &ReleaseSet) -> String {
     if stream.contains(kind) { format!("{stream}-only") } else { kind.to_owned() }
 }
 
-/// The document of the set, with the files that were published in it before.
 fn describe(
     stream: &Stream<'_>,
     local: &LocalSet,
@@ -323,7 +305,6 @@ fn describe(
     Ok(set)
 }
 
-/// Adds what the set had when it was published.
 fn add_published(set: &mut ReleaseSet, before: ReleaseSet) {
     for (key, file) in before.files {
         set.files.entry(key).or_insert(file);
@@ -431,10 +412,7 @@ fn environments(world: &mut ClosedWorld<'_>, set: &ReleaseSet) -> Result<Vec<Pla
 /// Publishes a set. A set that the stream has is no new publication: what is missing or damaged of
 /// it is written again.
 ///
-/// # Errors
-/// As [`plan_publication`] and [`Store::put_files`]; [`StreamFault::Refused`] for a published set
-/// of which more is missing or damaged; [`StreamFault::Raced`] when other publishers were quicker
-/// again and again. What is uploaded and on no page is used by the next try.
+/// What is uploaded and on no page is used by the next try.
 pub fn publish(
     store: &dyn Store,
     local: &LocalSet,

@@ -15,7 +15,6 @@ const EXAMPLES: usize = 3;
 /// The last set of a stream, and the verdicts that let it in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRelease {
-    /// The name of the set.
     pub set: String,
     /// Its verdicts. Their signatures were verified when the set was published.
     pub verdicts: Vec<SuiteVerdict>,
@@ -24,12 +23,10 @@ pub struct LastRelease {
 /// Tests of the last set of the stream that have no result on the new one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbsentTests {
-    /// The last set.
     pub set: String,
     /// Their number, or at least so many if the verdicts do not have the ids; `None` if it cannot
     /// be told whether some are absent.
     pub tests: Option<u64>,
-    /// The ids of some.
     pub examples: Vec<String>,
 }
 
@@ -79,9 +76,6 @@ impl<'a> JoinedCensus<'a> {
 impl LastRelease {
     /// The newest set of a stream besides `set`, which may be published again; `None` if there is
     /// none.
-    ///
-    /// # Errors
-    /// What cannot be read.
     pub fn read(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Option<LastRelease>, Error> {
         let names = stream.manifest.sets.keys().filter(|name| **name != set.name);
         let sets = names.map(|name| stream.set(name)).collect::<Result<Vec<_>, _>>()?;

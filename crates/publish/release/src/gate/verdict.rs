@@ -56,19 +56,15 @@ pub struct VerdictCensus {
     pub ids: Option<BTreeSet<String>>,
 }
 
-/// The verdict of one run of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuiteVerdict {
-    /// The name of its file.
     pub name: String,
     /// SHA-256 of its file in hexadecimal.
     pub sha256: String,
-    /// The bytes of its file.
     pub envelope: Vec<u8>,
     pub suite: String,
     /// How it ended, as it says itself.
     pub result: SuiteResult,
-    /// The GPU targets that it ran on.
     pub targets: BTreeSet<String>,
     /// Numbers of tests by outcome.
     pub counts: BTreeMap<String, u64>,
@@ -100,12 +96,12 @@ impl SuiteVerdict {
         format!("selected by `{}`", self.selection.join("`, `"))
     }
 
-    /// The result that counts: one that contradicts itself is a failure.
+    /// The result that counts: a verdict that contradicts itself is a failure.
     pub(super) fn judged(&self) -> SuiteResult {
         if self.contradiction().is_some() { SuiteResult::Failed } else { self.result }
     }
 
-    /// Of one that says passed, what else it says that contradicts it.
+    /// The contradiction of a verdict that says passed.
     pub(super) fn contradiction(&self) -> Option<&'static str> {
         let has = |outcome: &&str| self.counts.get(*outcome).is_some_and(|count| *count > 0);
         match self.result {
@@ -115,13 +111,12 @@ impl SuiteVerdict {
         }
     }
 
-    /// `true` for one that says passed while its own numbers say that nothing did.
+    /// `true` for a verdict that says passed although no test did.
     pub(super) fn is_empty(&self) -> bool {
         self.judged() == SuiteResult::Passed && self.counts.get("passed") == Some(&0)
     }
 }
 
-/// All verdicts that were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetVerdicts {
     /// Those that can be read, by the names of their files.
@@ -168,11 +163,8 @@ impl RunnerRecord {
 impl SetVerdicts {
     /// Reads the `.json` files of folders and of the folders in them, as artifacts of jobs are
     /// downloaded, and single files. Links are followed, and a file that is read twice counts once.
-    /// Statements of other types are passed over, files that are none are in
+    /// Statements of other types are skipped; files that are not statements are in
     /// [`SetVerdicts::unreadable`].
-    ///
-    /// # Errors
-    /// What cannot be read.
     pub fn read(folders: &[PathBuf], keys: &[PublicKey]) -> Result<SetVerdicts, Error> {
         let mut paths = Vec::new();
         for folder in folders {
@@ -223,9 +215,6 @@ fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<Sui
 
 impl SuiteVerdict {
     /// Reads the bytes of an envelope; `None` for a statement of another type.
-    ///
-    /// # Errors
-    /// The reason for which it cannot be read.
     pub(super) fn parse(bytes: Vec<u8>, name: &str, keys: &[PublicKey]) -> Result<Option<SuiteVerdict>, String> {
         let (envelope, payload) =
             SignedEnvelope::parse(&bytes, name, STATEMENT_PAYLOAD).map_err(|fault| fault.to_string())?;

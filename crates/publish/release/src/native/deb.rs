@@ -12,13 +12,12 @@ use super::merge::{ENDINGS, Entries, Entry, add, gzip, unpacked};
 use super::{MergedLists, Repository, signed};
 use crate::Error;
 
-/// Fields of `Release` that are made anew.
+/// Fields of `Release` that this module writes itself.
 const MADE: [&str; 9] =
     ["Date", "Valid-Until", "Architectures", "Components", "MD5Sum", "SHA1", "SHA256", "SHA512", "Acquire-By-Hash"];
 /// Signatures beside and around `Release`.
 const SIGNATURES: [&str; 2] = ["InRelease", "Release.gpg"];
 
-/// `true` for a file below `dists`.
 pub(super) fn is_list(key: &str) -> bool {
     root(key).is_some()
 }
@@ -31,7 +30,6 @@ pub(super) fn root(key: &str) -> Option<&str> {
     key.find("/dists/").map(|at| &key[..at])
 }
 
-/// The lists after the merge.
 pub(super) fn merged(repository: &Repository<'_>) -> Result<Result<MergedLists, Vec<String>>, Error> {
     let suites: BTreeSet<&str> = repository
         .members

@@ -27,15 +27,11 @@ pub(super) fn unpacked(name: &str, bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// The same contents give the same bytes.
-///
-/// # Panics
-/// Never: memory takes all bytes.
 pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory takes all bytes")
 }
 
-/// A package of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry<T> {
     /// The SHA-256 of its file.

@@ -29,7 +29,6 @@ const LISTS: [(&str, &str, &str); 3] = [
     ("other", "otherdata", "xmlns=\"http://linux.duke.edu/metadata/other\""),
 ];
 
-/// `true` for a file below `repodata`.
 pub(super) fn is_list(key: &str) -> bool {
     root(key).is_some()
 }
@@ -45,7 +44,6 @@ pub(super) fn root(key: &str) -> Option<&str> {
 /// The elements of a package in the three lists.
 type Elements = [String; 3];
 
-/// The lists after the merge.
 pub(super) fn merged(repository: &Repository<'_>) -> Result<Result<MergedLists, Vec<String>>, Error> {
     let mut problems: Vec<String> = repository.signature_problem(&[SIGNATURE])?.into_iter().collect();
     let new = match read(|path| repository.new_file(path))? {
@@ -126,7 +124,7 @@ fn named(text: &str) -> Result<BTreeMap<String, String>, String> {
         match reader.read_event().map_err(|error| error.to_string())? {
             Event::Start(start) if start.name().as_ref() == b"data" => {
                 kind = attribute(&start, "type").unwrap_or_default();
-                // Other forms of the same lists are made anew by those who want them.
+                // Programs that want other forms of the same lists can make them from these.
                 let base = kind.trim_end_matches("_db").trim_end_matches("_zck");
                 if !LISTS.iter().any(|(known, ..)| *known == base) {
                     return Err(format!("lists of the kind `{kind}` cannot be merged: leave them out"));

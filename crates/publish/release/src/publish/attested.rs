@@ -1,7 +1,8 @@
 //! Input: a built file. Output: its attestations (PEP 740), if they are about its bytes.
 //!
 //! `FILE.provenance` is a provenance object: bundles of attestations, each with a statement of
-//! in-toto that names the file and its SHA-256. Who signed it is for those who install it to judge.
+//! in-toto that names the file and its SHA-256. Who signed it is not checked: that is for
+//! installers.
 
 use std::io;
 use std::path::Path;
@@ -34,9 +35,6 @@ pub(super) fn read(path: &Path, sha256: &str) -> Result<Option<Vec<u8>>, String>
 /// Writes attestations beside those promoted files that have the name and the bytes of the file
 /// that they were made from; `find` returns those of the file with a name. Returns the number of
 /// the other files with attestations.
-///
-/// # Errors
-/// [`rocwheel_store::Error::Write`].
 pub fn carry_attestations(
     promoted: &[Promoted],
     folder: &Path,

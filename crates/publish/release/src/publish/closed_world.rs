@@ -35,7 +35,6 @@ pub(super) struct Choice {
     pub(super) project: String,
     pub(super) version: Version,
     wheel: Option<WheelName>,
-    /// Why it is withdrawn.
     yanked: Option<String>,
     python: Option<VersionSpecifiers>,
     /// The set that describes it.
@@ -50,7 +49,6 @@ struct Demand {
 }
 
 type Demands = BTreeMap<String, Vec<Demand>>;
-/// The installed files, by project.
 pub(super) type Installation = BTreeMap<String, Rc<Choice>>;
 
 /// Everything that is or will be listed.
@@ -71,7 +69,6 @@ impl<'a> ClosedWorld<'a> {
         ClosedWorld { stream, set, outside, projects, sets, requirements }
     }
 
-    /// The Pythons and systems of the set.
     pub(super) fn worlds(&self) -> Vec<InstallPlace> {
         let (mut pythons, mut platforms) = (BTreeSet::new(), BTreeSet::new());
         for one in distributions(self.set.files.keys()) {
@@ -122,7 +119,6 @@ impl<'a> ClosedWorld<'a> {
         projects.into_iter().map(line).collect()
     }
 
-    /// The files of a project, the best for an installer first.
     fn choices(&mut self, project: &str) -> &[Rc<Choice>] {
         if !self.projects.contains_key(project) {
             let manifest = &self.stream.manifest;
@@ -169,7 +165,6 @@ impl<'a> ClosedWorld<'a> {
         Ok(self.sets[&choice.set].files.get(&choice.key).cloned().unwrap_or_default())
     }
 
-    /// The names of the projects of the set.
     pub(super) fn projects_of_set(&self) -> Vec<String> {
         self.set.versions.keys().cloned().collect()
     }

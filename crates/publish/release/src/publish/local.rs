@@ -24,13 +24,12 @@ use crate::Error;
 pub struct LocalSet {
     /// By the key that they get in a stream.
     pub(crate) files: BTreeMap<String, LocalFile>,
-    /// Archives in the folder that are no Python packages, such as tarballs of ROCm.
+    /// Archives in the folder that are not Python packages, such as tarballs of ROCm.
     pub ignored: Vec<String>,
     /// [`FileTransfer::Link`] for files that nobody else uses.
     pub transfer: FileTransfer,
 }
 
-/// A built file.
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     pub(crate) path: PathBuf,
@@ -53,7 +52,6 @@ impl LocalSet {
         self.files.iter().map(|(key, file)| (key.as_str(), file.path.as_path()))
     }
 
-    /// SHA-256 of the files in hexadecimal, by path.
     pub fn hashes(&self) -> BTreeMap<&Path, String> {
         self.files.values().map(|file| (file.path.as_path(), file.set_file.sha256.clone())).collect()
     }
@@ -70,9 +68,6 @@ impl LocalSet {
     }
 
     /// Describes the pieces of each wheel, so that publishing writes `WHEEL.delta` beside it.
-    ///
-    /// # Errors
-    /// What cannot be read; an interruption.
     pub fn describe_pieces(&mut self, reporter: &dyn Reporter) -> Result<(), Error> {
         let mut wheels: Vec<&mut LocalFile> = self.files.values_mut().filter(|file| file.metadata.is_some()).collect();
         let total = wheels.iter().map(|file| file.set_file.size).sum();
@@ -130,9 +125,6 @@ impl LocalSet {
     }
 
     /// Writes METADATA beside each wheel, as installers read it from an index.
-    ///
-    /// # Errors
-    /// What cannot be written.
     pub fn write_metadata(&self) -> Result<(), Error> {
         for file in self.files.values() {
             let Some(metadata) = &file.metadata else { continue };
@@ -150,7 +142,6 @@ impl LocalFile {
         NewFile { path, key, size: self.set_file.size, sha256: self.sha256, transfer }
     }
 
-    /// SHA-256 of its attestations in hexadecimal.
     pub(crate) fn provenance_sha256(&self) -> Option<String> {
         self.provenance.as_ref().map(|bytes| hexadecimal(&rocwheel_content::sha256(bytes)))
     }
@@ -178,19 +169,12 @@ impl LocalFile {
 }
 
 /// Reads the wheels and source distributions of a folder and its subfolders.
-///
-/// # Errors
-/// [`rocwheel_store::Error::Files`] for files that cannot be in an index, all of them at once;
-/// [`rocwheel_pages::Error::Empty`]; what cannot be read.
 pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     read_store(&FolderStore::open(folder)?, folder, reporter)
 }
 
-/// Reads the folder that a promotion has just written, where nobody else writes: [`read_set`]
+/// Reads the folder that a promotion has just written, where no other program writes: [`read_set`]
 /// without the hashes, which were taken of the bytes on their way to the disk.
-///
-/// # Errors
-/// Those of [`read_set`].
 pub fn read_promoted(folder: &Path, promoted: &[Promoted], reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     let hash = |file: &Promoted| Some((file.name.clone(), parse_sha256(&file.sha256)?));
     let store = FolderStore::open(folder)?.with_hashes(promoted.iter().filter_map(hash).collect());

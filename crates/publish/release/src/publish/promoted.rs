@@ -20,10 +20,6 @@ use crate::Error;
 
 /// The set that can become a version: the one of that name, or else the only one whose version has
 /// the same release (`7.12.0rc1` for `7.12.0`). All its files are listed, and none is withdrawn.
-///
-/// # Errors
-/// [`StreamFault::Nothing`]; [`StreamFault::Refused`] for several sets, and for one that is not
-/// whole.
 pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Version>) -> Result<ReleaseSet, Error> {
     let is_of = |set: &ReleaseSet| {
         let rocm = set.versions.get("rocm").or_else(|| set.versions.get("rocm-sdk-core"));
@@ -75,7 +71,6 @@ pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Versio
     Err(StreamFault::Refused { what, problems, hint }.into())
 }
 
-/// The files of a set on this machine.
 #[derive(Debug)]
 pub struct StoredSet {
     pub set: ReleaseSet,
@@ -87,9 +82,7 @@ pub struct StoredSet {
 
 impl StoredSet {
     /// Compares what was read with what the set says.
-    ///
-    /// # Errors
-    /// [`StreamFault::Altered`]. `read` has the SHA-256 of files by their names.
+    /// `read` has the SHA-256 of files by their names.
     pub fn check(&self, read: &BTreeMap<&str, &str>) -> Result<(), Error> {
         for (key, file) in &self.set.files {
             if read.get(file_name(key)).is_some_and(|found| *found != file.sha256) {
@@ -101,10 +94,6 @@ impl StoredSet {
 }
 
 /// Finds the files of a set in a folder, or downloads them from a bucket into `scratch`.
-///
-/// # Errors
-/// Files that are missing or cannot be read; [`StreamFault::Altered`] for a download with other
-/// bytes.
 pub fn stored_set(
     store: &dyn Store,
     set: ReleaseSet,

@@ -36,9 +36,6 @@ fn shown((platform, (minor, is_free)): Cell) -> String {
 
 /// Finds the Pythons of which a package is missing or cannot be installed. A set without compiled
 /// wheels has none.
-///
-/// # Errors
-/// As [`super::plan_publication`], without what it refuses.
 pub fn find_pythons(
     stream: &Stream<'_>,
     local: &LocalSet,

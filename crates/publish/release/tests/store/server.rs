@@ -27,7 +27,6 @@ pub(crate) enum Fault {
     Lost,
     /// 409: another request with a condition is under way.
     Conflict,
-    /// 403.
     Denied,
     /// The connection ends in the middle of the body of the answer.
     Reset,
@@ -235,7 +234,6 @@ impl Server {
         }
     }
 
-    /// Plans faults for the next requests.
     pub(crate) fn plan(&self, faults: &[(&'static str, Fault)]) {
         self.script.lock().unwrap().faults = faults.to_vec();
     }
