@@ -19,17 +19,12 @@ use crate::request::GetRequest;
 /// Names that a message lists.
 const SHOWN: usize = 8;
 
-/// A name that the user typed.
 enum Wanted {
     File(WheelName),
     Project(Box<Requirement>),
 }
 
 /// Finds the wheel in the first index that has the project.
-///
-/// # Errors
-/// [`Error::Get`] for what no index has, or has several times, and for extras; pages that cannot be
-/// read; an interruption.
 pub(crate) fn choose<'a>(request: &GetRequest<'a>, reporter: &dyn Reporter) -> Result<ChosenWheel<'a>, Error> {
     let text = request.name;
     let wanted = if WheelName::is_wheel(text) {

@@ -26,8 +26,8 @@ use rocwheel_store::Error as StoreError;
 
 use crate::error::Error;
 
-/// How files are cut. Only pieces that were cut in the same way can be found again, so another
-/// value is another way.
+/// Identifies the chunking parameters. Pieces are comparable only between descriptions with the
+/// same value.
 pub(crate) const WAY: &str = "members of 4096, FastCDC 2020 of 16384 65536 262144, flushes after 1024";
 
 /// A packed member of fewer bytes is in one piece with others.
@@ -49,8 +49,8 @@ const BEFORE_FLUSH: usize = 1 << 10;
 /// Bytes that are in memory for each thread.
 const WINDOW: usize = 4 << 20;
 
-/// The first 16 bytes of the SHA-256 of a piece. Whoever makes two pieces with the same ones gets
-/// another file, which the SHA-256 of the whole finds.
+/// The first 16 bytes of the SHA-256 of a piece. A collision gives another file, which the SHA-256
+/// of the whole finds.
 pub(crate) type PieceHash = [u8; 16];
 
 /// A piece of a wheel.
@@ -62,9 +62,6 @@ pub(crate) struct Piece {
 }
 
 /// Cuts the wheel at `path`. The pieces are in order, and make the whole file.
-///
-/// # Errors
-/// A file that is no ZIP file or cannot be read; an interruption.
 pub(crate) fn cut(path: &Path, reporter: &dyn Reporter) -> Result<Vec<Piece>, Error> {
     let layout = ZipLayout::read(path).map_err(rocwheel_wheel::Error::from)?;
     let fail = |source| StoreError::Read { path: path.to_owned(), source };

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::cut::{LARGEST, Piece, PieceHash, WAY, cut};
 use crate::error::Error;
 
-/// The form of the file.
 const SCHEMA: u32 = 1;
 /// Bytes of a piece in the table.
 const ROW: usize = 20;
@@ -42,8 +41,6 @@ struct Head {
 }
 
 impl DeltaDescription {
-    /// # Panics
-    /// Never: all keys are text.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut table = Vec::with_capacity(self.pieces.len() * ROW);
         for piece in &self.pieces {
@@ -64,8 +61,7 @@ impl DeltaDescription {
         bytes
     }
 
-    /// # Errors
-    /// Why the bytes are no description, as the end of a sentence about it.
+    /// The error is the end of a sentence about the bytes.
     pub fn parse(bytes: &[u8]) -> Result<DeltaDescription, String> {
         let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("is cut off")?;
         let (line, table) = (&bytes[..end], &bytes[end + 1..]);
@@ -103,8 +99,7 @@ impl DeltaDescription {
 
     /// Compares the description with what an index says of the wheel.
     ///
-    /// # Errors
-    /// How they differ, as the end of a sentence about the description.
+    /// The error is how they differ, as the end of a sentence about the description.
     pub fn check(&self, size: Option<u64>, sha256: Option<&str>) -> Result<(), String> {
         if size.is_some_and(|size| size != self.size) || sha256.is_some_and(|sha256| sha256 != self.sha256) {
             return Err("is of other bytes than the wheel".to_owned());
@@ -114,9 +109,6 @@ impl DeltaDescription {
 }
 
 /// Describes the pieces of a wheel with this SHA-256 in hexadecimal.
-///
-/// # Errors
-/// A file that is no ZIP file or cannot be read; an interruption.
 pub fn describe(path: &Path, sha256: &str, reporter: &dyn Reporter) -> Result<Vec<u8>, Error> {
     let pieces = cut(path, reporter)?;
     let size = pieces.iter().map(|piece| u64::from(piece.length)).sum();

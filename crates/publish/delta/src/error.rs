@@ -2,27 +2,20 @@
 
 use rocwheel_progress::{Exit, Hint, Interrupted};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file cannot be read or written.
     #[error(transparent)]
     Store(#[from] rocwheel_store::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A wheel or source distribution cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// A file of an index cannot be chosen or downloaded.
     #[error("cannot {attempted}: {reason}")]
     Get {
         /// `download …`, the words after "cannot".
         attempted: String,
-        /// The reason, for people.
         reason: String,
-        /// What the user can do, as one sentence.
         hint: String,
         /// `Exit::TryAgain` if another try may help.
         exit: Exit,

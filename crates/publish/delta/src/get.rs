@@ -32,19 +32,16 @@ pub enum GetMethod {
 /// A wheel that is in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GotWheel {
-    /// Path of the wheel, in [`GetRequest::output`].
     pub path: PathBuf,
     /// Bytes of the wheel.
     pub size: u64,
     /// The hash that the index promises and the file has: `sha256=…`.
     pub hash: String,
-    /// How it was made.
     pub method: GetMethod,
     /// Bytes that were downloaded, with the description and without pages.
     pub transferred: u64,
     /// Bytes that other wheels have.
     pub reused: u64,
-    /// The other wheels.
     pub from: Vec<PathBuf>,
     /// Why it was downloaded as a whole.
     pub reason: Option<String>,
@@ -82,11 +79,6 @@ fn refused(link: &PageLink, reason: String, hint: &str) -> Error {
 }
 
 /// Chooses a wheel of an index. Nothing is downloaded but pages, and METADATA for an error.
-///
-/// # Errors
-/// [`Error::Get`] for a wheel that cannot be chosen, a name with extras, a wheel without a hash on
-/// its page, or whose place has another file; [`rocwheel_store::Error::Read`] for a path of
-/// [`GetRequest::have`] that does not exist; what cannot be read; an interruption.
 pub fn plan_get<'a>(request: GetRequest<'a>, reporter: &dyn Reporter) -> Result<GetPlan<'a>, Error> {
     own_wheels::check_places(request.have)?;
     let chosen = choose::choose(&request, reporter)?;
@@ -101,9 +93,7 @@ pub fn plan_get<'a>(request: GetRequest<'a>, reporter: &dyn Reporter) -> Result<
 
 /// Gets a wheel of an index.
 ///
-/// # Errors
-/// [`Error::Get`] for a wheel whose bytes on the server are not those of the page; what cannot be
-/// downloaded, read or written; an interruption. The folder is then as before.
+/// After an error, the folder is as before.
 pub fn get(plan: &GetPlan<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Error> {
     let GetPlan { request, chosen, hash, path, existing } = plan;
     let file_name = &chosen.link.file_name;

@@ -18,9 +18,8 @@ const PAGE: u64 = 64 << 20;
 
 /// An index, and the client that reads it.
 pub struct IndexSite {
-    /// The address of its first page.
     pub root: Url,
-    /// Reads its pages and files, and ranges of files.
+    /// Used for its pages and files, and for ranges of files.
     pub fetch: Arc<dyn Fetch>,
 }
 
@@ -55,9 +54,6 @@ impl IndexSite {
     }
 
     /// Checks that the first page lists projects.
-    ///
-    /// # Errors
-    /// [`Error::Get`] for another answer; an interruption.
     pub fn check_root(&self, reporter: &dyn Reporter) -> Result<(), Error> {
         let error = |reason: String| Error::Get {
             attempted: format!("read the index `{}`", shown(&self.root)),
@@ -85,10 +81,6 @@ impl IndexSite {
         }
     }
 
-    /// Reads the page of a project.
-    ///
-    /// # Errors
-    /// [`Error::Get`] for a page that cannot be read; an interruption.
     pub fn project(&self, project: &str, reporter: &dyn Reporter) -> Result<ProjectAnswer, Error> {
         let mut address = self.root.clone();
         address.set_path(&format!("{}/{project}/", self.root.path().trim_end_matches('/')));

@@ -47,9 +47,6 @@ pub(crate) struct HeldPiece {
 }
 
 /// Errors for a path that does not exist, in the words of [`find_wheels`].
-///
-/// # Errors
-/// [`rocwheel_store::Error::Read`].
 pub(crate) fn check_places(places: &[PathBuf]) -> Result<(), Error> {
     for place in places {
         if let Some(Err(error)) = WalkDir::new(place).max_depth(0).follow_links(true).into_iter().next() {
@@ -60,9 +57,6 @@ pub(crate) fn check_places(places: &[PathBuf]) -> Result<(), Error> {
 }
 
 /// Finds the wheels of a project, those with the tags of `wanted` first, and the newest of them.
-///
-/// # Errors
-/// A path that does not exist or cannot be listed; an interruption.
 pub(crate) fn find_wheels(
     places: &[PathBuf],
     wanted: &WheelName,
@@ -130,9 +124,6 @@ pub(crate) struct FoundPieces {
 
 /// Searches wheels for pieces, until all are found or enough wheels were read. A wheel that cannot
 /// be read is reported, and the next one is searched instead.
-///
-/// # Errors
-/// An interruption.
 pub(crate) fn find_pieces(
     wheels: &[HeldWheel],
     wanted: &[Piece],

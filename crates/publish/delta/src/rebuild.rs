@@ -30,7 +30,6 @@ const LONGEST: u64 = 32 << 20;
 pub(crate) struct Rebuilt {
     /// Bytes that other wheels have.
     pub(crate) reused: u64,
-    /// The other wheels.
     pub(crate) from: Vec<PathBuf>,
 }
 
@@ -105,9 +104,7 @@ impl RebuildPlan {
 /// Writes the wheel to [`Download::staged`]. The inner error is the reason why that is not
 /// possible. The caller compares the result with its hash.
 ///
-/// # Errors
-/// A failed write; an interruption. A failed download is a reason, since the whole wheel may still
-/// be downloaded.
+/// A failed download is a reason, since the whole wheel may still be downloaded.
 pub(crate) fn rebuild(work: &Download<'_>, description: &DeltaDescription) -> Result<Result<Rebuilt, String>, Error> {
     let reporter = work.reporter;
     let wheels = find_wheels(work.request.have, &work.chosen.name, reporter)?;

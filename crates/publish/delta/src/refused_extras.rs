@@ -24,9 +24,6 @@ use crate::transfer::RemoteFile;
 const METADATA: u64 = 64 << 20;
 
 /// The error for a requirement with extras; `text` is how the user wrote it.
-///
-/// # Errors
-/// An interruption.
 pub(crate) fn refused(
     chosen: &ChosenWheel<'_>,
     (requirement, text): (&Requirement, &str),

@@ -15,10 +15,8 @@ pub struct GetRequest<'a> {
     pub sites: &'a [IndexSite],
     /// Wheels, and folders with wheels.
     pub have: &'a [PathBuf],
-    /// The folder of the result.
     pub output: &'a Path,
     /// The Python that the wheel is for; `None` if the version has one wheel only.
     pub python: Option<PythonVersion>,
-    /// The system that the wheel is for.
     pub platform: Platform,
 }

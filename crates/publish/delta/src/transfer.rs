@@ -28,9 +28,7 @@ const WITHOUT_RANGES: &str = "try again later; without `--have`, and with an emp
 
 /// A file of a server, a folder or a bucket.
 pub struct RemoteFile<'a> {
-    /// The client.
     pub fetch: &'a dyn Fetch,
-    /// Where it is.
     pub address: &'a Url,
     /// Bytes that were transferred, also those of requests that failed later.
     pub transferred: &'a AtomicU64,
@@ -47,9 +45,6 @@ impl RemoteFile<'_> {
     }
 
     /// Attempts a request as often as may help. The inner error is the last fault of the server.
-    ///
-    /// # Errors
-    /// A file of this machine that cannot be written; an interruption.
     fn tried<T>(&self, request: impl Fn() -> Result<T, TransferFault>) -> Result<Result<T, TransferFault>, Error> {
         let fault = match attempt_unless_stalled(self.reporter, request) {
             Ok(done) => return Ok(Ok(done)),
@@ -64,9 +59,6 @@ impl RemoteFile<'_> {
 
     /// A small file as a whole; `None` if there is none. The inner error is why it could not be
     /// read, such as more bytes than `limit`.
-    ///
-    /// # Errors
-    /// An interruption.
     pub fn small(&self, limit: u64) -> Result<Result<Option<Vec<u8>>, TransferFault>, Error> {
         self.tried(|| {
             let answer = self.ask(&[])?;
@@ -89,9 +81,6 @@ impl RemoteFile<'_> {
     }
 
     /// The size of the file in bytes; `None` if the server does not say it.
-    ///
-    /// # Errors
-    /// An interruption.
     pub(crate) fn size(&self) -> Result<Option<u64>, Error> {
         let asked = self.tried(|| {
             let answer = self.fetch.head(self.address).map_err(|error| TransferFault::of_request(&*error))?;
@@ -102,9 +91,6 @@ impl RemoteFile<'_> {
 
     /// Writes ranges of the file to the same places of `file`, several at a time. The inner error
     /// is the reason why one of them did not arrive.
-    ///
-    /// # Errors
-    /// A server that stalls; a file that cannot be written; an interruption.
     pub(crate) fn ranges(&self, ranges: &[Range<u64>], file: &fs_err::File) -> Result<Result<(), String>, Error> {
         let one = |range: &Range<u64>| -> Result<(), Result<String, Error>> {
             match self.tried(|| self.range(range, file)) {
@@ -153,9 +139,6 @@ impl RemoteFile<'_> {
     /// Writes the whole file, of at most `listed` bytes, or [`UNLISTED`]; `take` also gets each
     /// block. `restart` is called before each try. Returns what `take` made, and the number of
     /// bytes.
-    ///
-    /// # Errors
-    /// What cannot be read or written; an interruption.
     pub(crate) fn whole<T>(
         &self,
         listed: Option<u64>,

@@ -11,7 +11,6 @@ use crate::chosen_wheel::ChosenWheel;
 use crate::request::GetRequest;
 use crate::transfer::RemoteFile;
 
-/// A wheel on its way.
 pub(crate) struct Download<'a> {
     pub(crate) chosen: &'a ChosenWheel<'a>,
     pub(crate) hash: &'a FileHash,
