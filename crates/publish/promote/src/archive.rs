@@ -21,12 +21,10 @@ use crate::rules::{Findings, LARGEST_TEXT, Rules};
 const BLOCK: u64 = 512;
 const WINDOW: usize = 1 << 18;
 
-/// The changes of a tar archive.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TarPatch {
     /// Ranges of the old archive in order, and the bytes in their place.
     edits: Vec<(Range<u64>, Vec<u8>)>,
-    /// Size of the old archive.
     size: u64,
 }
 

@@ -24,7 +24,7 @@ const NATIVE: [&str; 2] = [".deb", ".rpm"];
 /// Files about the bytes of others, which a promotion changes (PEP 740, GnuPG, Sigstore, ours).
 const SIGNATURES: [&str; 7] = [ATTESTATIONS, ".attestation", ".asc", ".sig", ".sigstore", DELTA, PACKING];
 const TARBALL: &str = "therock-dist-";
-/// It has a version of its own, and nothing in it is of one set.
+/// It has its own version, and nothing in it is of one set.
 const BOOTSTRAP: &str = "rocm-bootstrap";
 
 pub(crate) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result<Collected, Error> {

@@ -9,50 +9,33 @@ use rocwheel_progress::{Exit, Hint, Interrupted, counted, listed_problems};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A wheel cannot be read or written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The results cannot be moved to their places.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
-    /// A file or folder cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
-    /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
-    /// The new version does not follow the old one.
     #[error("version {old} cannot be promoted to {new}: {reason}")]
     Version {
-        /// The version of the set.
         old: String,
-        /// The version that was asked for.
         new: String,
-        /// The cause.
         reason: String,
     },
-    /// The files have no common version.
     #[error("cannot tell the version of the set in `{}`: {reason}", path.display())]
     NoVersion {
-        /// The folder.
         path: PathBuf,
-        /// What contradicts.
         reason: String,
     },
-    /// Files that cannot be promoted.
     #[error("nothing was promoted: {} cannot be{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
     Files {
         /// `FILE: why`.
@@ -66,29 +49,23 @@ pub enum Error {
         listed_problems(problems)
     )]
     Leftovers {
-        /// The old version.
         version: String,
         /// `FILE: MEMBER: line`.
         problems: Vec<String>,
     },
-    /// Requirements that nothing fulfils.
     #[error("nothing was promoted: the set would not be closed{}", listed_problems(problems))]
     NotClosed {
         /// `FILE requires REQUIREMENT`.
         problems: Vec<String>,
     },
-    /// The targets to keep are not those of the set.
     #[error("cannot keep {wanted}: {reason}")]
     Targets {
-        /// The targets, as they were given.
         wanted: String,
-        /// What contradicts.
         reason: String,
     },
     /// A result has the name of a file with other contents.
     #[error("`{}` exists", path.display())]
     Exists {
-        /// The file.
         path: PathBuf,
     },
 }

@@ -24,9 +24,6 @@ use crate::version_change::VersionChange;
 use crate::wheel::plan_wheel;
 
 /// The version of the set in a folder, from the names of its files.
-///
-/// # Errors
-/// Files that are no packages; several versions, or none.
 pub fn find_set_version(request: &PromotionRequest<'_>) -> Result<Version, Error> {
     if let Some(old) = &request.old {
         return Ok(old.clone().with_post(None));
@@ -36,9 +33,6 @@ pub fn find_set_version(request: &PromotionRequest<'_>) -> Result<Version, Error
 }
 
 /// Reads all files of a set and plans its promotion. Nothing is written.
-///
-/// # Errors
-/// Everything in [`Error`] but failures of writing.
 pub fn plan_promotion(request: &PromotionRequest<'_>, reporter: &dyn Reporter) -> Result<PromotionPlan, Error> {
     let collected = collect(request, &Patterns::new(request.copy)?)?;
     let old = match &request.old {
@@ -242,7 +236,6 @@ fn copy_metadata(files: &mut [PlannedPromotion]) {
     }
 }
 
-/// Refuses two files that would get the same name.
 fn check_names(files: &[PlannedPromotion]) -> Result<(), Error> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     let mut problems = Vec::new();

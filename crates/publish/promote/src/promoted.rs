@@ -7,13 +7,10 @@ use crate::set_file::SetFileKind;
 /// Name of the statement beside the promoted files.
 pub const STATEMENT: &str = "promotion.intoto.json";
 
-/// A file that was promoted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Promoted {
     pub name: String,
-    /// Its format.
     pub kind: SetFileKind,
-    /// Its size in bytes.
     pub size: u64,
     /// Its SHA-256 in hexadecimal.
     pub sha256: String,
@@ -21,7 +18,6 @@ pub struct Promoted {
     pub source: Option<PromotedFrom>,
 }
 
-/// A file that another one was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromotedFrom {
     pub name: String,

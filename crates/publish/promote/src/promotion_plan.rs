@@ -12,7 +12,6 @@ use crate::wheel::WheelSteps;
 /// What a promotion does to each file.
 #[derive(Debug, Serialize)]
 pub struct PromotionPlan {
-    /// The folder of the set.
     pub folder: PathBuf,
     /// The version of the set.
     pub from: String,
@@ -22,7 +21,6 @@ pub struct PromotionPlan {
     pub targets: Option<Vec<String>>,
     /// The files, sorted by name.
     pub files: Vec<PlannedPromotion>,
-    /// Remarks about the folder.
     pub notes: Vec<String>,
 }
 
@@ -35,15 +33,12 @@ impl PromotionPlan {
     }
 }
 
-/// What a promotion does to one file.
 #[derive(Debug, Serialize)]
 pub struct PlannedPromotion {
     pub name: String,
     /// Its new name; `None` if it is left out, being for a target that does not stay.
     pub new_name: Option<String>,
-    /// Its format.
     pub kind: SetFileKind,
-    /// Its size in bytes.
     pub size: u64,
     /// Its version; `None` for a file that is copied.
     pub version: Option<String>,
@@ -51,7 +46,6 @@ pub struct PlannedPromotion {
     pub texts: Vec<TextChange>,
     /// Members with another name: the old one and the new one.
     pub renamed: Vec<(String, String)>,
-    /// Remarks for the user.
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) path: PathBuf,
@@ -67,7 +61,6 @@ pub struct PlannedPromotion {
 pub(crate) enum Steps {
     /// It is not made.
     LeaveOut,
-    /// Byte for byte.
     Copy,
     Wheel(WheelSteps),
     /// A `.tar.gz`.
@@ -77,7 +70,6 @@ pub(crate) enum Steps {
 }
 
 impl PlannedPromotion {
-    /// The file that it is made from.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -7,7 +7,7 @@ use pep440_rs::Version;
 /// What to promote. Patterns without a slash are for file names in any folder.
 #[derive(Debug, Clone)]
 pub struct PromotionRequest<'a> {
-    /// The folder of the set, as messages name it. Files in its folders are not promoted.
+    /// As messages name it. Files in its folders are not promoted.
     pub folder: &'a Path,
     /// The files of the set, wherever they are; `None` for those of the folder.
     pub files: Option<&'a [PathBuf]>,
@@ -17,7 +17,7 @@ pub struct PromotionRequest<'a> {
     pub new: Option<Version>,
     /// Targets that stay; empty for all. The first is the default, if the old default goes.
     pub keep: &'a [String],
-    /// Files that are promoted; empty for all.
+    /// Empty for all.
     pub include: &'a [String],
     /// Files that are left behind.
     pub ignore: &'a [String],
@@ -25,7 +25,6 @@ pub struct PromotionRequest<'a> {
     pub copy: &'a [String],
     /// More members of packages that get the new version.
     pub also_in: &'a [String],
-    /// Members that may keep the old version.
     pub accept: &'a [String],
     /// Folders with packages that fulfil requirements of the set.
     pub beside: &'a [PathBuf],

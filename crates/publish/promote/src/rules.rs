@@ -38,7 +38,6 @@ impl Patterns {
     }
 }
 
-/// What a promotion does to every member.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) change: VersionChange,
@@ -55,7 +54,6 @@ pub struct TextChange {
     pub diff: String,
 }
 
-/// Findings in the members of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) texts: Vec<TextChange>,

@@ -9,7 +9,6 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SetFileKind {
-    /// A `.whl` file.
     Wheel,
     /// A source distribution, `.tar.gz`.
     Sdist,

@@ -1,6 +1,6 @@
 //! Input: the files of a promotion with their hashes. Output: an in-toto statement (Statement v1,
 //! SLSA provenance v1) that says which file was made from which. It is the payload of a DSSE
-//! envelope; whoever publishes signs it.
+//! envelope, which the publisher signs.
 
 use rocwheel_attest::STATEMENT_TYPE;
 use serde_json::{Value, json};

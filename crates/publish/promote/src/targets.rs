@@ -40,7 +40,6 @@ impl KeepList {
         &self.keep
     }
 
-    /// `true` if the target stays.
     pub(crate) fn has(&self, target: &str) -> bool {
         let base = target.split(':').next().unwrap_or_default();
         self.keep.contains(&canonical_name(base))
@@ -52,7 +51,6 @@ impl KeepList {
             || path.strip_suffix("/METADATA").is_some_and(|folder| folder.ends_with(".dist-info"))
     }
 
-    /// The text without the other targets.
     pub(crate) fn apply(&self, member: MemberPath<'_>, text: &str, notes: &mut Vec<String>) -> Result<String, Error> {
         if file_name(member.path) == "dist_info.json" {
             return Ok(self.dist_targets(text));
@@ -193,7 +191,7 @@ fn is_target(text: &str) -> bool {
     text.strip_prefix("gfx").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// `true` for a target such as `gfx90a`, which is no family such as `gfx9`, `gfx9_4` or `gfx94X`.
+/// `true` for a target such as `gfx90a`, not for a family such as `gfx9`, `gfx9_4` or `gfx94X`.
 fn is_exact(target: &str) -> bool {
     let digits = target.split(':').next().and_then(|base| base.strip_prefix("gfx")).unwrap_or_default();
     digits.len() >= 3 && digits.bytes().all(|sign| sign.is_ascii_digit() || (b'a'..=b'f').contains(&sign))

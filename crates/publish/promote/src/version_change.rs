@@ -75,7 +75,6 @@ impl VersionChange {
         Ok(VersionChange { old, new: new.clone(), spellings, sign })
     }
 
-    /// The version of the set.
     pub fn old(&self) -> &Version {
         &self.old
     }
@@ -85,7 +84,6 @@ impl VersionChange {
         &self.new
     }
 
-    /// `true` if both versions are the same.
     pub fn is_none(&self) -> bool {
         self.old == self.new
     }
@@ -122,7 +120,6 @@ impl VersionChange {
         replace_versions(text, &spellings, |after| !after.starts_with('+'))
     }
 
-    /// Finds the old version in bytes.
     pub fn finder(&self) -> OldVersion<'_> {
         OldVersion { sign: self.sign.as_bytes(), finder: Finder::new(self.sign.as_bytes()), is_none: self.is_none() }
     }

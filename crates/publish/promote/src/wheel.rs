@@ -19,7 +19,6 @@ use crate::member::MemberPath;
 use crate::planner::Planner;
 use crate::rules::{Findings, LARGEST_TEXT};
 
-/// The changes of one wheel.
 #[derive(Debug, Default)]
 pub(crate) struct WheelSteps {
     version: String,

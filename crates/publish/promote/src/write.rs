@@ -30,9 +30,6 @@ pub struct OldFiles {
 /// Writes all files of a plan into a staging folder in `output`, which is created if it is missing.
 /// Nothing is at its place before the result is committed; dropping it removes everything. Wheels
 /// are its files to check. No input is changed.
-///
-/// # Errors
-/// A file that cannot be read or written; one that is in the way; an interruption.
 pub fn promote(
     plan: &PromotionPlan,
     output: &Path,
@@ -79,9 +76,6 @@ pub fn promote(
 
 /// Writes all files of a plan into an empty folder, which belongs to the caller, also after an
 /// error. The answer has the statement about them as well: the payload of a DSSE envelope.
-///
-/// # Errors
-/// A file that cannot be read or written; an interruption.
 pub fn promote_into(
     plan: &PromotionPlan,
     folder: &Path,
