@@ -46,7 +46,6 @@ pub(crate) struct Context<'a> {
     pub(crate) facts: &'a SiteFacts,
     pub(crate) options: &'a Options,
     pub(crate) reporter: &'a dyn Reporter,
-    /// The requirements that the wheels declare.
     pub(crate) declared: Declared,
     /// What each wheel requires, by the number of the wheel.
     pub(crate) requirements: Vec<Requirements>,
@@ -77,9 +76,6 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Asks the loader, and reads requirements, preload lists and RECORDs.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
     pub(crate) fn new(
         site: &'a Site,
         facts: &'a SiteFacts,

@@ -19,17 +19,11 @@ use crate::report::{AuditReport, AuditedEnvironment, FindingCounts, WheelSummary
 
 /// Reads the facts about the files of an environment, as far as the options need them, and runs
 /// every check.
-///
-/// # Errors
-/// As [`audit_facts`].
 pub fn audit(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<AuditReport, Error> {
     audit_facts(site, &read_facts(site, options, reporter)?, options, reporter)
 }
 
 /// Reads the facts about the files of an environment, as far as the options need them.
-///
-/// # Errors
-/// [`Error::Interrupted`].
 pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
     if options.scope == AuditScope::Names {
         return Ok(SiteFacts::default());
@@ -47,9 +41,6 @@ pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Re
 }
 
 /// Runs every check on facts that were read before ([`read_facts`]).
-///
-/// # Errors
-/// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
 pub fn audit_facts(
     site: &Site,
     facts: &SiteFacts,

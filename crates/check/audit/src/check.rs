@@ -11,6 +11,5 @@ pub(crate) struct Check {
     pub(crate) code: Code,
     /// [`AuditScope::Names`] if the check also runs in audits that look at names only.
     pub(crate) scope: AuditScope,
-    /// Adds the findings.
     pub(crate) run: fn(&Context<'_>, &mut Vec<Finding>) -> Result<(), Error>,
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use rocwheel_progress::{Exit, Hint};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,16 +14,13 @@ pub enum Error {
     /// The required wheels cannot be collected.
     #[error(transparent)]
     Index(rocwheel_index::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     /// A file is not a wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The survey of a wheel's GPU code failed.
     #[error("could not look through the GPU code of `{}`", path.display())]
     GpuCode {
-        /// The wheel.
         path: PathBuf,
         source: Box<rocwheel_kpack::Error>,
     },

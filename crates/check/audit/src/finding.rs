@@ -93,7 +93,6 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Explanation>, toml::de::Error> {
 /// A problem of a set of wheels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The kind of problem.
     pub code: Code,
     /// The usual severity of the code, or a lower one.
     pub severity: Severity,
@@ -145,13 +144,11 @@ impl Finding {
         }
     }
 
-    /// Sets another severity.
     #[must_use]
     pub fn weighing(self, severity: Severity) -> Finding {
         Finding { severity, ..self }
     }
 
-    /// Sets the wheel.
     #[must_use]
     pub fn of(self, wheel: impl Into<String>) -> Finding {
         Finding { wheel: Some(wheel.into()), ..self }

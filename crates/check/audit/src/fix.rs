@@ -16,7 +16,6 @@ pub struct Fix {
     pub(crate) command: String,
 }
 
-/// The kind of command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// `rocwheel edit`; each option with its value, if it has one.
@@ -96,7 +95,6 @@ impl Fix {
         }
     }
 
-    /// The path of the wheel or of the installed distribution.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -182,7 +180,6 @@ pub(crate) fn replace_requirement(distribution: &Distribution, requirement: &str
     edit(distribution, "--replace-requires", requirement).or_else(|| install(distribution, &[requirement]))
 }
 
-/// Proposes to remove a requirement.
 pub(crate) fn unrequire(distribution: &Distribution, name: &str) -> Option<Fix> {
     edit(distribution, "--remove-requires", name)
 }
@@ -202,7 +199,6 @@ pub(crate) fn relative_search_paths(distribution: &Distribution) -> Option<Fix> 
     Fix::new(distribution, Step::Edit(vec![vec!["--drop-absolute-rpath".to_owned()]]))
 }
 
-/// Proposes another platform tag.
 pub(crate) fn platform(distribution: &Distribution, tag: &str) -> Option<Fix> {
     edit(distribution, "--platform-tag", tag)
 }
@@ -229,7 +225,6 @@ pub(crate) fn devel_tree(distribution: &Distribution) -> Option<Fix> {
     program.is_file().then(|| Fix { path: distribution.path.clone(), step: Step::Install, command })
 }
 
-/// Proposes to remove members.
 pub(crate) fn drop_files(distribution: &Distribution, pattern: &str) -> Option<Fix> {
     edit(distribution, "--drop", pattern)
 }

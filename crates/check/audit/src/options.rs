@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::finding::Code;
 
-/// The options of an audit.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The oldest glibc that the set has to support; `None` checks only the promises of the tags.
@@ -56,7 +55,6 @@ pub struct SetLibraryPath {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditScope {
-    /// Everything.
     #[default]
     Files,
     /// Only names, requirements on each other and RECORD, for wheels whose files and requirements

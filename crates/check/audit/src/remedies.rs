@@ -30,7 +30,6 @@ pub struct WheelRemedy {
 }
 
 impl Remedies {
-    /// Collects the fixes of findings.
     pub fn of<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> Remedies {
         let mut remedies = Remedies::default();
         for fix in findings.into_iter().filter_map(|finding| finding.fix.as_ref()) {

@@ -11,7 +11,6 @@ use serde::Serialize;
 use crate::finding::{Finding, Severity};
 pub use verdict::{LoadAnswer, LoadVerdict};
 
-/// The result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
     /// The environment that the audit simulated.
@@ -66,11 +65,8 @@ pub struct AuditedEnvironment {
 /// Number of findings by severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FindingCounts {
-    /// Number of errors.
     pub errors: u64,
-    /// Number of warnings.
     pub warnings: u64,
-    /// Number of notes.
     pub notes: u64,
 }
 
@@ -96,7 +92,6 @@ pub struct WheelSummary {
     /// File name, or the name of the `.dist-info` folder.
     pub file: String,
     pub name: String,
-    /// Version of the distribution.
     pub version: String,
     /// `wheel` or `installed`.
     pub form: &'static str,

@@ -26,7 +26,6 @@ use rocwheel_wheel::{Platform, PythonVersion};
 /// Wheels that are installed together.
 #[derive(Debug, Clone, Default)]
 pub struct WheelSet {
-    /// The wheels that were written.
     pub wheels: Vec<StagedFile>,
     /// Wheels to install beside them, and folders from which required wheels are taken.
     pub beside: Vec<PathBuf>,
@@ -57,7 +56,6 @@ pub enum Programs {
 /// The audit of wheels that were written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Number of wheels.
     pub wheels: u64,
     /// The part of them that was audited.
     pub scope: AuditScope,
@@ -106,9 +104,6 @@ impl Verdict {
 
 /// Audits wheels that were written. Hashes are not computed again; `scratch` is a folder for
 /// members that are too large for memory.
-///
-/// # Errors
-/// As [`Site::open`] and [`audit()`](crate::audit()).
 pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
     let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
     let before = |known: SiteFacts| {

@@ -14,7 +14,6 @@ use crate::options::{ExtraCheck, Options};
 /// Kind of the entries in the cache.
 const DIFFERENCES: &str = "differences from RECORD";
 
-/// The result of reading a RECORD.
 pub(crate) enum RecordState {
     /// The distribution has no RECORD.
     Absent,
@@ -27,9 +26,6 @@ pub(crate) enum RecordState {
 
 /// Compares the RECORD of every audited distribution with its files; keyed by the number of the
 /// distribution.
-///
-/// # Errors
-/// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
 pub(crate) fn read(
     site: &Site,
     options: &Options,

@@ -43,7 +43,6 @@ pub(crate) fn is_rocm(name: &str) -> bool {
     name == "rocm" || name.starts_with("rocm-sdk-")
 }
 
-/// `true` if METADATA already requires ROCm's packages.
 fn requires_rocm(context: &Context<'_>, wheel: usize) -> bool {
     context.declared.wheels[wheel].all.iter().any(|requirement| is_rocm(&requirement.name))
 }

@@ -31,7 +31,6 @@ const LARGEST: u64 = 1 << 20;
 
 /// A DLL that a file imports.
 pub(crate) struct Imported<'a> {
-    /// Path of the importing file.
     pub(crate) path: &'a str,
     /// Number of its wheel.
     pub(crate) wheel: usize,

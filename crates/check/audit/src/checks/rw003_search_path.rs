@@ -12,7 +12,6 @@ use crate::options::AuditScope;
 
 pub const CHECK: Check = Check { code: Code::SearchPath, scope: AuditScope::Files, run };
 
-/// The fault of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     /// In a user's home directory.

@@ -42,9 +42,6 @@ impl<'a> UnneededSearch<'a> {
     ///
     /// Requirements of extras are not judged. Neither are distributions that are not in the
     /// environment, or those without modules and libraries, which exist for their own requirements.
-    ///
-    /// # Errors
-    /// [`Error::Wheel`] when a member cannot be unpacked.
     pub fn of(&self, (wheel, paths): (usize, &[&str]), loads: &BTreeSet<usize>) -> Result<Vec<&'a Requirement>, Error> {
         let UnneededSearch { site, declared, names } = self;
         // A name to search for → the open requirements that it shows to be used.

@@ -10,7 +10,6 @@ use super::{AuditReport, WheelSummary};
 use crate::code::Code;
 use crate::finding::{Finding, Severity};
 
-/// The answer of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LoadVerdict {
     /// The answer for programs.

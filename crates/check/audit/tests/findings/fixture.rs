@@ -71,19 +71,16 @@ pub fn pack(stem: &str, tag: &str) -> Pack {
 }
 
 impl Pack {
-    /// Adds a file.
     pub fn with(mut self, name: &str, bytes: impl AsRef<[u8]>) -> Pack {
         self.files.push((name.to_owned(), bytes.as_ref().to_vec()));
         self
     }
 
-    /// Adds a requirement.
     pub fn requiring(mut self, requirement: &str) -> Pack {
         self.metadata.push(format!("Requires-Dist: {requirement}"));
         self
     }
 
-    /// Adds an extra.
     pub fn providing(mut self, extra: &str) -> Pack {
         self.metadata.push(format!("Provides-Extra: {extra}"));
         self
@@ -158,7 +155,6 @@ impl Bench {
         fs_err::read(path).unwrap()
     }
 
-    /// Compiles C with gcc into a program, with these arguments.
     pub fn program(&self, source: &str, arguments: &[&str]) -> Vec<u8> {
         self.write("program.c", source);
         self.tool("gcc", &[&["-w", "-o", "program", "program.c"], arguments].concat());
@@ -203,12 +199,10 @@ impl Bench {
         assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Writes a file for a compilation.
     pub fn write(&self, name: &str, text: &str) {
         fs_err::write(self.folder.path().join(name), text).unwrap();
     }
 
-    /// Audits the wheels together.
     pub fn audit(&self, packs: &[Pack], options: &Options) -> AuditReport {
         self.open(packs, |site, facts| audit_facts(site, facts, options, &Silent).unwrap())
     }
