@@ -19,7 +19,6 @@ pub struct Deviations {
     rows: Vec<Matcher>,
 }
 
-/// A deviation in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
@@ -34,11 +33,9 @@ pub struct Deviation {
     /// The library, requirement or field, as a glob.
     #[serde(default = "any", skip_serializing_if = "is_any")]
     pub subject: String,
-    /// The reason why it is accepted.
     pub reason: String,
 }
 
-/// The structure of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -58,7 +55,6 @@ struct Matcher {
 /// A deviation with the number of changes that it accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Accepted {
-    /// The deviation from the file.
     pub deviation: Deviation,
     /// Number of changes that it accepted. Zero: the change does not occur any more.
     pub count: u64,
@@ -101,7 +97,6 @@ impl Deviations {
         Ok(Deviations { path: path.to_owned(), rows: rows.collect::<Result<_, Error>>()? })
     }
 
-    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

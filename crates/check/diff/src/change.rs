@@ -34,7 +34,6 @@ impl Change {
         Change { subject: subject.into(), ..Change::new(kind) }
     }
 
-    /// Sets the old and the new value.
     pub(crate) fn values(mut self, old: impl Into<String>, new: impl Into<String>) -> Change {
         (self.old, self.new) = (Some(old.into()), Some(new.into()));
         self

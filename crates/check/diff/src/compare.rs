@@ -16,7 +16,6 @@ use crate::report::{FileReport, Kept, Sizes};
 use crate::side::Named;
 use crate::{Error, dist_info, elf_file, error, gpu, tarball, text};
 
-/// The result of comparing two entries.
 pub(crate) struct Compared {
     /// `None` if they are equal.
     pub(crate) file: Option<FileReport>,

@@ -28,10 +28,8 @@ pub(crate) struct File {
 /// The contents of an archive, unpacked one member after the other.
 pub(crate) type Unpacked = Arc<dyn ReadAt + Send + Sync>;
 
-/// The source of a file's bytes.
 #[derive(Clone)]
 pub(crate) enum Source {
-    /// A file on disk.
     Disk(PathBuf),
     Member {
         wheel: Arc<Wheel>,

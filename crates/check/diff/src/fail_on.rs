@@ -67,7 +67,6 @@ impl FailOn {
         report.changes().filter(|(_, _, change)| self.is_failure(change)).count()
     }
 
-    /// `true` if a change is a failure.
     pub fn is_failure(&self, change: &Change) -> bool {
         change.accepted.is_none() && self.kinds.contains(&change.kind)
     }

@@ -46,9 +46,7 @@ pub use report::{ComparisonReport, Described, FileReport, Kept, PackageReport, S
 /// The two sides of a comparison, and a folder for temporary files.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Path of the old side.
     pub old: PathBuf,
-    /// Path of the new side.
     pub new: PathBuf,
     /// Folder for files that have to be unpacked to be read. They are unnamed temporary files.
     pub scratch: PathBuf,

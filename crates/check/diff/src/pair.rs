@@ -53,7 +53,6 @@ pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>,
     Ok(pairs)
 }
 
-/// Returns names that occur more than once.
 fn repeated(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names.filter(|name| !seen.insert(name.clone())).collect()

@@ -9,9 +9,7 @@ use crate::change::{Change, ChangeKind};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComparisonReport {
-    /// Path of the old side.
     pub old: PathBuf,
-    /// Path of the new side.
     pub new: PathBuf,
     /// All packages of both sides, sorted by name.
     pub packages: Vec<PackageReport>,
@@ -37,7 +35,6 @@ pub struct PackageReport {
 /// The package on one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Described {
-    /// Path of the file or folder.
     pub path: PathBuf,
     /// The version in the file name.
     pub version: Option<String>,
@@ -52,7 +49,6 @@ pub struct Described {
     pub floor: Option<String>,
 }
 
-/// A file that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileReport {
     /// Path in the new package, or in the old one if the file is lost.
@@ -64,7 +60,6 @@ pub struct FileReport {
     pub kept: Kept,
     /// Sizes of the file in bytes.
     pub sizes: Sizes,
-    /// The differences.
     pub changes: Vec<Change>,
     /// Differences without meaning, and parts that were not compared.
     pub notes: Vec<String>,
@@ -89,14 +84,11 @@ pub enum Kept {
 /// Sizes on both sides in bytes; `None` if the side has no such file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sizes {
-    /// Size on the old side.
     pub old: Option<u64>,
-    /// Size on the new side.
     pub new: Option<u64>,
 }
 
 impl Sizes {
-    /// Adds the sizes of both sides.
     pub(crate) fn add(&mut self, other: Sizes) {
         let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (None, None) => None,

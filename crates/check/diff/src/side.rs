@@ -20,7 +20,6 @@ use crate::{Error, tarball, text};
 /// The folder in which this program keeps its own data beside packages.
 const OURS: &str = ".rocwheel";
 
-/// A side of the comparison.
 pub(crate) struct Side {
     pub(crate) packages: Vec<Package>,
     /// `true` if a folder was searched for packages. A single package is compared under any name.
@@ -60,7 +59,6 @@ impl Named {
     }
 }
 
-/// The kind of a package.
 #[derive(Clone)]
 pub(crate) enum Form {
     Wheel(Arc<Wheel>),

@@ -36,7 +36,6 @@ pub(crate) fn without_version(name: &str) -> String {
     short
 }
 
-/// The result of comparing two texts.
 pub(crate) enum Texts {
     /// The only difference, which has no meaning.
     Alike(&'static str),

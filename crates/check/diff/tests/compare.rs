@@ -11,7 +11,6 @@ use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
 use rocwheel_progress::Silent;
 use tempfile::TempDir;
 
-/// The folder of a test.
 struct Place(TempDir);
 
 impl Place {
