@@ -42,7 +42,6 @@ pub struct PreloadList {
     pub version: Option<String>,
 }
 
-/// A library of a preload list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preloaded {
     /// The short name in the list: `amdhip64`.

@@ -8,7 +8,6 @@ use rocwheel_python_literals::{StringLiteral, Token, TokenKind, tokens};
 /// Deepest nesting of a literal; those in such files are not deeper.
 const DEEPEST: usize = 16;
 
-/// The value of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Text(String),
@@ -19,7 +18,6 @@ pub(crate) enum Value {
     Unclear,
 }
 
-/// A call of a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// Line of the call, from 1.

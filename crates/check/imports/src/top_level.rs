@@ -16,7 +16,6 @@ const IMPORTING: [&str; 4] = ["import_module", "__import__", "run_module", "find
 /// How a file uses a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModuleUse {
-    /// It imports the module.
     Imports,
     /// It has the name of the module in a string or as an entry point.
     Names,
