@@ -18,14 +18,11 @@ pub struct MissingLibrary {
     pub refused: Vec<String>,
 }
 
-/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A wheel cannot be read or written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// A program or library of the wheel cannot be read.
     #[error("could not read `{file}` of `{}`", wheel.display())]
     Unreadable {
         wheel: PathBuf,
@@ -41,7 +38,6 @@ pub enum Error {
         file: String,
         source: rocwheel_elf::Error,
     },
-    /// A file cannot be read or written.
     #[error("could not {action} `{}`", path.display())]
     File {
         /// The attempted action, as an infinitive.
@@ -49,7 +45,6 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// Libraries that files of the wheel need were not found.
     #[error("`{}` needs libraries that were not found:{}", wheel.display(), list(missing))]
     Missing {
         wheel: PathBuf,
@@ -68,9 +63,7 @@ pub enum Error {
     #[error("`{}` is {what}, which `rocwheel repair` does not support", wheel.display())]
     Foreign {
         wheel: PathBuf,
-        /// A description of the wheel.
         what: String,
-        /// The hint that is printed below the error.
         hint: &'static str,
     },
     /// No manylinux policy guarantees the needs of the binaries, or the requested one does not.
@@ -87,17 +80,12 @@ pub enum Error {
     /// A tag that is not a manylinux tag of this machine.
     #[error("`{tag}` is not a known manylinux tag")]
     UnknownTag {
-        /// The tag as the user wrote it.
         tag: String,
-        /// The known tags.
         known: Vec<String>,
     },
-    /// An invalid glob.
     #[error("`{glob}` is not a glob")]
     Glob {
-        /// The glob as the user wrote it.
         glob: String,
-        /// The reason.
         source: globset::Error,
     },
     /// The version of ROCm is required but unknown.
@@ -107,11 +95,9 @@ pub enum Error {
     #[error("`{}` cannot load libraries when `{package}` is imported: {reason}", wheel.display())]
     Package {
         wheel: PathBuf,
-        /// Name of the import package.
         package: String,
         /// The reason, printed after a colon.
         reason: String,
-        /// The hint that is printed below the error.
         hint: String,
     },
     /// The given folder is not a ROCm tree.
@@ -128,7 +114,6 @@ pub enum Error {
         /// Name of the member, a path in the wheel.
         member: String,
     },
-    /// The program that removes symbols failed.
     #[error("`strip` failed for `{file}`{}", said(message))]
     Strip {
         /// Name of the member, a path in the wheel.
@@ -151,7 +136,6 @@ pub enum Error {
     /// The wheel cannot be moved to its destination.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
 }

@@ -31,7 +31,6 @@ impl Excludes {
         Ok(excludes)
     }
 
-    /// `true` if the needed name is excluded.
     pub(crate) fn has(&self, library: &str) -> bool {
         let name = super::paths::name(library);
         self.names.iter().any(|glob| glob.is_match(name))

@@ -18,7 +18,6 @@ use serde::Serialize;
 use crate::plan::{Plan, PlannedEdit};
 use crate::{Error, PreparedRepair, Request, budget, strip};
 
-/// The result of a plan.
 #[derive(Debug, Clone, Serialize)]
 pub struct RepairedWheel {
     pub path: PathBuf,
@@ -62,18 +61,12 @@ impl PreparedRepair {
     /// Executes the plan: writes the wheel to the folder `output`, which is created if it is
     /// missing. The wheel gets its name when it is complete and not larger than allowed. The input
     /// does not change.
-    ///
-    /// # Errors
-    /// A file that cannot be read or written, a wheel that is too large, an interruption.
     pub fn execute(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<RepairedWheel, Error> {
         Ok(self.write(output, request, reporter)?.commit()?)
     }
 
     /// Like [`PreparedRepair::execute`] without the last step, so the wheel can be checked before
     /// it is moved.
-    ///
-    /// # Errors
-    /// The errors of [`PreparedRepair::execute`].
     pub fn write(
         &self,
         output: &Path,

@@ -56,7 +56,6 @@ pub(crate) struct Binary {
     pub(crate) origin: Origin,
 }
 
-/// The source of a binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Wheel,

@@ -68,7 +68,6 @@ impl Resolve {
     }
 }
 
-/// A request to repair a wheel.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The mode; `None` for rocm if files need ROCm or torch, else graft.
@@ -101,7 +100,6 @@ pub struct Request {
     pub budget: Option<u64>,
     /// Folder for large temporary files.
     pub scratch: PathBuf,
-    /// Settings for writing the result.
     pub write: WriteOptions,
     /// How much of the wheel is read for the plan.
     pub depth: ReadingDepth,
@@ -127,7 +125,6 @@ pub enum RocmFrom {
 
 /// A plan and the data for its execution.
 pub struct PreparedRepair {
-    /// The changes to make.
     pub plan: Plan,
     wheel: Arc<Wheel>,
     inventory: Inventory,

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use rocwheel_tables::LibraryProduct;
 
-/// The kind of repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RepairMode {
@@ -24,7 +23,6 @@ pub enum RepairMode {
 /// All changes to one wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// Path of the wheel.
     pub input: PathBuf,
     /// File name of the result.
     pub output: String,
@@ -42,13 +40,11 @@ pub struct Plan {
     pub requirements: Vec<RequirementChange>,
     /// Files of a ROCm tree that are added.
     pub tree: Option<RocmTree>,
-    /// The platform tags.
     pub tags: Tags,
     /// The old and the new version; `None` if the version does not change.
     pub version: Option<ValueChange>,
     /// `true` if symbol tables and debug sections are removed from grafted and changed binaries.
     pub strip: bool,
-    /// Sentences with remarks for the user.
     pub notes: Vec<String>,
 }
 
@@ -66,7 +62,6 @@ impl Plan {
     }
 }
 
-/// The old and the new value of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ValueChange {
     pub before: String,
@@ -95,9 +90,7 @@ pub struct Graft {
     pub found_by: String,
     /// The package of this machine that contains it.
     pub package: Option<SystemPackage>,
-    /// `true` if the file is executable.
     pub executable: bool,
-    /// The changes in it.
     pub edit: PlannedEdit,
 }
 
@@ -136,7 +129,6 @@ pub struct PlannedEdit {
 }
 
 impl PlannedEdit {
-    /// `true` if nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == PlannedEdit::default()
     }
@@ -150,7 +142,6 @@ pub struct FileEdit {
     /// The new name of a program of the scripts folder. No search path can be relative to that
     /// folder, so a script there starts the program at its new path.
     pub moved_to: Option<String>,
-    /// The changes in it.
     pub edit: PlannedEdit,
 }
 
@@ -171,7 +162,6 @@ pub enum NotCopiedReason {
 pub struct KeptOut {
     /// The name in NEEDED.
     pub library: String,
-    /// The reason why it is not copied.
     pub reason: NotCopiedReason,
     /// The distribution that contains it.
     pub distribution: Option<String>,
@@ -189,7 +179,6 @@ pub struct WrittenText {
     pub purpose: String,
     /// `true` if the member exists already.
     pub replaces: bool,
-    /// `true` if the member is executable.
     #[serde(skip)]
     pub executable: bool,
     /// The whole text, in bytes.
@@ -228,7 +217,6 @@ pub struct TreeFile {
     pub source: PathBuf,
     /// Size in bytes.
     pub size: u64,
-    /// `true` if the file is executable.
     pub executable: bool,
 }
 

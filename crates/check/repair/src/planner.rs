@@ -24,9 +24,6 @@ use crate::{
 
 /// Plans the repair of the wheel at `path`. Writes only temporary files in the request's scratch
 /// folder.
-///
-/// # Errors
-/// All variants of [`Error`] except those of writing.
 pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<PreparedRepair, Error> {
     let wheel = Arc::new(Wheel::open(path)?);
     check_system(&wheel, request)?;
