@@ -43,7 +43,6 @@ pub enum Fault {
     /// Its bytes are not a deflate stream.
     #[error("its bytes are not a deflate stream")]
     Damaged,
-    /// The archive cannot be read.
     #[error("the archive cannot be read")]
     Read(#[source] io::Error),
 }

@@ -5,15 +5,12 @@ use std::path::PathBuf;
 use crate::level::Level;
 use crate::reuse::PackedSource;
 
-/// Settings for writing an archive.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// Compression level.
     pub level: Level,
     /// Time stamp of every member in seconds since 1970 (`SOURCE_DATE_EPOCH`). Wheels clamp it to
     /// 1980–2107, the range that ZIP can represent.
     pub epoch: u64,
-    /// Computation of the SHA-256 of the finished file.
     pub digest: FileDigest,
     /// Wheels whose packed bytes are used instead of compressing the same content again. The
     /// result has the same bytes with and without them.
@@ -48,7 +45,6 @@ impl Default for WriteOptions {
 /// The result of writing an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Path of the file.
     pub path: PathBuf,
     /// Number of members, generated ones included.
     pub files: u64,

@@ -87,7 +87,6 @@ impl Unfinished {
         }
     }
 
-    /// Renames the file to `path`.
     fn persist(self, path: &Path) -> io::Result<()> {
         match self {
             Unfinished::Nameless(file) => {

@@ -26,7 +26,6 @@ pub use unpack::MemberMemory;
 pub use zip_directory::{DistantMember, ZipDirectory};
 pub use zip_file::{ForeignBytes, ZipFile};
 
-/// The type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberKind {
     File,
@@ -47,7 +46,6 @@ pub struct Listed {
     pub compressed: u64,
     /// `true` if the mode has an execute bit.
     pub executable: bool,
-    /// The type of the member.
     pub kind: MemberKind,
     /// The permission bits of Unix; usual ones if the archive has none.
     pub mode: u32,

@@ -86,7 +86,6 @@ impl TarBuilder {
         self.header(&Entry { name: &format!("{name}/"), kind: b'5', mode: 0o755, size: 0, link: "" })
     }
 
-    /// The header of a symbolic link.
     pub(crate) fn symlink_header(&self, name: &str, target: &str) -> Vec<u8> {
         self.header(&Entry { name, kind: b'2', mode: 0o777, size: 0, link: target })
     }
@@ -147,7 +146,6 @@ impl TarBuilder {
     }
 }
 
-/// A finished tar archive.
 pub struct Tar(Concat);
 
 impl Content for Tar {

@@ -40,7 +40,6 @@ pub struct ZipSource<'a> {
     pub name: &'a str,
     /// Type and permission bits, as in Unix.
     pub mode: u32,
-    /// Its bytes.
     pub content: &'a dyn Content,
 }
 

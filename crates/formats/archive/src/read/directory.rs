@@ -37,7 +37,6 @@ pub(super) struct Directory {
     pub(super) members: Vec<Listed>,
     /// Position of the directory in the file.
     pub(super) start: u64,
-    /// The comment of the archive.
     pub(super) comment: Vec<u8>,
 }
 

@@ -31,9 +31,6 @@ pub struct ZipLayout {
 
 impl ZipLayout {
     /// Reads the directory of a ZIP file with any name, and the header before each member.
-    ///
-    /// # Errors
-    /// Those of [`super::ZipFile::open`].
     pub fn read(path: &Path) -> Result<ZipLayout, Error> {
         let read = directory::read(path)?;
         let metadata = read.file.file().metadata();

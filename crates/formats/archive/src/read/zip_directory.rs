@@ -35,17 +35,11 @@ impl DistantMember {
     }
 
     /// The first `length` bytes, or all if there are fewer. The checksum is not compared.
-    ///
-    /// # Errors
-    /// Bytes that cannot be read or unpacked.
     pub fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
         self.packed().start(length)
     }
 
     /// All bytes, at most 64 MiB; the CRC is compared.
-    ///
-    /// # Errors
-    /// As [`ZipDirectory::bytes`].
     pub fn bytes(&self) -> Result<Vec<u8>, Error> {
         self.packed().bytes()
     }
@@ -69,9 +63,6 @@ impl ReadAt for SharedReader {
 
 impl ZipDirectory {
     /// Reads the directory of the archive in `content`. `path` is the one that messages name.
-    ///
-    /// # Errors
-    /// Those of [`super::ZipFile::open`] that the directory shows.
     pub fn open(path: &Path, content: &dyn Content) -> Result<ZipDirectory, Error> {
         let file = content.open().map_err(|source| Error::Open { path: path.to_owned(), source })?;
         let members = directory::read_central(path, &file, content.size())?;

@@ -38,12 +38,10 @@ impl ZipFile {
         Ok(ZipFile { path: path.to_owned(), directory: directory::read(path)? })
     }
 
-    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The open file.
     pub fn file(&self) -> &SharedFile {
         &self.directory.file
     }
@@ -53,7 +51,6 @@ impl ZipFile {
         &self.directory.members
     }
 
-    /// The comment of the archive.
     pub fn comment(&self) -> &[u8] {
         &self.directory.comment
     }

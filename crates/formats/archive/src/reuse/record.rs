@@ -130,7 +130,6 @@ impl RecordFolder {
         RecordFolder(CacheFolder::new(folder, EXTENSION, ALL_RECORDS))
     }
 
-    /// The folder.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }

@@ -134,9 +134,6 @@ impl<R: Read> TarMembers<R> {
 
     /// The next member; `None` at the end of the archive. What was not read of the one before is
     /// skipped.
-    ///
-    /// # Errors
-    /// The errors of the reader; a header that cannot be understood.
     pub fn next_member(&mut self) -> io::Result<Option<TarMember>> {
         let rest = self.left + self.padding;
         self.skip(rest)?;
@@ -204,9 +201,6 @@ impl<R: Read> TarMembers<R> {
 
     /// Reads the bytes behind the end of the archive, which shows a stream that is cut short or
     /// damaged. Returns the size of everything.
-    ///
-    /// # Errors
-    /// The errors of the reader.
     pub fn finish(mut self) -> io::Result<u64> {
         let left = mem::take(&mut self.left);
         self.skip(left)?;
