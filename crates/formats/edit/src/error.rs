@@ -7,22 +7,17 @@ use rocwheel_progress::{Exit, Hint};
 /// Errors of this crate. The message names the attempted action, the source gives the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file cannot be read as a wheel or source distribution, or not be rewritten.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// An archive cannot be read or written.
     #[error(transparent)]
     Archive(#[from] rocwheel_archive::Error),
-    /// The result cannot be moved to its destination.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     /// An edit of a source distribution that only a wheel supports.
     #[error("`{}` is a source distribution and does not have {what}", path.display())]
     NotAWheel {
-        /// Path of the file.
         path: PathBuf,
         /// The thing that only a wheel has.
         what: &'static str,
@@ -31,23 +26,17 @@ pub enum Error {
     /// distribution (PEP 643).
     #[error("`{}` would get the fields of core metadata 2.2, from which on no build changes them", path.display())]
     StaticSdist {
-        /// Path of the file.
         path: PathBuf,
     },
-    /// A library in a wheel cannot be edited.
     #[error("cannot change the search path of member `{member}` of `{}`", path.display())]
     Elf {
-        /// Path of the wheel.
         path: PathBuf,
-        /// The library.
         member: String,
-        /// The cause.
         source: Box<rocwheel_elf::Error>,
     },
     /// A file with the name of the output exists.
     #[error("the output `{}` exists", path.display())]
     Exists {
-        /// Path of the file.
         path: PathBuf,
     },
 }

@@ -19,7 +19,6 @@ use crate::sdist;
 /// The destination of results, and the treatment of files that exist there.
 #[derive(Debug, Clone)]
 pub struct EditPlacement {
-    /// The folder of the result.
     pub destination: Destination,
     /// The treatment of an existing file with the name of the result.
     pub existing: Existing,
@@ -27,10 +26,8 @@ pub struct EditPlacement {
     pub scratch: PathBuf,
 }
 
-/// A file that was edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
-    /// Path of the result.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
@@ -58,9 +55,6 @@ pub fn execute(
 }
 
 /// Like [`execute`] without the last step, so the result can be checked before it is moved.
-///
-/// # Errors
-/// The errors of [`execute`].
 pub fn prepare(
     plan: &Plan,
     place: &EditPlacement,

@@ -13,7 +13,6 @@ use serde::Serialize;
 /// The changes to one wheel or source distribution. Nothing has been written yet.
 #[derive(Serialize)]
 pub struct Plan {
-    /// The file that is edited.
     pub input: PathBuf,
     pub form: DistributionFormat,
     /// Its size in bytes.
@@ -30,7 +29,6 @@ pub struct Plan {
     pub changes: Vec<FieldChange>,
     /// Lines of members that still contain the old version.
     pub leftovers: Vec<Leftover>,
-    /// Remarks for the user.
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) steps: Steps,
@@ -43,7 +41,6 @@ impl Plan {
     }
 }
 
-/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DistributionFormat {
@@ -53,7 +50,6 @@ pub enum DistributionFormat {
     Sdist,
 }
 
-/// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldChange {
     /// The thing that changes: a file and its field, a member, or the name of the file.
@@ -74,7 +70,6 @@ impl FieldChange {
 /// A line of a member that contains the old version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Leftover {
-    /// Path of the member.
     pub member: String,
     /// Number of the line; the first is 1.
     pub line: u64,

@@ -3,7 +3,6 @@
 use rocwheel_wheel::requirement::WrittenRequirement;
 use rocwheel_wheel::{Error, canonical_name, check_name};
 
-/// A change of the requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequirementEdit {
     /// Adds this one, unless it exists already.
@@ -15,7 +14,6 @@ pub enum RequirementEdit {
     Replace(WrittenRequirement),
 }
 
-/// A change of the extras.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtraEdit {
     /// Adds an extra, or a requirement of an existing one.

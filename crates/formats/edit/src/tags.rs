@@ -8,11 +8,8 @@ use rocwheel_wheel::{Error, TagPart};
 /// A change of the interpreters, ABIs or platforms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagEdit {
-    /// Set exactly these.
     Set(Vec<String>),
-    /// Add these.
     Add(Vec<String>),
-    /// Remove these.
     Remove(Vec<String>),
 }
 

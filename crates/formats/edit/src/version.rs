@@ -4,14 +4,11 @@
 use pep440_rs::Version;
 use rocwheel_wheel::{Error, check_version};
 
-/// A change of the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionEdit {
     /// Set this version, which is in PEP 440's canonical form.
     Set(String),
-    /// Set the local version.
     Local(String),
-    /// Remove the local version.
     NoLocal,
 }
 

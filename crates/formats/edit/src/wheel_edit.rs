@@ -12,15 +12,10 @@ use crate::version::{self, VersionEdit};
 pub struct WheelEdit {
     /// New name of the distribution; the packages in it keep their names.
     pub name: Option<String>,
-    /// Change of the version.
     pub version: Option<VersionEdit>,
-    /// Change of the interpreters in the tags.
     pub python_tags: Option<TagEdit>,
-    /// Change of the ABIs in the tags.
     pub abi_tags: Option<TagEdit>,
-    /// Change of the platforms in the tags.
     pub platform_tags: Option<TagEdit>,
-    /// Change of the build tag.
     pub build: Option<BuildEdit>,
     /// Changes of the requirements, applied in order.
     pub requirements: Vec<RequirementEdit>,
@@ -32,7 +27,6 @@ pub struct WheelEdit {
     pub fields: Vec<FieldEdit>,
     /// New search paths of libraries and programs. If several apply to a file, the last one wins.
     pub search_paths: Vec<SearchPathEdit>,
-    /// Members to remove.
     pub drop: Vec<MemberPattern>,
     /// Members in which the new version replaces the old one.
     pub also_in: Vec<MemberPattern>,
@@ -44,7 +38,6 @@ pub struct WheelEdit {
 /// Any other change rewrites RECORD too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordEdit {
-    /// Keep RECORD unchanged.
     #[default]
     Keep,
     /// Rewrite RECORD. Rows with a wrong size or hash stay, because they show that the file was
@@ -52,12 +45,9 @@ pub enum RecordEdit {
     Renew,
 }
 
-/// A change of the build tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildEdit {
-    /// Set this build tag.
     Set(String),
-    /// Remove the build tag.
     Remove,
 }
 
@@ -74,7 +64,6 @@ impl BuildEdit {
 /// The treatment of requirements that pin a distribution of the same release.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pins {
-    /// Keep them.
     #[default]
     Keep,
     /// Change `==OLD` to `==NEW`: for distributions that are edited together to the new version of
@@ -85,7 +74,6 @@ pub enum Pins {
 /// A new search path for some libraries.
 #[derive(Debug, Clone)]
 pub struct SearchPathEdit {
-    /// The files to change.
     pub files: MemberPattern,
     pub entries: Entries,
 }
@@ -95,7 +83,6 @@ pub struct SearchPathEdit {
 pub enum Entries {
     /// Replace them by these, such as `$ORIGIN/lib`. An empty list removes the search path.
     Set(Vec<String>),
-    /// Remove the absolute entries.
     DropAbsolute,
 }
 
