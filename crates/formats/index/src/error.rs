@@ -25,38 +25,28 @@ impl BadAddress {
     }
 }
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A configuration file of pip or uv cannot be parsed.
     #[error("`{}`, which {}: {reason}", path.display(), tool.complaint())]
     Settings {
-        /// Path of the file.
         path: PathBuf,
-        /// The tool that the file belongs to.
         tool: Tool,
         /// The message of the parser.
         reason: String,
     },
-    /// A file is not a wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
-    /// A file or folder of an environment cannot be read.
     #[error("could not read `{}`", path.display())]
     Read {
-        /// Path of the file or folder.
         path: PathBuf,
-        /// The cause.
         source: std::io::Error,
     },
     /// The request needs an index, but the network must not be used.
     #[error("cannot read the index `{address}` offline")]
     Offline {
-        /// Address of the index.
         address: String,
     },
     /// The address of an index cannot be parsed.
@@ -64,7 +54,6 @@ pub enum Error {
     Address {
         /// The text as given, without password.
         text: String,
-        /// The message of the parser.
         source: url::ParseError,
     },
     /// An address of a server that is no web server.
@@ -73,15 +62,11 @@ pub enum Error {
         /// The text as given, without password.
         text: String,
     },
-    /// A folder of wheels cannot be listed.
     #[error("could not list the wheels in `{}`", path.display())]
     Folder {
-        /// Path of the folder.
         path: PathBuf,
-        /// The cause.
         source: std::io::Error,
     },
-    /// A file of an index exceeds the size limit.
     #[error("`{address}` has {limit} bytes or more")]
     TooLarge {
         /// The address, without password.
@@ -96,7 +81,6 @@ pub enum Error {
         action: &'static str,
         /// The address, without password.
         address: String,
-        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The status is neither that of a file nor that of a missing file.
@@ -104,7 +88,6 @@ pub enum Error {
     Status {
         /// The address, without password.
         address: String,
-        /// The HTTP status.
         status: u16,
     },
     /// An index has none of the requested projects.
@@ -115,7 +98,6 @@ pub enum Error {
         /// Number of requested projects.
         asked: usize,
     },
-    /// A page is not one of a package index.
     #[error("the page `{address}` is not of a package index: {reason}")]
     Page {
         /// The address, without password.
@@ -123,24 +105,19 @@ pub enum Error {
         /// The defect of the page, for the message.
         reason: String,
     },
-    /// The hash of a file differs from that on the index.
     #[error("`{address}` has the {algorithm} `{found}`, and the index says `{wanted}`")]
     Hash {
         /// The address, without password.
         address: String,
-        /// Name of the hash algorithm.
         algorithm: &'static str,
         /// The hash on the index, hexadecimal.
         wanted: String,
         /// The hash of the received bytes.
         found: String,
     },
-    /// The download folder cannot be written.
     #[error("could not write `{}`", path.display())]
     Cache {
-        /// Path of the file or folder.
         path: PathBuf,
-        /// The cause.
         source: std::io::Error,
     },
     /// No version meets the requirements of two wheels.

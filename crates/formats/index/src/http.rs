@@ -115,9 +115,6 @@ impl Http {
     }
 
     /// Requests the headers of a file.
-    ///
-    /// # Errors
-    /// As [`Http::get_with`].
     pub fn head_of(&self, address: &Url) -> Result<HttpAnswer, Box<dyn std::error::Error + Send + Sync>> {
         let response = self.request(&Method::HEAD, address, &[])?;
         Ok(self.answer_with_headers(response, address))
@@ -158,11 +155,9 @@ impl Http {
 
 /// The answer of a server with all its headers.
 pub struct HttpAnswer {
-    /// The HTTP status.
     pub status: u16,
     /// The address after all redirections.
     pub address: Url,
-    /// The bytes.
     pub body: Box<dyn Read + Send>,
     headers: Vec<(String, String)>,
 }

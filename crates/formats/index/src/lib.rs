@@ -97,9 +97,6 @@ pub trait Fetch: Send + Sync {
 
     /// Requests an address with headers of the caller's, which the servers of redirections do not
     /// get if they are secret (`Authorization`).
-    ///
-    /// # Errors
-    /// As [`Fetch::get`].
     fn get_with(
         &self,
         address: &Url,
@@ -115,17 +112,12 @@ pub trait Fetch: Send + Sync {
     }
 
     /// Requests the headers of a file; the answer has no body.
-    ///
-    /// # Errors
-    /// As [`Fetch::get`].
     fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
         Ok(Answer { body: Box::new(std::io::empty()), ..self.get(address, "*/*")? })
     }
 }
 
-/// The answer of an index.
 pub struct Answer {
-    /// The HTTP status.
     pub status: u16,
     /// The header Content-Type; empty if absent.
     pub content_type: String,
@@ -137,7 +129,6 @@ pub struct Answer {
     pub size: Option<u64>,
     /// The address after all redirections; relative links start at it.
     pub address: Url,
-    /// The bytes.
     pub body: Box<dyn Read + Send>,
 }
 
@@ -174,7 +165,6 @@ pub struct Unmet {
     pub requirement: String,
     /// Canonical name of the required distribution.
     pub name: String,
-    /// The reason, for a message.
     pub reason: String,
     /// What it means for an installer that has only these sources.
     pub kind: UnmetKind,

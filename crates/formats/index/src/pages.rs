@@ -37,7 +37,6 @@ const LINK: usize = 640;
 /// A wheel or source distribution on the page of its project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedFile {
-    /// The file name.
     pub name: String,
     /// The address: relative to the page, or absolute. Percent-encoded, without a fragment.
     pub url: String,

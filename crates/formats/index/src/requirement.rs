@@ -17,7 +17,6 @@ use version_ranges::Ranges;
 pub struct InstallTarget {
     /// The Python version. Markers on the patch release see a high number, 99.
     pub python: PythonVersion,
-    /// The operating system.
     pub platform: Platform,
     /// The version of glibc on Linux, as (2, 28); `None` for any.
     pub glibc: Option<(u16, u16)>,
@@ -170,7 +169,6 @@ impl Requirement {
 pub struct Invalid {
     /// The text as in METADATA.
     pub text: String,
-    /// The defect, for a message.
     pub reason: String,
 }
 

@@ -142,10 +142,7 @@ pub fn root_json_of<'a>(names: impl IntoIterator<Item = &'a str>, generation: Op
     line(&RootPage { meta: Meta::of(generation), projects }, 0)
 }
 
-/// `size` is how many bytes are expected.
-///
-/// # Panics
-/// Never: all keys are text.
+/// `size` is the expected number of bytes.
 fn line(page: &impl Serialize, size: usize) -> String {
     let mut text = Vec::with_capacity(size);
     serde_json::to_writer(&mut text, page).expect("all keys are text");
