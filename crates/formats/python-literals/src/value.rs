@@ -76,7 +76,6 @@ impl Module {
     }
 }
 
-/// Reads values from tokens.
 #[derive(Debug)]
 pub struct Parser<'a> {
     tokens: &'a [Token<'a>],
@@ -86,7 +85,6 @@ pub struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// A parser that begins at the first of `tokens`.
     pub fn new(tokens: &'a [Token<'a>]) -> Self {
         Self { tokens, at: 0, depth: 0, scope: Scope::new() }
     }
