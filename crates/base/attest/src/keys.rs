@@ -32,9 +32,6 @@ pub struct PublicKey([u8; SIZE]);
 
 impl SigningKey {
     /// Makes a key, and returns it with the text of its file.
-    ///
-    /// # Errors
-    /// [`AttestError::NoRandom`].
     pub fn generate() -> Result<(SigningKey, String), AttestError> {
         let mut seed = [0; SIZE];
         SystemRandom::new().fill(&mut seed).map_err(|_| AttestError::NoRandom)?;
@@ -44,9 +41,6 @@ impl SigningKey {
     }
 
     /// Reads a private key; `name` is what errors call it.
-    ///
-    /// # Errors
-    /// [`AttestError::Key`].
     pub fn parse(text: &str, name: &str) -> Result<SigningKey, AttestError> {
         let wrong = |reason: &str| AttestError::Key { name: name.to_owned(), reason: reason.to_owned() };
         if text.contains("ENCRYPTED PRIVATE KEY") {
@@ -58,7 +52,6 @@ impl SigningKey {
         Ok(SigningKey(key))
     }
 
-    /// The public half.
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; SIZE];
         bytes.copy_from_slice(self.0.public_key().as_ref());
@@ -72,9 +65,6 @@ impl SigningKey {
 
 impl PublicKey {
     /// Reads a public key, or the public half of a private one; `name` is what errors call it.
-    ///
-    /// # Errors
-    /// [`AttestError::Key`].
     pub fn parse(text: &str, name: &str) -> Result<PublicKey, AttestError> {
         let Some(der) = unpem(text, "PUBLIC KEY") else { return Ok(SigningKey::parse(text, name)?.public()) };
         let bytes = der.strip_prefix(&PUBLIC).and_then(|bytes| bytes.try_into().ok());

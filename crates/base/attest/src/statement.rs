@@ -27,13 +27,12 @@ impl StatementSubject {
     }
 }
 
-/// Something that is said about files.
+/// An in-toto v1 statement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InTotoStatement {
     /// [`STATEMENT_TYPE`].
     #[serde(rename = "_type")]
     pub kind: String,
-    /// The files.
     pub subject: Vec<StatementSubject>,
     /// The address that names the form of the predicate.
     #[serde(rename = "predicateType")]
@@ -43,7 +42,6 @@ pub struct InTotoStatement {
 }
 
 impl InTotoStatement {
-    /// A statement of version 1.
     pub fn new(subject: Vec<StatementSubject>, predicate_type: &str, predicate: Value) -> InTotoStatement {
         InTotoStatement {
             kind: STATEMENT_TYPE.to_owned(),
