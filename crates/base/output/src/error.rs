@@ -15,7 +15,6 @@ pub enum Error {
     /// The output contains files that this command did not write.
     #[error("the output `{path}` is not empty and was not made by `{command}`")]
     NotOurs {
-        /// Path of the directory.
         path: PathBuf,
         /// The command that refuses.
         command: &'static str,
@@ -28,7 +27,6 @@ pub enum Error {
         action: &'static str,
         /// The path that could not be moved or removed.
         path: PathBuf,
-        /// The underlying I/O error.
         source: io::Error,
     },
     /// The disk is too small.
@@ -44,15 +42,12 @@ pub enum Error {
     /// The output is a symbolic link to a path that does not exist.
     #[error("the output `{path}` is a link to `{target}`, which does not exist")]
     Dangling {
-        /// Path of the link.
         path: PathBuf,
-        /// The text of the link.
         target: PathBuf,
     },
     /// Another run writes to the same output.
     #[error("another run is writing to the output `{path}`")]
     Locked {
-        /// Path of the output directory.
         path: PathBuf,
     },
 }

@@ -14,7 +14,6 @@ pub enum Destination {
 /// A real run or a rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Writes the results.
     Execute,
     /// Writes nothing: checks the inputs and reports what would be written (`--dry-run`).
     DryRun,

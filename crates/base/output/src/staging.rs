@@ -65,9 +65,6 @@ impl Drop for MadeFolders {
 impl StagingFolder {
     /// Creates a folder in `parent` with a name that begins with `prefix`. First it removes those
     /// that killed processes have left there.
-    ///
-    /// # Errors
-    /// A folder that cannot be created.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<StagingFolder> {
         StagingFolder::sweep(parent, prefix);
         for _ in 0..TRIES {
@@ -86,9 +83,6 @@ impl StagingFolder {
     /// Like [`StagingFolder::new_in`], in an output folder, which is created if it is missing. The
     /// created folders are removed together with the staging folder unless they contain a result by
     /// then.
-    ///
-    /// # Errors
-    /// A folder that cannot be created.
     pub fn for_results(output: &Path, prefix: &str) -> io::Result<StagingFolder> {
         let around = MadeFolders::make(output)?;
         Ok(StagingFolder { _around: around, ..StagingFolder::new_in(output, prefix)? })
@@ -100,7 +94,6 @@ impl StagingFolder {
         sweep(parent, prefix);
     }
 
-    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
