@@ -21,7 +21,6 @@ pub enum Error {
     /// Its output cannot be read, or its log cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     /// It cannot be started.
@@ -35,7 +34,6 @@ pub enum Error {
 pub struct NotStarted {
     /// Its name or path.
     pub program: String,
-    /// The reason.
     pub source: io::Error,
 }
 
@@ -56,12 +54,10 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time within which every process hears a signal that is sent to all.
 const HEARD: Duration = Duration::from_millis(500);
 
-/// A program to run.
 #[derive(Debug, Clone)]
 pub struct Program<'a> {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// Working folder.
     pub directory: &'a Path,
     /// The complete environment; nothing is inherited.
     pub environment: &'a BTreeMap<String, String>,
@@ -71,7 +67,6 @@ pub struct Program<'a> {
     pub deadline: Option<Instant>,
 }
 
-/// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// It exited with this code.
@@ -84,10 +79,8 @@ pub enum ProcessEnd {
     Deadline,
 }
 
-/// The result of a program.
 #[derive(Debug)]
 pub struct FinishedProcess {
-    /// How it ended.
     pub ended: ProcessEnd,
     /// The end of its output, stdout and stderr in the order in which they came.
     pub said: String,
@@ -118,9 +111,6 @@ pub struct HeldProcess {
 }
 
 /// Starts a program that runs until it is released.
-///
-/// # Errors
-/// The program cannot be started.
 pub fn hold(program: &Program<'_>) -> Result<HeldProcess, Error> {
     let (mut child, pages) = spawn(program, Stdio::piped())?;
     let stdin = child.stdin.take();
@@ -130,9 +120,6 @@ pub fn hold(program: &Program<'_>) -> Result<HeldProcess, Error> {
 impl HeldProcess {
     /// Waits until the program prints `line`. Returns its result if it ends before that or takes
     /// too long.
-    ///
-    /// # Errors
-    /// The user stopped the work.
     pub fn wait_for(
         &mut self,
         line: &str,
