@@ -63,7 +63,6 @@ impl Failure {
         }
     }
 
-    /// The same failure with another hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
@@ -77,7 +76,6 @@ impl Failure {
         self
     }
 
-    /// The same failure with another exit code.
     #[must_use]
     pub fn with_exit(mut self, exit: Exit) -> Self {
         self.0.exit = exit;

@@ -32,9 +32,6 @@ pub trait Reporter: Send + Sync {
     fn interrupted(&self) -> bool;
     /// Returns an error after an interruption, so that `?` ends a loop. Long loops call it once per
     /// item.
-    ///
-    /// # Errors
-    /// [`Interrupted`].
     fn check(&self) -> Result<(), Interrupted> {
         if self.interrupted() { Err(Interrupted) } else { Ok(()) }
     }
@@ -95,7 +92,8 @@ impl dyn Reporter + '_ {
     }
 }
 
-/// Forwards warnings and interruptions, and no progress: another stage counts already.
+/// Forwards warnings and interruptions. Suppresses progress because an outer stage already reports
+/// it.
 pub struct WithoutProgress<'r>(pub &'r dyn Reporter);
 
 impl Reporter for WithoutProgress<'_> {

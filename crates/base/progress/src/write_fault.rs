@@ -137,7 +137,6 @@ impl<W> NamedWriter<W> {
         NamedWriter { writer, path: path.into() }
     }
 
-    /// The writer.
     pub fn get_ref(&self) -> &W {
         &self.writer
     }
