@@ -29,9 +29,7 @@ pub struct Timestamp {
 /// Owner of a file, as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOwner {
-    /// The user ID.
     pub user: u32,
-    /// The group ID.
     pub group: u32,
 }
 

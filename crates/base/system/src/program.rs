@@ -34,9 +34,6 @@ pub struct RunningGroup {
 
 impl RunningGroup {
     /// Starts a program in a new group.
-    ///
-    /// # Errors
-    /// A program that cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let (child, group) = Group::start(command)?;
         Ok(Self { child, group })

@@ -80,9 +80,6 @@ impl FileMetadata for std::fs::Metadata {
 }
 
 /// Which file an open file is.
-///
-/// # Errors
-/// The errors of `fstat(2)`.
 pub fn open_identity(file: &fs_err::File) -> io::Result<FileIdentity> {
     file.metadata()?.identity(file.path())
 }
@@ -355,9 +352,6 @@ fn open_with(path: &Path, access: rustix::fs::OFlags) -> io::Result<fs_err::File
 }
 
 /// The entries of a folder. The error keeps its number.
-///
-/// # Errors
-/// The errors of `opendir(3)`.
 #[expect(clippy::disallowed_methods, reason = "fs_err hides the number of the error")]
 pub fn folder_entries(path: &Path) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path)

@@ -142,9 +142,6 @@ pub fn current_user() -> Option<FileOwner> {
 }
 
 /// Appends a copy of `from` to `to`.
-///
-/// # Errors
-/// The errors of the files.
 pub fn copy_content(mut from: impl OpenFile + io::Read, to: &mut (impl OpenFile + io::Write)) -> io::Result<()> {
     io::copy(&mut from, to).map(drop)
 }
@@ -169,17 +166,11 @@ pub fn link_nameless(_: &fs_err::File, name: &Path) -> io::Result<()> {
 }
 
 /// Opens a file or folder for reading. The error keeps its number, which those of `fs_err` do not.
-///
-/// # Errors
-/// The errors of `CreateFileW`.
 pub fn open_numbered(path: &Path) -> io::Result<fs_err::File> {
     open_with(path, fs_err::OpenOptions::new().read(true))
 }
 
 /// Opens a path for reading and writing and closes it again. The error keeps its number.
-///
-/// # Errors
-/// The errors of `CreateFileW`.
 pub fn try_device(path: &Path) -> io::Result<()> {
     open_with(path, fs_err::OpenOptions::new().read(true).write(true)).map(drop)
 }
@@ -192,9 +183,6 @@ fn open_with(path: &Path, options: &mut fs_err::OpenOptions) -> io::Result<fs_er
 }
 
 /// The entries of a folder. The error keeps its number.
-///
-/// # Errors
-/// The errors of `FindFirstFileW`.
 #[expect(clippy::disallowed_methods, reason = "fs_err hides the number of the error")]
 pub fn folder_entries(path: &Path) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path)

@@ -115,9 +115,6 @@ pub(super) fn change_time(file: &std::fs::File) -> io::Result<i64> {
 }
 
 /// Removes the mark of a temporary file, with which Windows writes it to the disk late.
-///
-/// # Errors
-/// A file that does not exist.
 pub(super) fn make_permanent(path: &Path) -> io::Result<()> {
     let attributes = fs_err::symlink_metadata(path)?.file_attributes() & !FILE_ATTRIBUTE_TEMPORARY;
     let path = wide(path)?;

@@ -62,9 +62,6 @@ pub fn remove_folder(path: impl AsRef<Path>) -> io::Result<()> {
 }
 
 /// Removes everything in a folder but the file with the name `kept`.
-///
-/// # Errors
-/// Those of [`remove_folder`].
 #[expect(clippy::disallowed_methods, reason = "the number of the error says whether another program has it open")]
 pub fn remove_contents(folder: &Path, kept: &str) -> io::Result<()> {
     repeat_removal(folder, || {
