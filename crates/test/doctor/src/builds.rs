@@ -24,7 +24,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The word for reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Rocm => "ROCm",
@@ -48,7 +47,6 @@ impl Build {
     }
 }
 
-/// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PackageFacts {
     /// Canonical name.

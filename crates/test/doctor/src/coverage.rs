@@ -5,12 +5,10 @@ use serde::Serialize;
 
 use crate::finding::Evidence;
 
-/// Something that was not looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unexamined {
     /// The thing: `the Python packages`.
     pub what: String,
-    /// The reason.
     pub why: String,
     /// What answers the question.
     pub decides: String,

@@ -38,7 +38,6 @@ pub struct Patient {
     pub variables: SessionVariables,
     /// The user; `None` for that of `/proc/self/status`.
     pub user: Option<SessionUser>,
-    /// The packages to look at.
     pub packages: PackageChoice,
     /// The address of a package index, which commands name.
     pub index: Option<String>,
@@ -57,11 +56,10 @@ pub enum PackageChoice {
     Of(ImportPath),
     /// None was found; where it was looked for.
     NotFound(Vec<Evidence>),
-    /// Nobody asks about packages.
+    /// Packages are not examined.
     NotAsked,
 }
 
-/// The machine, its packages and all findings.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
     /// The folder of a copy of a machine; `None` for this machine.
@@ -91,14 +89,12 @@ pub struct PythonFolder {
     pub chosen_by: Option<String>,
     /// The version of its Python; `None` if neither the path nor a package tells.
     pub version: Option<String>,
-    /// The packages that have to do with GPUs.
     pub packages: Vec<PackageFacts>,
     /// Number of all packages.
     pub count: usize,
 }
 
 impl Diagnosis {
-    /// Number of the findings of a weight.
     pub fn count(&self, gravity: Gravity) -> usize {
         self.findings.iter().filter(|symptom| symptom.severity == gravity).count()
     }
@@ -110,10 +106,6 @@ impl Diagnosis {
     }
 }
 
-/// Examines a machine.
-///
-/// # Errors
-/// [`Error::NoPackages`] for a folder without packages, and [`Error::Interrupted`].
 pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis, Error> {
     let Patient { tree, variables, .. } = patient;
     let container = ContainerKind::find(tree, variables);
@@ -174,7 +166,6 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
     Ok(diagnosis)
 }
 
-/// The packages for the report.
 fn python_folder(patient: &Patient, installed: &Installed, builds: &Builds) -> PythonFolder {
     let chosen_by = match &patient.packages {
         PackageChoice::Of(path) => path.chosen_by.clone(),

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use rocwheel_progress::Hint;
 
-/// What ends a diagnosis.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The folder of `--root` is none.
+    /// `--root` is not a folder.
     #[error("`{}` is not a folder", path.display())]
     NoRoot { path: PathBuf },
     /// The folder of `--root` has no folder of a machine.
@@ -21,36 +20,28 @@ pub enum Error {
         /// Where and why.
         source: Box<toml::de::Error>,
     },
-    /// A value in that file is wrong.
     #[error("`{}`: {reason}", path.display())]
     TreeValue {
-        /// Path of the file.
         path: PathBuf,
         /// The row and what is wrong with it.
         reason: String,
     },
-    /// A file that the user named cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
         path: PathBuf,
-        /// The underlying error.
         source: std::io::Error,
     },
     /// The folder of `--venv` has no packages.
     #[error("`{}` has no folder of Python packages", path.display())]
     NoPackages {
-        /// The folder or program that was named.
         path: PathBuf,
     },
-    /// The program of `--python` does not exist.
     #[error("`{}` is not a program{}", path.display(), leads_nowhere(link.as_deref()))]
     NoProgram {
-        /// The path that was named.
         path: PathBuf,
         /// What it leads to, if it is a link.
         link: Option<PathBuf>,
     },
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
 }

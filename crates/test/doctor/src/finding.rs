@@ -55,7 +55,6 @@ pub enum Need {
 }
 
 impl Need {
-    /// The words for reports.
     pub fn words(self) -> &'static str {
         match self {
             Need::Root => "root",
@@ -75,13 +74,11 @@ pub struct DoctorRow {
     pub code: String,
     /// The name in words: `device-denied`.
     pub name: String,
-    /// The usual weight.
     pub severity: Gravity,
     /// One sentence without a full stop.
     pub title: String,
     /// What it means; `{words}` are filled in.
     pub meaning: String,
-    /// The command that fixes it.
     pub command: Option<String>,
     /// The command in containers, by their kind. If it is not empty, other kinds have none.
     #[serde(default)]
@@ -184,7 +181,6 @@ pub fn blanks() -> &'static [Blank] {
     &PARSED.blank
 }
 
-/// The packages that have to do with GPUs.
 pub fn gpu_packages() -> &'static [GpuPackage] {
     &PARSED.package
 }
@@ -199,7 +195,6 @@ pub fn needed_libraries() -> &'static NeededLibraries {
     &PARSED.needed
 }
 
-/// The pairs of GPU and firmware that are known to fail.
 pub(crate) fn known_bad() -> &'static [KnownBad] {
     &PARSED.known_bad
 }
@@ -226,14 +221,13 @@ pub struct Symptom {
     pub code: &'static str,
     /// The name: `device-denied`.
     pub name: &'static str,
-    /// The weight of this one.
     pub severity: Gravity,
     /// One sentence without a full stop.
     pub title: &'static str,
     /// Where it was seen.
     pub evidence: Vec<Evidence>,
     pub meaning: String,
-    /// The one command that fixes it, which works as it is.
+    /// The one command that fixes it, which works unchanged.
     pub command: Option<String>,
     /// The command if it has [`Symptom::blanks`]: then there is no other one.
     pub template: Option<String>,
@@ -252,10 +246,7 @@ pub struct Symptom {
 }
 
 impl Symptom {
-    /// A finding of the row with this name.
-    ///
-    /// # Panics
-    /// If there is no such row; a test looks every name of the sources up.
+    /// Panics without a row of this name; a test looks every name of the sources up.
     pub(crate) fn new(name: &str) -> Symptom {
         let row = rows().iter().find(|row| row.name == name);
         let row = row.unwrap_or_else(|| panic!("data/doctor.toml has no row `{name}`"));
@@ -294,14 +285,12 @@ impl Symptom {
         self
     }
 
-    /// Adds a path or variable and its value.
     #[must_use]
     pub(crate) fn seen(mut self, path: impl Into<String>, value: impl Into<String>) -> Symptom {
         self.evidence.push(Evidence::new(path, value));
         self
     }
 
-    /// Sets another weight.
     #[must_use]
     pub(crate) fn weighing(self, severity: Gravity) -> Symptom {
         Symptom { severity, ..self }

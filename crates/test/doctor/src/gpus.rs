@@ -26,7 +26,6 @@ pub struct GpuFacts {
     pub product: String,
     /// `true` for a GPU inside the processor.
     pub integrated: bool,
-    /// Number of compute units.
     pub compute_units: u64,
     /// Memory in bytes, as the driver counts it.
     pub memory: u64,

@@ -49,11 +49,8 @@ impl ImportPath {
         of_candidates(users(&version, tree, variables).into_iter().collect(), own)
     }
 
-    /// That of a Python program, which is not started.
-    ///
-    /// # Errors
-    /// [`Error::NoProgram`], and [`Error::NoPackages`] for a program whose place does not tell
-    /// where its packages are.
+    /// That of a Python program, which is not started. Fails if the place of the program does not
+    /// tell where its packages are.
     pub fn of_program(program: &Path, tree: &MachineTree, variables: &SessionVariables) -> Result<ImportPath, Error> {
         let path = program.to_owned();
         let Ok(given) = std::path::absolute(program) else { return Err(Error::NoProgram { path, link: None }) };
@@ -89,9 +86,8 @@ impl ImportPath {
     /// or of the first Python on PATH, as in images of containers. pyenv, asdf and mise are looked
     /// through by their files.
     ///
-    /// # Errors
-    /// What was looked for, if there is none. If variables name only folders that do not exist,
-    /// nothing else was.
+    /// The error is what was looked for. If variables name only folders that do not exist, nothing
+    /// else was.
     pub fn active(
         directory: &Path,
         tree: &MachineTree,

@@ -13,7 +13,6 @@ use crate::finding::gpu_package;
 /// Pieces of evidence that a finding shows.
 pub(crate) const MOST_EVIDENCE: usize = 6;
 
-/// The packages of an environment.
 pub(crate) struct Installed {
     /// That of the environment itself.
     pub(crate) folder: PackageFolder,
@@ -57,13 +56,11 @@ impl Installed {
         std::iter::once(&self.folder).chain(&self.beside)
     }
 
-    /// The folder of packages that a distribution is in.
     pub(crate) fn folder_of<'a>(&'a self, distribution: &'a Distribution) -> &'a Path {
         let above = if distribution.is_rest() { Some(&*distribution.path) } else { distribution.path.parent() };
         above.unwrap_or(self.folder.path())
     }
 
-    /// The packages that have to do with GPUs.
     pub(crate) fn of_gpus(&self) -> impl Iterator<Item = &Distribution> {
         self.site.distributions.iter().filter(|distribution| distribution.role == Role::Audited)
     }
@@ -72,7 +69,6 @@ impl Installed {
         self.site.distributions.iter().find(|distribution| distribution.name == name)
     }
 
-    /// The packages of ROCm itself.
     pub(crate) fn of_rocm(&self) -> impl Iterator<Item = &Distribution> {
         self.of_gpus().filter(|one| one.name == "rocm" || one.name.starts_with("rocm-sdk"))
     }
@@ -133,7 +129,6 @@ fn is_text(path: &str) -> bool {
     SUFFIXES.iter().any(|suffix| path.ends_with(suffix))
 }
 
-/// `true` for a package that has to do with GPUs.
 pub(crate) fn is_of_gpus(name: &str) -> bool {
     gpu_package(name).is_some()
 }

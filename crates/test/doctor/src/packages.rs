@@ -57,7 +57,7 @@ fn without_post(version: &str) -> String {
     }
 }
 
-/// Packages of ROCm that are of several versions.
+/// Finds ROCm packages of different releases in one environment.
 pub(crate) fn check_versions(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     let mut versions: BTreeMap<String, Vec<&Distribution>> = BTreeMap::new();
     for distribution in installed.of_rocm() {

@@ -4,7 +4,6 @@ use crate::finding::Symptom;
 use crate::kfd::AMD;
 use crate::tree::{MachineTree, ReadFault};
 
-/// The folder of the devices on the bus.
 pub(crate) const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// A GPU on the PCI bus.
@@ -16,7 +15,6 @@ pub(crate) struct PciGpu {
     pub(crate) driver: Option<String>,
     /// Number of the product.
     pub(crate) device: u64,
-    /// Path of its folder.
     pub(crate) path: String,
 }
 

@@ -84,7 +84,7 @@ impl Installer {
             Installer::PipOf(python) => format!("{python} -m pip {arguments}"),
             Installer::PipFor(prefix) => format!("pip --python {prefix} {arguments}"),
             Installer::Uv(_) if verb == "cache" => "uv cache clean".to_owned(),
-            // uv asks nothing.
+            // uv does not ask, and has no `--yes`.
             Installer::Uv(None) => format!("uv pip {}", arguments.replacen("--yes ", "", 1)),
             Installer::Uv(Some(prefix)) => {
                 format!("uv pip {verb} --python {prefix} {}", rest.replacen("--yes ", "", 1))

@@ -7,7 +7,6 @@ use crate::tree::MachineTree;
 use crate::variables::SessionVariables;
 use crate::wsl;
 
-/// The system that the GPUs belong to.
 #[derive(Debug, Clone, Serialize)]
 pub struct SystemFacts {
     /// Release of the kernel: `6.12.48-amd64`.

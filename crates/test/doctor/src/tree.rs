@@ -34,7 +34,6 @@ const ENODEV: i32 = 19;
 /// The reason why a file was not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReadFault {
-    /// It does not exist.
     Absent,
     /// EPERM: a device cgroup or a security module refuses.
     NotPermitted,
@@ -116,7 +115,6 @@ pub(crate) struct FileRights {
     pub(crate) group: u32,
 }
 
-/// The files of a machine.
 #[derive(Debug, Default)]
 pub struct MachineTree {
     /// The folder of a copy; `None` for this machine.
@@ -131,9 +129,6 @@ impl MachineTree {
 
     /// A copy of a machine: a folder with `sys`, `dev`, `proc` and `etc`, as far as they were
     /// copied.
-    ///
-    /// # Errors
-    /// [`Error::NoRoot`], and those of its `doctor.toml`.
     pub fn of_folder(root: &Path) -> Result<MachineTree, Error> {
         let folder = rocwheel_system::canonicalize(root).ok().filter(|folder| folder.is_dir());
         let folder = folder.ok_or_else(|| Error::NoRoot { path: root.to_owned() })?;
@@ -222,7 +217,7 @@ impl MachineTree {
         Ok(bytes)
     }
 
-    /// The text of a file of at most `limit` bytes, without spaces around it. A file that is no
+    /// The text of a file of at most `limit` bytes, without spaces around it. A file that is not
     /// text is a fault, too.
     pub(crate) fn text_up_to(&self, path: &str, limit: u64) -> Result<String, ReadFault> {
         match String::from_utf8(self.bytes(path, limit)?) {
@@ -236,7 +231,7 @@ impl MachineTree {
         self.text_up_to(path, SMALL)
     }
 
-    /// The text of a file whose absence, for whatever reason, means nothing.
+    /// The text of a file; `None` for any fault, where that means nothing.
     pub fn text_if_any(&self, path: &str) -> Option<String> {
         self.text(path).ok().filter(|text| !text.is_empty())
     }
@@ -283,7 +278,6 @@ impl MachineTree {
         }
     }
 
-    /// Mode and owner of a file.
     pub(crate) fn rights(&self, path: &str) -> Option<FileRights> {
         let place = self.locate(path).ok()?;
         let metadata = fs_err::metadata(&place).ok()?;

@@ -65,7 +65,6 @@ impl SessionUser {
     }
 }
 
-/// The groups of a machine.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     names: BTreeMap<u32, String>,
@@ -95,7 +94,6 @@ impl Groups {
         groups
     }
 
-    /// The name of a group, or its number.
     pub(crate) fn name(&self, group: u32) -> String {
         self.names.get(&group).cloned().unwrap_or_else(|| group.to_string())
     }

@@ -47,7 +47,7 @@ fn of_project(tree: &MachineTree, directory: &Path) -> Option<UvFile> {
         let folder = folder.trim_end_matches('/');
         read_file(tree, &format!("{folder}/uv.toml")).or_else(|| {
             let path = format!("{folder}/pyproject.toml");
-            // uv warns of one that it cannot read, and goes on.
+            // uv warns of a file that it cannot read, and continues.
             let document: Value = toml::from_str(&tree.text_up_to(&path, LARGEST).ok()?).ok()?;
             let indexes = indexes_of(document.get("tool")?.get("uv")?);
             Some(UvFile { path, indexes: Ok(indexes) })

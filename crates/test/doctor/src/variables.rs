@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-/// The environment variables of the examined session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionVariables(BTreeMap<String, String>);
 

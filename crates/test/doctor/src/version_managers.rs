@@ -17,7 +17,7 @@ const LARGEST: u64 = 1 << 18;
 /// The Python behind a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// The program is a Python itself, or at least no script.
+    /// The program is a Python itself, or at least not a script.
     Itself,
     /// A Python that a manager of versions would start.
     Chosen {
@@ -290,13 +290,12 @@ fn shown(file: &Path) -> String {
     format!("`{}`", file.display())
 }
 
-/// The text of a file; `None` if it is no text or does not exist.
+/// The text of a file; `None` if it does not exist or is not text.
 fn read(file: &Path) -> Option<String> {
     let size = fs_err::metadata(file).ok().filter(std::fs::Metadata::is_file)?.len();
     if size > LARGEST { None } else { fs_err::read_to_string(file).ok() }
 }
 
-/// The text of a script.
 fn script(program: &Path) -> Option<String> {
     read(program).filter(|text| text.starts_with("#!"))
 }

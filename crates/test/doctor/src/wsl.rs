@@ -1,6 +1,6 @@
 //! Input: a Linux inside of Windows. Output: whether the runtime can reach the GPU there.
 //!
-//! WSL has neither /dev/kfd nor the module amdgpu; that they are missing is no finding.
+//! WSL has neither /dev/kfd nor the module amdgpu; their absence is not a finding.
 
 use crate::container::ContainerKind;
 use crate::finding::{Gravity, Symptom};
