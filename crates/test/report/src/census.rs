@@ -24,7 +24,6 @@ const EXAMPLES: usize = 3;
 /// among them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuiteCensus {
-    /// Number of tests.
     pub tests: u64,
     /// SHA-256 in hexadecimal of their sorted identities, each with a line feed behind it.
     pub sha256: String,
@@ -65,9 +64,6 @@ struct EarlierTest {
 impl ExpectedTests {
     /// Reads a verdict, the output of `test report --json`, or a text file with an identity in each
     /// line. The signature of a verdict is not verified.
-    ///
-    /// # Errors
-    /// [`ReportError::Read`], and [`ReportError::Expectation`] for a file that names no test.
     pub fn read(path: &Path) -> Result<ExpectedTests, ReportError> {
         let bytes = fs_err::read(path).map_err(|source| ReportError::Read { path: path.to_owned(), source })?;
         let found = match serde_json::from_slice::<Value>(&bytes) {

@@ -4,25 +4,20 @@ use std::path::PathBuf;
 
 use rocwheel_progress::{Exit, Hint};
 
-/// What ends the reading of reports, or the making of a verdict.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A path that was named does not exist.
     #[error("`{}` does not exist", path.display())]
     Missing { path: PathBuf },
-    /// A file cannot be read or written.
     #[error("cannot read `{}`", path.display())]
     Read {
         path: PathBuf,
-        /// The underlying error.
         source: std::io::Error,
     },
     /// A file says nothing about the tests that there should be.
     #[error("`{}` does not say which tests are expected: {reason}", path.display())]
     Expectation {
         path: PathBuf,
-        /// The fault.
         reason: String,
     },
     /// A verdict cannot be made of these reports.
@@ -31,7 +26,6 @@ pub enum ReportError {
         /// What it lacks.
         reason: String,
     },
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
 }

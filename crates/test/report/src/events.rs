@@ -10,13 +10,13 @@ const LONGEST_LINE: u64 = 256 << 20;
 /// How a file ends.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventsEnd {
-    /// Lines that are no event, with their numbers and reasons.
+    /// Lines that are not events, with their numbers and reasons.
     pub(crate) damaged: Vec<String>,
     /// The last line has no end: the supervisor was killed while it wrote.
     pub(crate) is_cut: bool,
 }
 
-/// Reads all lines. A line that is no event is passed over, and reported.
+/// Reads all lines. A line that is not an event is skipped and reported.
 pub(crate) fn read(file: impl Read, take: &mut dyn FnMut(TestEvent)) -> std::io::Result<EventsEnd> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut end = EventsEnd::default();

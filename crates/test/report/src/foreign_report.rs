@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::junit_case::CaseAttempt;
 use crate::outcome::TestOutcome;
 
-/// Tests of a file that is no junit XML.
+/// Tests of a file that is not junit XML.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignReport {
     /// The name of the framework, which is the suite of its tests; empty for the name of the file.

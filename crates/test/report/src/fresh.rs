@@ -62,9 +62,8 @@ impl EarlierReports {
 
 /// Reads the reports in `paths` that were written since `earlier` was made.
 ///
-/// # Errors
-/// Those of [`read_reports`](crate::read_reports); a path that does not exist is a problem of the
-/// report, because the runner should have written it.
+/// A path that does not exist is a problem of the report, because the runner should have written
+/// it.
 pub fn read_fresh_reports(
     paths: &[PathBuf],
     earlier: &EarlierReports,

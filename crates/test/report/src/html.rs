@@ -23,9 +23,6 @@ const SCRIPT: &str = include_str!("view.js");
 const LISTED: usize = 500;
 
 /// Writes the page. `title` is what it is about, such as the suite and the version.
-///
-/// # Errors
-/// Those of `output`.
 pub fn write_html(report: &TestReport, options: &ReportOptions, title: &str, mut output: impl Write) -> io::Result<()> {
     let [script, style] = [SCRIPT, STYLE].map(|text| STANDARD.encode(sha256(text.as_bytes())));
     let policy = format!(
@@ -77,12 +74,12 @@ fn sentence(report: &TestReport) -> String {
     }
 }
 
-/// The tests that did not do what they should, or of which nobody knows it.
+/// The tests that did not do what they should, or whose outcome is unknown.
 fn open_tests(report: &TestReport) -> impl Iterator<Item = &ReportedTest> {
     report.tests.iter().filter(|test| test.outcome.is_bad() || OPEN.contains(&test.outcome))
 }
 
-/// Outcomes that are no failures and make a report incomplete.
+/// Outcomes that are not failures but make a report incomplete.
 const OPEN: [TestOutcome; 2] = [TestOutcome::Unknown, TestOutcome::NotRun];
 
 fn table(report: &TestReport) -> String {

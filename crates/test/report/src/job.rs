@@ -63,8 +63,8 @@ impl TriesOf {
     }
 }
 
-/// A name without the number of a try: `report-2`, `report.attempt2`, `report-rerun`. The number of
-/// a version or of a GPU target is none.
+/// A name without the number of a try: `report-2`, `report.attempt2`, `report-rerun`. Numbers of
+/// versions and of GPU targets stay.
 fn without_counter(name: &str) -> &str {
     let Some((rest, last)) = name.rsplit_once(['-', '_', '.', ' ']) else { return name };
     let word = last.trim_end_matches(|letter: char| letter.is_ascii_digit());

@@ -1,7 +1,7 @@
 //! Input: JSON, or JSON Lines. Output: the tests in it, if a framework wrote it.
 //!
-//! JSON has no root that names it, so each form is known by its keys. What has keys of results and
-//! no form that is known makes a report incomplete; anything else is no report.
+//! JSON has no root that names it, so each form is known by its keys. A file with keys of results
+//! in an unknown form makes a report incomplete; any other file is not a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -153,7 +153,6 @@ fn read_jest(value: &Value) -> ForeignReport {
     report
 }
 
-/// Playwright's JSON.
 fn read_playwright(value: &Value) -> ForeignReport {
     let mut report = ForeignReport::new("playwright");
     for suite in list(value, "suites") {

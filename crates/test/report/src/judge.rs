@@ -77,8 +77,8 @@ pub(crate) fn rank(outcome: TestOutcome) -> u8 {
     }
 }
 
-/// How bad an outcome is beside those of other jobs: a pass there is none of a test that did not
-/// run here.
+/// How bad an outcome is beside those of other jobs: a pass there is not a pass of a test that did
+/// not run here.
 fn rank_of_job(outcome: TestOutcome) -> (bool, bool, bool, u8) {
     let (is_unknown, is_not_run) = (outcome == TestOutcome::Unknown, outcome == TestOutcome::NotRun);
     (outcome.is_bad(), is_unknown, is_not_run, rank(outcome))
@@ -92,7 +92,6 @@ fn run_of<'r, 'a>(attempt: &ReportedAttempt, runs: &'r [JudgedRun<'a>]) -> &'r J
     &runs[attempt.run as usize]
 }
 
-/// Decides the outcome of a test.
 pub(crate) fn judge(test: &mut ReportedTest, runs: &[JudgedRun<'_>]) -> JudgedTest {
     let mut judged = JudgedTest::default();
     let ran = test.attempts.iter().filter(|one| did_run(one));

@@ -2,8 +2,8 @@
 //!
 //! The dialects are those of quick-junit (nextest), surefire, pytest (xunit1 and xunit2, with
 //! PyTorch's `<rerun>`), gtest, ctest, Meson, Catch2, doctest, Boost, gotestsum, mocha and absl;
-//! testmoapp/junitxml describes most of them. Elements and words that are not known are no passes.
-//! What a file announces and what it has have to agree, or results are lost.
+//! testmoapp/junitxml describes most of them. Unknown elements and words are not passes. A file
+//! must have the tests that it announces, or results are lost.
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read};
@@ -338,7 +338,7 @@ impl<'a> JunitState<'a> {
                 case.was_rerun_in_vain |= matches!(name.as_ref(), b"rerunFailure" | b"rerunError");
                 case.retries.push((child, kind, message));
             }
-            // A warning of doctest is written as a failure, and is none.
+            // A warning of doctest is written as a failure, but is not one.
             CaseChild::Failure if kind == "WARN" && self.file.writer == Some(JunitDialect::Doctest) => {
                 self.child = Some((CaseChild::Output, self.depth));
             }
@@ -461,7 +461,7 @@ impl<'a> JunitState<'a> {
         });
     }
 
-    /// `true` for a case without an element that is no pass, perhaps: what a TAP program printed in
+    /// `true` for a case without an element that may not be a pass: what a TAP program printed in
     /// its suite has the directives of its tests, and jest-junit announces fewer tests if some are
     /// `todo`.
     fn has_to_wait(&self, case: &OpenCase) -> bool {

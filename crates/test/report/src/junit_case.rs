@@ -41,7 +41,7 @@ pub(crate) enum CaseChild {
     /// An earlier or later try that failed (`true`: an error).
     Retry(bool),
     Output,
-    /// An element that is not known: nobody knows whether the test passed.
+    /// An unknown element: the test may have passed or not.
     Unknown,
 }
 
@@ -231,7 +231,7 @@ impl OpenCase {
         }
     }
 
-    /// Why nobody knows how it ended.
+    /// Why it is unknown how it ended.
     fn why_unknown(&self, child: CaseChild, kind: &str, message: &str) -> String {
         match self.words().find(|word| case_word_outcome(word) == TestOutcome::Unknown) {
             _ if child == CaseChild::Unknown => {

@@ -17,14 +17,10 @@ use crate::outcome::TestOutcome;
 
 /// The name of our files, by which they are recognised.
 pub(crate) const OWN_NAME: &str = "rocwheel test";
-/// The suite of what is missing. XML has no other word for a report that is not whole than a test
-/// that is not a pass.
+/// The suite of missing results: XML can mark an incomplete report only with a test that is not a
+/// pass.
 const MISSING: &str = "missing results";
 
-/// Writes the whole report.
-///
-/// # Errors
-/// Those of `output`.
 pub fn write_junit(report: &TestReport, output: impl Write) -> io::Result<()> {
     let mut writer = Writer::new_with_indent(output, b' ', 1);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;

@@ -7,7 +7,7 @@ use crate::junit_dialect::{CountedTests, JunitDialect};
 use crate::outcome::TestOutcome;
 use crate::xml_attributes::XmlAttributes;
 
-/// Attributes that count tests which are no passes.
+/// Attributes that count tests which are not passes.
 const TROUBLES: [&str; 10] = [
     "warnings",
     "incomplete",
@@ -51,14 +51,14 @@ pub(crate) struct OpenSuite {
     skipped: u64,
     /// Cases of which only an attribute says that they were skipped.
     skipped_by_word: u64,
-    /// Cases that are no passes.
+    /// Cases that are not passes.
     not_passed: u64,
     /// What it printed itself.
     pub(crate) output: BoundedText,
 }
 
 impl OpenSuite {
-    /// Opens a suite; the sentences are about numbers that are none.
+    /// Opens a suite; the sentences are about attributes that are not numbers.
     pub(crate) fn named(name: String, attributes: &XmlAttributes) -> (OpenSuite, Vec<String>) {
         let mut wrong = Vec::new();
         let bad = ["failures", "errors"].map(|key| number(attributes, key, &mut wrong));
@@ -162,7 +162,7 @@ impl OpenSuite {
     }
 }
 
-/// The number in an attribute; a text that is none is noted.
+/// The number in an attribute; any other text is noted.
 fn number(attributes: &XmlAttributes, key: &str, wrong: &mut Vec<String>) -> Option<u64> {
     let text = attributes.find(key)?.trim();
     let number = text.parse().ok();

@@ -41,7 +41,6 @@ const OUTPUT_OF_OTHERS: usize = 8 << 20;
 const LONGEST_MESSAGE: usize = 2000;
 const LONGEST_OUTPUT: usize = 64 << 10;
 
-/// Collects reports.
 pub(crate) struct Merger {
     options: ReportOptions,
     suites: Vec<Arc<str>>,
@@ -59,7 +58,6 @@ pub(crate) struct Merger {
     empty: Vec<usize>,
     /// The suite of the current file, where its folder says it.
     shard_suite: Option<String>,
-    /// The suite that the current file itself names.
     own_suite: Option<String>,
     /// How often the current file has had an identity, if more than once.
     repeats: HashMap<usize, u32>,
@@ -147,7 +145,6 @@ impl Merger {
         self.problems.push(ReportProblem { path, message, loses_results });
     }
 
-    /// Reads a file.
     pub(crate) fn read(&mut self, source: &ReportSource) -> Result<(), ReportError> {
         let path = source.path.as_path();
         let wrong = |error| ReportError::Read { path: path.to_owned(), source: error };

@@ -14,7 +14,6 @@ use crate::program_end::RunnerEnd;
 /// Groups of failures that [`TestReport::failure_groups`] returns.
 const MOST_GROUPS: usize = 100;
 
-/// The kind of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportForm {
@@ -32,14 +31,11 @@ pub enum ReportForm {
     Tap,
 }
 
-/// A report that was read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReportedRun {
-    /// The file.
     pub path: PathBuf,
     /// SHA-256 of the file in hexadecimal.
     pub sha256: String,
-    /// Its kind.
     pub form: ReportForm,
     /// The first line of our runs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +61,6 @@ pub struct ReportedAttempt {
     pub run: u32,
     /// Number of the try in its run, from 1.
     pub attempt: u32,
-    /// The end of this try.
     pub outcome: TestOutcome,
     /// Duration in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +85,6 @@ pub struct ReportedAttempt {
 /// A test with all tries at it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReportedTest {
-    /// Name of the suite.
     pub suite: Arc<str>,
     /// Identity within the suite.
     pub id: String,
@@ -105,7 +99,6 @@ pub struct ReportedTest {
 /// Something that is wrong with the reports rather than with a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReportProblem {
-    /// The file, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// One sentence.
@@ -124,12 +117,10 @@ impl ReportProblem {
 /// The parts of a suite that were expected, and those that there are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ShardCoverage {
-    /// Name of the suite.
     pub suite: String,
     /// GPU targets that it ran on, as far as the runs say them: each has to have all parts.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub targets: BTreeSet<String>,
-    /// Number of parts.
     pub expected: u32,
     /// The parts with a complete report, from 1.
     pub seen: BTreeSet<u32>,
@@ -141,7 +132,6 @@ impl ShardCoverage {
         (1..=self.expected).filter(|shard| !self.seen.contains(shard)).collect()
     }
 
-    /// The suite in messages.
     pub(crate) fn words(&self) -> String {
         format!("`{}`{}", self.suite, on_targets(&self.targets))
     }
@@ -153,7 +143,6 @@ fn on_targets(targets: &BTreeSet<String>) -> String {
     if names.is_empty() { String::new() } else { format!(" on {}", names.join(" and ")) }
 }
 
-/// How many tests ended how.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OutcomeCounts {
     /// All tests: the sum of the outcomes.
@@ -190,7 +179,6 @@ pub enum ReportResult {
 }
 
 impl ReportResult {
-    /// The word for reports and verdicts.
     pub fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -205,9 +193,7 @@ impl ReportResult {
 pub struct FailureGroup {
     /// The message of one of them.
     pub message: String,
-    /// Number of tests.
     pub tests: u64,
-    /// One of the tests.
     pub example: String,
 }
 
@@ -238,14 +224,12 @@ pub(crate) fn runner_of(runs: &[ReportedRun]) -> RunnerEnd {
 }
 
 impl TestReport {
-    /// Counts all tests.
     pub fn counts(&self) -> OutcomeCounts {
         let mut counts = OutcomeCounts::default();
         self.tests.iter().for_each(|test| counts.add(test));
         counts
     }
 
-    /// Counts the tests of every suite.
     pub fn counts_by_suite(&self) -> BTreeMap<Arc<str>, OutcomeCounts> {
         let mut suites: BTreeMap<Arc<str>, OutcomeCounts> = BTreeMap::new();
         for test in &self.tests {
@@ -330,7 +314,6 @@ impl TestReport {
         self.tests.iter().filter(|test| test.outcome.is_bad() || (test.flaky && options.fail_on_flaky))
     }
 
-    /// The result as a whole.
     pub fn result(&self, options: &ReportOptions) -> ReportResult {
         if self.runner.is_bad() || self.failures(options).next().is_some() {
             ReportResult::Failed

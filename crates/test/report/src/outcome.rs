@@ -33,9 +33,9 @@ pub enum TestOutcome {
     TimedOut,
     /// The supervisor ended it because its processes used more memory than they may.
     OutOfMemory,
-    /// Nobody started it: no GPU, a shard is missing, the run was cut off.
+    /// It was not started: no GPU, a shard is missing, the run was cut off.
     NotRun,
-    /// A report says of its end what we do not understand, so it is neither a pass nor a failure.
+    /// The report's word for its end is unknown, so it is neither a pass nor a failure.
     Unknown,
 }
 
@@ -75,7 +75,7 @@ impl TestOutcome {
     }
 }
 
-/// What a test cannot help.
+/// A cause outside of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutsideCause {
@@ -108,7 +108,6 @@ pub struct TestAttempt {
     pub id: String,
     /// 1 for the first try; each further one ran in a fresh process.
     pub attempt: u32,
-    /// The end of this try.
     pub outcome: TestOutcome,
     /// Duration in seconds, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,7 +173,6 @@ pub struct TestRunFacts {
     /// Name → facts in words (`target`, `driver`, `partition`, `location`) of every GPU.
     #[serde(default)]
     pub gpus: BTreeMap<String, BTreeMap<String, String>>,
-    /// Name of the machine.
     #[serde(default)]
     pub machine: String,
     /// Start in RFC 3339.
@@ -183,7 +181,6 @@ pub struct TestRunFacts {
     /// whole suite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selection: Vec<String>,
-    /// Version of rocwheel.
     pub rocwheel: String,
 }
 
@@ -203,7 +200,6 @@ pub(crate) fn plain_target(gpu: &BTreeMap<String, String>) -> Option<&str> {
 /// All tests that a run collected, before shards divided them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WholeCollection {
-    /// Number of tests.
     pub tests: u64,
     /// SHA-256 in hexadecimal of their sorted identities, each with a line feed behind it.
     pub sha256: String,
@@ -245,14 +241,13 @@ pub enum TestEvent {
     },
     /// A test begins. Without an attempt after it, its process died in it.
     Started {
-        /// Identity of the test.
         id: String,
         /// Which try, from 1.
         attempt: u32,
     },
     /// A test ended.
     Attempt(TestAttempt),
-    /// Something that is about no test: a file that cannot be imported, a full disk.
+    /// Something that is not about a test: a file that cannot be imported, a full disk.
     Problem {
         /// One sentence.
         message: String,

@@ -11,9 +11,7 @@ use serde::Serialize;
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramEnd {
-    /// It exited with this code.
     Code(i32),
-    /// This signal ended it.
     Signal(i32),
 }
 
@@ -65,24 +63,20 @@ fn signal_name(number: i32) -> Option<&'static str> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum RunnerEnd {
-    /// Nobody has said it.
+    /// It is unknown.
     #[default]
     Unknown,
     /// rocwheel ran the tests, and its events say how their processes ended.
     Supervised,
-    /// It exited with this code.
     Exited {
         /// 0 if the runner says that all is well.
         code: u32,
     },
-    /// A signal ended it.
     Killed {
-        /// The number of the signal.
         signal: i32,
     },
     /// It ran longer than it may and was ended.
     TimedOut {
-        /// The limit.
         seconds: u64,
     },
 }

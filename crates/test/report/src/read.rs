@@ -12,10 +12,7 @@ use crate::merge::Merger;
 use crate::outcome::TestOutcome;
 use crate::{ReportError, ReportOptions, TestReport, junit};
 
-/// The outcomes in one file of junit XML, in its order.
-///
-/// # Errors
-/// The file cannot be read, or it is not complete.
+/// The outcomes in one file of junit XML, in its order. An incomplete file is an error.
 pub fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)>> {
     let mut outcomes = Vec::new();
     let mut take = |case: JunitCase| {
@@ -30,9 +27,7 @@ pub fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)>> {
 
 /// Reads all reports in `paths`, which are files and folders.
 ///
-/// # Errors
-/// [`ReportError::Missing`] for a path that does not exist. A file that cannot be understood is a
-/// problem of the report.
+/// A file that cannot be understood is a problem of the report, not an error.
 pub fn read_reports(
     paths: &[PathBuf],
     options: &ReportOptions,
@@ -46,7 +41,6 @@ pub fn read_reports(
     read_found(found, options, reporter)
 }
 
-/// Reads the reports that were found.
 pub(crate) fn read_found(
     found: FoundReports,
     options: &ReportOptions,

@@ -34,7 +34,6 @@ const COUNTED: [TestOutcome; 12] = [
     TestOutcome::Unknown,
 ];
 
-/// What a verdict needs beside the reports.
 #[derive(Debug, Clone, Default)]
 pub struct VerdictRequest {
     /// Name of the suite; `None` if the reports have exactly one.
@@ -47,7 +46,6 @@ pub struct VerdictRequest {
     pub now: String,
     /// The ids of all tests are in the verdict, and not only their number and digest.
     pub ids: bool,
-    /// Version of rocwheel.
     pub rocwheel: String,
 }
 
@@ -132,9 +130,7 @@ fn period(report: &TestReport, now: &str) -> (String, String) {
 
 /// The verdict about the wheels that were tested.
 ///
-/// # Errors
-/// [`ReportError::Verdict`] if the reports are about no wheel, about different ones, or about
-/// several suites.
+/// Fails if the reports are about no wheel, about different ones, or about several suites.
 pub fn verdict(
     report: &TestReport,
     options: &ReportOptions,
@@ -185,9 +181,6 @@ pub fn verdict(
 
 /// The same for tools that read in-toto's test-result, which has three lists and no counts. There,
 /// an incomplete suite is a failure.
-///
-/// # Errors
-/// Those of [`verdict`].
 pub fn test_result(
     report: &TestReport,
     options: &ReportOptions,

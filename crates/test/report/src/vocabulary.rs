@@ -1,7 +1,6 @@
 //! Input: a word with which a framework says how a test ended. Output: the outcome.
 //!
-//! The words are a closed list. One that is not in it is never a pass, but
-//! [`TestOutcome::Unknown`].
+//! A word outside of this closed list is never a pass, but [`TestOutcome::Unknown`].
 
 use crate::outcome::TestOutcome;
 
@@ -37,7 +36,7 @@ pub(crate) fn case_word_outcome(word: &str) -> TestOutcome {
     }
 }
 
-/// Why a word is no pass.
+/// Why a word is not a pass.
 pub(crate) fn unknown_word(word: &str) -> String {
     format!("`{word}` is no word for an outcome that is known, so this is no pass")
 }

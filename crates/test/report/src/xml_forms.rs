@@ -1,4 +1,4 @@
-//! Input: XML of test frameworks that is no junit XML. Output: its tests.
+//! Input: XML of test frameworks that is not junit XML. Output: its tests.
 //!
 //! Each form is a row: which element is a test, and where its name and its outcome are.
 

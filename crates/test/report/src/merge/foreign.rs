@@ -1,4 +1,4 @@
-//! Reports that are no junit XML: which form a file has, and its tests.
+//! Reports that are not junit XML: which form a file has, and its tests.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::xml_forms::{self, XmlKind};
 const LARGEST: u64 = 512 << 20;
 
 impl Merger {
-    /// Reads an XML file of any form; `false` if it is no report.
+    /// Reads an XML file of any form; `false` if it is not a report.
     pub(super) fn read_xml(&mut self, file: fs_err::File, source: &ReportSource) -> bool {
         let path = source.path.as_path();
         let found = open_regular(path).and_then(xml_forms::kind);
@@ -46,7 +46,7 @@ impl Merger {
         true
     }
 
-    /// Reads JSON or JSON Lines; `false` if it is no report.
+    /// Reads JSON or JSON Lines; `false` if it is not a report.
     pub(super) fn read_json(&mut self, file: fs_err::File, source: &ReportSource) -> std::io::Result<bool> {
         let path = source.path.as_path();
         let mut bytes = Vec::new();
@@ -84,7 +84,7 @@ impl Merger {
         Ok(true)
     }
 
-    /// Leaves out a file that says nothing of tests, unless the user named it.
+    /// Skips a file that says nothing of tests, unless the user named it.
     fn skip(&mut self, source: &ReportSource) -> bool {
         let path = source.path.as_path();
         if source.is_named {
