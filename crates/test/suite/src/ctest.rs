@@ -22,7 +22,6 @@ use crate::supervisor::{AnswerEnd, AnswerLimits, ProgramLine, run_for_answer};
 /// Most bytes of ctest's list, which has the command of each test.
 const LONGEST_LIST: usize = 256 << 20;
 
-/// A folder of ctest.
 #[derive(Debug)]
 pub struct CtestDriver {
     /// The folder with `CTestTestfile.cmake`.

@@ -62,15 +62,12 @@ pub(crate) fn without_choices(mut program: ProgramLine) -> ProgramLine {
 /// A file whose tests are not known.
 #[derive(Debug, Clone)]
 pub struct FailedCollection {
-    /// The file.
     pub id: String,
     /// The reason in a line.
     pub message: String,
-    /// The traceback.
     pub output: Option<String>,
 }
 
-/// What a test process tells while it runs.
 #[derive(Debug)]
 pub enum StreamEvent {
     /// A test begins.
@@ -87,27 +84,17 @@ pub enum StreamEvent {
     Finished,
 }
 
-/// Reads what a process tells.
 pub trait TestStream: Send {
     /// Tells a [`WaitingProcess`] which of its tests run.
-    ///
-    /// # Errors
-    /// The answer cannot be written.
     fn choose(&mut self, _ids: &[String]) -> io::Result<()> {
         Ok(())
     }
 
     /// The events since the last call. `output` are the bytes that it printed since then.
-    ///
-    /// # Errors
-    /// What it writes cannot be read.
     fn read(&mut self, output: &[u8]) -> io::Result<Vec<StreamEvent>>;
 
     /// What only the end of the process shows: reports that it writes at last. It is not called if
     /// the supervisor ended the process before it had told everything.
-    ///
-    /// # Errors
-    /// Files of it cannot be read.
     fn close(&mut self) -> io::Result<Vec<StreamEvent>> {
         Ok(Vec::new())
     }
@@ -121,9 +108,7 @@ pub trait TestStream: Send {
 
 /// A process that has listed its tests and waits for the choice of those that run.
 pub struct WaitingProcess {
-    /// The process.
     pub running: SupervisedProgram,
-    /// What was started.
     pub program: ProgramLine,
     /// What it tells, and where it gets the choice.
     pub stream: Box<dyn TestStream>,
@@ -133,38 +118,24 @@ pub struct WaitingProcess {
 
 /// How the tests of a run are listed.
 pub struct CollectionRequest<'a> {
-    /// Folder for temporary files.
     pub scratch: &'a Path,
     /// The first worker, for whose GPU a process that waits is started.
     pub worker: &'a TestWorker,
-    /// What the process may use.
     pub limits: &'a SuiteLimits,
-    /// Asked for an interruption.
     pub reporter: &'a dyn Reporter,
 }
 
-/// A kind of tests.
 pub trait TestDriver: Sync {
-    /// Lists the tests.
-    ///
-    /// # Errors
-    /// They cannot be listed at all.
     fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError>;
 
     /// Lists the tests, and may leave the process that did it waiting for the first batch: to
     /// import what is tested can take longer than to test it.
-    ///
-    /// # Errors
-    /// They cannot be listed at all.
     fn open(&self, request: &CollectionRequest<'_>) -> Result<(Collection, Option<WaitingProcess>), SuiteError> {
         Ok((self.collect(request.scratch, request.reporter)?, None))
     }
 
     /// A program that runs these tests in this order, and the reader of what it tells. `scratch` is
     /// a folder of this process alone.
-    ///
-    /// # Errors
-    /// Files for it cannot be written.
     fn start(&self, ids: &[String], scratch: &Path) -> io::Result<(ProgramLine, Box<dyn TestStream>)>;
 
     /// `true` if every test needs its own process.

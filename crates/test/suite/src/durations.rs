@@ -16,11 +16,9 @@ pub type TestDurations = BTreeMap<String, f64>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardError {
-    /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
         path: PathBuf,
-        /// The underlying error.
         source: std::io::Error,
     },
     /// A file with durations is wrong.
@@ -54,9 +52,6 @@ impl Hint for ShardError {
 /// Reads durations from a run folder or its events, from pytest-split's `.test_durations`, or from
 /// PyTorch's `test-times.json`. `job` and `configuration` choose in the last of them; `default` is
 /// what PyTorch takes for others.
-///
-/// # Errors
-/// [`ShardError::Read`] and [`ShardError::Durations`].
 pub fn read_durations(path: &Path, job: &str, configuration: &str) -> Result<TestDurations, ShardError> {
     let file = if path.is_dir() { path.join("events.jsonl") } else { path.to_owned() };
     let bytes = fs_err::read(&file).map_err(|source| ShardError::Read { path: file.clone(), source })?;

@@ -327,7 +327,6 @@ enum Stopped {
     Leaving,
 }
 
-/// One process.
 struct Watch<'a, 'e> {
     engine: &'a Engine<'e>,
     worker: &'a TestWorker,

@@ -8,10 +8,8 @@ use rocwheel_progress::{Exit, Hint, Interrupted};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SuiteError {
-    /// A file or a process of the run.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     #[error("`{}` has no pytest", python.display())]
@@ -33,12 +31,10 @@ pub enum SuiteError {
     /// The runner refuses a path, or the options behind `--`.
     #[error("{runner} refuses its command line: {said}")]
     Options {
-        /// `pytest`.
         runner: &'static str,
-        /// What it printed.
         said: String,
     },
-    /// An option behind `--` that would take the tests out of our hands.
+    /// An option behind `--` with which the runner would not run the tests as rocwheel asks.
     #[error("`{option}` cannot be passed to pytest: {reason}")]
     Forbidden {
         option: String,
@@ -50,22 +46,18 @@ pub enum SuiteError {
     /// A file of PyTorch's tests is absent.
     #[error("`{}` does not exist", path.display())]
     NoTestFile { path: PathBuf },
-    /// The name of a suite would be no name of a folder.
+    /// The name of the suite cannot be the name of a folder.
     #[error("`{suite}` is no name of a suite")]
     Name {
-        /// The name.
         suite: String,
     },
-    /// The tests cannot be listed.
     #[error("the tests cannot be listed: {reason}")]
     Collect {
-        /// What happened.
         reason: String,
     },
     /// There are no sample computations of a package.
     #[error("there are no tests of `{name}`")]
     UnknownPackage {
-        /// The name that was given.
         name: String,
         /// The packages that have some.
         known: Vec<String>,
@@ -73,9 +65,7 @@ pub enum SuiteError {
     /// The tests are of another commit than the installed package.
     #[error("the tests in `{}` are of commit {found}, and the installed torch is of {installed}", folder.display())]
     OtherCommit {
-        /// The checkout.
         folder: PathBuf,
-        /// Its commit.
         found: String,
         /// The commit in `torch/version.py`.
         installed: String,
@@ -83,7 +73,6 @@ pub enum SuiteError {
     /// The commit of the tests or of the package is not known.
     #[error("it is not known whether the tests in `{}` belong to the installed torch: {reason}", folder.display())]
     UnknownCommit {
-        /// The checkout.
         folder: PathBuf,
         /// What is missing.
         reason: String,

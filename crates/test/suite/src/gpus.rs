@@ -13,9 +13,6 @@ pub type GpuTable = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The GPUs that a process can open here, after all masks, and a worker for each. Only GPUs of
 /// `targets` count; all if it is empty.
-///
-/// # Errors
-/// An interruption.
 pub fn find_gpus(
     variables: &BTreeMap<String, String>,
     targets: &BTreeSet<String>,
@@ -76,7 +73,7 @@ fn only_gpu(variables: &BTreeMap<String, String>, index: usize) -> BTreeMap<Stri
     BTreeMap::from([("HIP_VISIBLE_DEVICES".to_owned(), token)])
 }
 
-/// As many workers as wanted: each GPU gets as many as the others, and without a GPU there is one.
+/// Distributes the workers evenly over the GPUs; one worker if there is no GPU.
 pub fn workers_for(gpus: &[TestWorker], wanted: Option<usize>) -> Vec<TestWorker> {
     let count = wanted.unwrap_or(gpus.len()).max(1);
     (0..count).map(|index| gpus.get(index % gpus.len().max(1)).cloned().unwrap_or_default()).collect()

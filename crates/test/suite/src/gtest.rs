@@ -31,12 +31,10 @@ const ALSO_DISABLED: [&str; 2] = ["--gtest_also_run_disabled_tests", "--gtest_al
 /// Why a test of another name does not run.
 const DISABLED: &str = "its name begins with DISABLED_";
 
-/// Test programs.
 #[derive(Debug)]
 pub struct GtestDriver {
     /// The programs; the ids of a test begin with the name of its program.
     pub programs: Vec<PathBuf>,
-    /// Options of all programs.
     pub options: Vec<String>,
     /// Working directory and environment; the words are not used.
     pub base: ProgramLine,
@@ -127,8 +125,7 @@ fn written_tests(list: WrittenList) -> Vec<String> {
 /// The tests of `--gtest_list_tests`: `Suite.` on one line, two spaces and the name on the next
 /// ones, each with an optional comment.
 ///
-/// # Errors
-/// A test whose suite is on a line with something else.
+/// Fails for a test whose suite is on a line with something else.
 fn listed_tests(text: &str) -> Result<Vec<String>, String> {
     let mut suite = "";
     let mut tests = Vec::new();

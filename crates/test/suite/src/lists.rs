@@ -78,7 +78,6 @@ pub enum TestPattern {
     },
     /// A word of JAX's lists, in ids of any case, unless one of the others is in them too.
     Keyword {
-        /// The word.
         deny: String,
         /// Words that excuse it.
         unless: Vec<String>,
@@ -118,7 +117,6 @@ pub struct ListSetting {
     pub version: Option<Version>,
     /// Words that rows may have as platforms.
     pub platforms: Vec<String>,
-    /// The present day.
     pub today: Date,
 }
 
@@ -154,7 +152,6 @@ impl ListFile {
     }
 }
 
-/// What the lists say.
 #[derive(Debug, Default)]
 pub struct ListVerdict {
     /// By id.
@@ -360,14 +357,11 @@ fn near_names(pattern: &TestPattern, by_method: &BTreeMap<&str, Vec<&String>>) -
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
-    /// A list cannot be read.
     #[error("cannot read the list `{}`", path.display())]
     Read {
         path: PathBuf,
-        /// The underlying error.
         source: std::io::Error,
     },
-    /// A list is wrong.
     #[error("the list `{}` is wrong: {reason}", path.display())]
     Wrong {
         path: PathBuf,
@@ -378,13 +372,11 @@ pub enum ListError {
     #[error("the list `{}` is not the pinned one: its SHA-256 is {found}", path.display())]
     Pin {
         path: PathBuf,
-        /// Its SHA-256.
         found: String,
     },
     /// There is no list for the version that is tested.
     #[error("`{}` has no list for version {version}: `{file}` is missing", folder.display())]
     NoVersion {
-        /// The folder of lists.
         folder: PathBuf,
         /// Major and minor number.
         version: String,

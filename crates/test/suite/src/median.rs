@@ -1,6 +1,5 @@
 //! The middle of some numbers.
 
-/// The middle of some numbers.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

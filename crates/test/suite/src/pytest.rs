@@ -55,16 +55,13 @@ const FORBIDDEN: [(&str, &str, &str); 8] = [
 /// Exit code of pytest for a wrong command line.
 const WRONG_USAGE: i32 = 4;
 
-/// Python tests.
 #[derive(Debug)]
 pub struct PytestDriver {
-    /// The Python that runs them.
     python: PathBuf,
     /// Files, folders or ids.
     paths: Vec<String>,
     /// Options of pytest.
     options: Vec<String>,
-    /// Working directory and environment.
     base: ProgramLine,
     has_xdist: bool,
     collect_timeout: Duration,
@@ -75,11 +72,9 @@ pub struct PytestDriver {
 /// What a [`PytestDriver`] is made of.
 #[derive(Debug)]
 pub struct PytestSetup {
-    /// The Python that runs the tests.
     pub python: PathBuf,
     /// Files, folders or ids; pytest's own choice if empty.
     pub paths: Vec<String>,
-    /// Options of pytest.
     pub options: Vec<String>,
     /// The working directory and the environment; the words are not used.
     pub base: ProgramLine,
@@ -91,9 +86,6 @@ pub struct PytestSetup {
 
 impl PytestDriver {
     /// Checks the options.
-    ///
-    /// # Errors
-    /// [`SuiteError::Forbidden`].
     pub fn new(setup: PytestSetup) -> Result<Self, SuiteError> {
         for option in &setup.options {
             let name = option.split('=').next().unwrap_or(option);

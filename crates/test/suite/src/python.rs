@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct PythonFacts {
-    /// Its version.
     pub python: String,
     /// Version of pytest; `None` without it.
     pub pytest: Option<String>,
@@ -59,9 +58,6 @@ impl InstalledTorch {
 }
 
 /// Asks a Python. `base` has the environment and the working directory.
-///
-/// # Errors
-/// [`SuiteError::NoPython`].
 pub fn probe_python(python: &Path, base: &ProgramLine) -> Result<PythonFacts, SuiteError> {
     let words = [python.as_os_str().to_owned(), "-c".into(), PROBE.into()].to_vec();
     let program = ProgramLine { words, ..base.clone() };
@@ -78,9 +74,6 @@ pub fn probe_python(python: &Path, base: &ProgramLine) -> Result<PythonFacts, Su
 
 impl PythonFacts {
     /// Checks that the plugin works with this pytest.
-    ///
-    /// # Errors
-    /// [`SuiteError::NoPytest`] and [`SuiteError::Old`].
     pub fn check_pytest(&self, python: &Path) -> Result<(), SuiteError> {
         let Some(pytest) = &self.pytest else { return Err(SuiteError::NoPytest { python: python.to_owned() }) };
         let found = if part_of(pytest, 0).is_some_and(|major| major < 7) {
@@ -113,9 +106,6 @@ pub fn platforms(torch: Option<&InstalledTorch>, has_gpu: bool) -> Vec<String> {
 }
 
 /// Compares the commit of a checkout with that of the installed torch. Returns the commit.
-///
-/// # Errors
-/// [`SuiteError::OtherCommit`] and [`SuiteError::UnknownCommit`].
 pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &ProgramLine) -> Result<String, SuiteError> {
     let unknown = |reason: &str| SuiteError::UnknownCommit { folder: folder.to_owned(), reason: reason.to_owned() };
     let found = commit_of(folder, base).ok_or_else(|| unknown("git names no commit of it"))?;
@@ -147,7 +137,7 @@ fn is_commit(text: &str) -> bool {
     text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The commit of a checkout; `None` for a folder that is none.
+/// The commit of a checkout; `None` if the folder is not one.
 pub(crate) fn commit_of(folder: &Path, base: &ProgramLine) -> Option<String> {
     // A folder in another project's checkout is not that project.
     if !folder.join(".git").exists() {

@@ -17,7 +17,6 @@ pub const PYTORCH_FILES: [&str; 6] =
 /// The job of PyTorch's CI whose recorded times divide the tests on targets without a job.
 const OTHER_JOB: &str = "linux-noble-rocm-py3.12-mi300";
 
-/// Tests of a checkout.
 #[derive(Debug, Clone)]
 pub struct PytorchTests {
     /// The checkout, as an absolute path.
@@ -32,9 +31,6 @@ impl PytorchTests {
     }
 
     /// The paths of the tests, for pytest.
-    ///
-    /// # Errors
-    /// [`SuiteError::NoTestFile`].
     pub fn paths(&self) -> Result<Vec<String>, SuiteError> {
         let mut paths = Vec::new();
         for name in self.names() {
@@ -50,9 +46,6 @@ impl PytorchTests {
 
     /// Sets the environment and the working directory of the tests. `is_rocm` says that torch is
     /// built for HIP.
-    ///
-    /// # Errors
-    /// The folder for MIOpen's kernels cannot be made in `scratch`.
     pub fn prepare(&self, base: &mut ProgramLine, scratch: &Path, is_rocm: bool) -> Result<(), SuiteError> {
         base.directory = self.checkout.join("test");
         let mut search = base.directory.clone().into_os_string();
@@ -106,7 +99,6 @@ impl PytorchTests {
 pub struct RunnerOptions<'a> {
     /// A part, from 1, and the number of parts.
     pub shard: Option<(u32, u32)>,
-    /// An expression of pytest.
     pub expression: Option<&'a str>,
     /// Further options, unchanged.
     pub more: &'a [String],

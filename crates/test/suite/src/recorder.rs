@@ -14,7 +14,6 @@ use serde::Serialize;
 use crate::error::SuiteError;
 use crate::lists::ListRemark;
 
-/// Name of the file with the events.
 pub const EVENTS: &str = "events.jsonl";
 
 /// Ids in one line of collected tests.
@@ -25,9 +24,6 @@ const LONGEST_WRITE: usize = 1 << 16;
 
 /// The name of a run, which sorts by time: `20261123T120500Z-pytorch-2of5`. `shard` is a part, from
 /// 1, and the number of parts.
-///
-/// # Errors
-/// [`SuiteError::Name`].
 pub fn run_name(suite: &str, (shard, shards): (u32, u32), time: Timestamp) -> Result<String, SuiteError> {
     let is_plain = suite.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
     if suite.is_empty() || suite.starts_with('.') || !is_plain {
@@ -69,11 +65,9 @@ struct State {
 /// The sum of a run.
 #[derive(Debug, Serialize)]
 pub struct RunSummary {
-    /// Name of the run.
     pub run: String,
     /// Folder with `events.jsonl`.
     pub folder: PathBuf,
-    /// Number of tests that were collected.
     pub collected: usize,
     /// Number of tests by their last outcome.
     pub counts: BTreeMap<TestOutcome, usize>,
@@ -87,7 +81,7 @@ pub struct RunSummary {
     pub failures: Vec<TestAttempt>,
     /// Tests that passed although a list or a mark (`xfail`) says that they fail.
     pub unexpected_passes: Vec<String>,
-    /// Things that are about no test.
+    /// Problems that are not about a test.
     pub problems: Vec<String>,
     /// Rows of lists that should change.
     pub remarks: Vec<ListRemark>,
@@ -96,7 +90,6 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Number of tests with this outcome.
     pub fn count(&self, outcome: TestOutcome) -> usize {
         self.counts.get(&outcome).copied().unwrap_or_default()
     }
@@ -118,9 +111,6 @@ impl RunSummary {
 impl RunRecorder {
     /// Makes the folder of a run in `output` and writes its first line. `facts.run` is changed if
     /// another run has the name.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
     pub fn create(output: &Path, facts: &mut TestRunFacts) -> io::Result<Self> {
         fs_err::create_dir_all(output)?;
         let name = facts.run.clone();
@@ -184,7 +174,6 @@ impl RunRecorder {
         state.collected.extend_from_slice(ids);
     }
 
-    /// Notes that a test begins.
     pub fn started(&self, id: &str, attempt: u32) {
         self.lock().write(&TestEvent::Started { id: id.to_owned(), attempt });
     }
@@ -220,7 +209,7 @@ impl RunRecorder {
         state.last.insert(attempt.id.clone(), attempt);
     }
 
-    /// Notes something that is about no test. It makes the run fail.
+    /// Notes something that is not about a test. It makes the run fail.
     pub fn problem(&self, message: impl Into<String>) {
         let message = message.into();
         let mut state = self.lock();
@@ -234,7 +223,6 @@ impl RunRecorder {
         outcome.is_some_and(|outcome| outcome.is_bad() || outcome == TestOutcome::ExpectedFailure)
     }
 
-    /// `true` if a test has an outcome.
     pub fn has_outcome(&self, id: &str) -> bool {
         self.lock().last.contains_key(id)
     }

@@ -19,15 +19,11 @@ use crate::recorder::{RunRecorder, RunSummary};
 use crate::shard::part;
 use crate::worker::{SuiteLimits, TestWorker};
 
-/// A run.
 pub struct SuiteRequest<'a> {
-    /// The kind of tests.
     pub driver: &'a dyn TestDriver,
     /// What is written in the first line; `shard` and `shards` choose the part that runs.
     pub facts: TestRunFacts,
-    /// Folder in which the run gets its own folder.
     pub output: &'a Path,
-    /// Known failures.
     pub rows: &'a [ListRow],
     /// What decides which of them count.
     pub setting: &'a ListSetting,
@@ -39,7 +35,6 @@ pub struct SuiteRequest<'a> {
     pub limits: SuiteLimits,
     /// At least one.
     pub workers: &'a [TestWorker],
-    /// Folder for temporary files.
     pub scratch: &'a Path,
     /// The present time in RFC 3339.
     pub now: &'a dyn Fn() -> String,
@@ -47,9 +42,7 @@ pub struct SuiteRequest<'a> {
 
 /// Runs a suite.
 ///
-/// # Errors
-/// Tests that cannot be listed at all, a folder that cannot be written, and an interruption. What
-/// was tested until then is in the folder of the run.
+/// What was tested before an error or an interruption is in the folder of the run.
 pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, SuiteError> {
     let mut facts = request.facts;
     let recorder = RunRecorder::create(request.output, &mut facts)?;
@@ -103,9 +96,6 @@ pub struct SuitePreview {
 }
 
 /// Collects the tests and runs none.
-///
-/// # Errors
-/// Tests that cannot be listed at all, and an interruption.
 pub fn preview_suite(request: &SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<SuitePreview, SuiteError> {
     let collection = request.driver.collect(request.scratch, reporter)?;
     let all = collection.all_ids();

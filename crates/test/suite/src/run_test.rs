@@ -24,13 +24,11 @@ use crate::supervisor::process_table::process_start;
 use crate::supervisor::{BoundedText, ProcessExcess, ProcessLimits, ProgramLine, SupervisedProgram};
 use crate::worker::{SuiteLimits, TestWorker};
 
-/// A run of PyTorch's runner.
 pub struct RunTest<'a> {
     /// `python test/run_test.py …` with all its options, and its environment.
     pub program: ProgramLine,
     /// What is written in the first line.
     pub facts: TestRunFacts,
-    /// Folder in which the run gets its own folder.
     pub output: &'a Path,
     /// Known failures. Only rows that name tests exactly are used: the runner collects by itself.
     pub rows: &'a [ListRow],
@@ -46,7 +44,6 @@ pub struct RunTest<'a> {
     pub limits: SuiteLimits,
     /// The runner sees the GPUs of all of them.
     pub workers: &'a [TestWorker],
-    /// Folder for temporary files.
     pub scratch: &'a Path,
     /// The present time in RFC 3339.
     pub now: &'a dyn Fn() -> String,
@@ -73,7 +70,7 @@ impl Child {
         self.begun.is_some() && process_start(self.number) == self.begun
     }
 
-    /// What went wrong in this process though no test of it did.
+    /// What went wrong in this process although none of its tests did.
     fn problem(&self) -> Option<String> {
         let file = self.importing.as_ref().map(|file| format!(" of `{file}`")).unwrap_or_default();
         match self.status {
@@ -98,9 +95,6 @@ struct Listener<'a> {
 }
 
 /// Runs PyTorch's runner.
-///
-/// # Errors
-/// The folder cannot be written, the runner cannot be started, and an interruption.
 pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, SuiteError> {
     let RunTest { mut program, mut facts, scratch, limits, .. } = run;
     let recorder = RunRecorder::create(run.output, &mut facts)?;

@@ -15,7 +15,6 @@ use crate::supervisor::ProgramLine;
 pub struct ScriptDriver {
     /// Id and program of each.
     pub scripts: Vec<(String, PathBuf)>,
-    /// Arguments of all.
     pub options: Vec<String>,
     /// Working directory and environment; the words are not used.
     pub base: ProgramLine,

@@ -11,9 +11,6 @@ use crate::median::median;
 /// test of unknown duration counts as one of the median duration. The result depends on the
 /// identities and durations alone, and a part keeps the order of `ids`. Every index of `ids` is in
 /// one part, so a repeated identity is so as well.
-///
-/// # Panics
-/// Never: there is at least one part.
 pub fn assign(ids: &[String], durations: &BTreeMap<String, f64>, shards: u32) -> Vec<Vec<String>> {
     let count = shards.max(1) as usize;
     let known: Vec<Option<f64>> = ids
@@ -52,9 +49,6 @@ pub(crate) fn part(ids: &[String], durations: &BTreeMap<String, f64>, index: u32
 }
 
 /// Proves that parts have the collected tests, each as often as it was collected.
-///
-/// # Errors
-/// [`ShardError::Shards`].
 pub fn check_union(ids: &[String], parts: &[Vec<String>]) -> Result<(), ShardError> {
     let mut wanted: Vec<&String> = ids.iter().collect();
     let mut found: Vec<&String> = parts.iter().flatten().collect();

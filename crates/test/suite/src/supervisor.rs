@@ -49,14 +49,11 @@ const STRAGGLERS: Duration = Duration::from_millis(200);
 /// Time that a debugger may take to show where a process hangs.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// A program to supervise.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramLine {
     /// The program and its arguments. A name without a folder is searched in `PATH` of `variables`.
     pub words: Vec<OsString>,
-    /// Its working directory.
     pub directory: PathBuf,
-    /// Its whole environment.
     pub variables: BTreeMap<OsString, OsString>,
 }
 
@@ -76,7 +73,6 @@ impl ProgramLine {
         ProgramLine { words: Vec::new(), directory: directory.to_owned(), variables }
     }
 
-    /// Sets a variable.
     pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.variables.insert(name.into(), value.into());
     }
@@ -148,9 +144,6 @@ pub struct SupervisedProgram {
 impl SupervisedProgram {
     /// Starts a program. stdout and stderr are read in the order in which they come; stdin is
     /// empty. `mark` must be different for every program that runs at the same time.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub fn start(program: &ProgramLine, mark: &str) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let word = program.words.first().ok_or(io::ErrorKind::InvalidInput)?;
@@ -173,9 +166,6 @@ impl SupervisedProgram {
 
     /// As [`SupervisedProgram::start`]; the kernel keeps the limit of memory, if control groups are
     /// delegated to this process. Otherwise [`SupervisedProgram::excess`] measures it.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub fn start_limited(program: &ProgramLine, mark: &str, limits: ProcessLimits) -> io::Result<Self> {
         // Before the start: a group with other processes than this one cannot be divided.
         let group = limits.memory.and_then(|most| MemoryGroup::create(mark, most));
@@ -198,7 +188,6 @@ impl SupervisedProgram {
         Some(ProcessExcess::Memory { used: group.peak().or(limits.memory)? })
     }
 
-    /// Its process number.
     pub fn number(&self) -> u32 {
         self.child.id()
     }
@@ -215,9 +204,6 @@ impl SupervisedProgram {
     }
 
     /// How it ended; `None` while it runs.
-    ///
-    /// # Errors
-    /// The system refuses to say.
     pub fn end(&mut self) -> io::Result<Option<ProgramEnd>> {
         Ok(self.child.try_wait()?.map(ProgramEnd::of))
     }
@@ -282,9 +268,6 @@ impl SupervisedProgram {
 
     /// Waits for the end of a program that has been stopped or has ended, and kills what it left
     /// behind. Returns how it ended, its last output, and the number of processes that were left.
-    ///
-    /// # Errors
-    /// The system refuses to say how it ended.
     pub fn finish(mut self) -> io::Result<(ProgramEnd, Vec<u8>, usize)> {
         let end = ProgramEnd::of(self.child.wait()?);
         let left = self.kill_rest();
@@ -345,24 +328,17 @@ pub enum AnswerEnd {
     Late,
     /// It printed more than it may.
     Long,
-    /// The user stopped the work.
     Interrupted,
 }
 
-/// What a program that gives an answer may use.
 pub struct AnswerLimits<'a> {
-    /// Longest time.
     pub time: Duration,
-    /// Most bytes of the answer.
     pub bytes: usize,
     /// `true` as soon as the work is to stop.
     pub is_interrupted: &'a dyn Fn() -> bool,
 }
 
 /// Runs a program to its end, and returns what it printed. It is killed at a limit.
-///
-/// # Errors
-/// The program cannot be started.
 pub fn run_for_answer(
     program: &ProgramLine,
     mark: &str,
@@ -402,7 +378,6 @@ pub fn run_briefly(program: &ProgramLine, mark: &str, limit: Duration) -> Option
 /// What a program and its processes may use together.
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessLimits {
-    /// Most processes at once.
     pub processes: usize,
     /// Most bytes of memory; `None` for no limit. `RLIMIT_AS` cannot say this: HIP reserves many
     /// times the address space that it uses.
@@ -412,7 +387,6 @@ pub struct ProcessLimits {
 /// What a program has too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessExcess {
-    /// It has more processes than it may.
     Processes,
     /// It uses more memory than it may.
     Memory {

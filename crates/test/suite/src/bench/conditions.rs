@@ -14,7 +14,6 @@ const BUSY: f64 = 0.5;
 pub struct BenchConditions(BTreeMap<String, String>);
 
 impl BenchConditions {
-    /// Reads the conditions.
     pub fn of(tree: &MachineTree) -> BenchConditions {
         let mut processors = tree.names_if_any("/sys/devices/system/cpu").unwrap_or_default();
         processors.retain(|name| name.strip_prefix("cpu").is_some_and(|rest| rest.parse::<u32>().is_ok()));

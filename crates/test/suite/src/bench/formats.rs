@@ -27,7 +27,6 @@ pub struct Measurement {
     /// The unit of the samples, such as `us`; empty if the output says none.
     #[serde(default)]
     pub unit: String,
-    /// Which direction is better.
     #[serde(default)]
     pub better: Better,
     /// One number for each run, in `unit`.
@@ -35,9 +34,6 @@ pub struct Measurement {
 }
 
 /// Reads the measurements of an output, by name. `name` is what errors call the output.
-///
-/// # Errors
-/// [`BenchError::Output`].
 pub fn parse_measurements(text: &str, name: &str) -> Result<BTreeMap<String, Measurement>, BenchError> {
     let refuse = |reason: String| BenchError::Output { name: name.to_owned(), reason };
     let text = text.trim_start_matches('\u{feff}').trim();

@@ -40,12 +40,10 @@ impl BenchKey {
         Some(BenchKey::new(facts))
     }
 
-    /// `true` if it names no GPU.
     pub fn is_of_processor(&self) -> bool {
         self.0.keys().all(|name| name == "processor")
     }
 
-    /// The facts by name.
     pub fn facts(&self) -> &BTreeMap<String, String> {
         &self.0
     }
@@ -63,7 +61,6 @@ impl BenchKey {
         differences
     }
 
-    /// The name of the file of this key.
     fn file_name(&self) -> String {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
         let digest = hexadecimal(&sha256(text.as_bytes()));
@@ -73,12 +70,10 @@ impl BenchKey {
     }
 }
 
-/// One series of measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchRecord {
     /// Version of the form: 1.
     pub schema: u32,
-    /// What it was made on.
     pub key: BenchKey,
     /// End in RFC 3339.
     pub time: String,
@@ -105,7 +100,6 @@ pub enum Baseline<'a> {
     /// Everything that was measured before was so under other conditions. The differences from the
     /// newest one.
     OtherConditions(Vec<String>),
-    /// These samples.
     Found(Cow<'a, Measurement>),
 }
 
@@ -118,10 +112,7 @@ pub struct History {
 }
 
 impl History {
-    /// Reads the history of a key. A folder that does not exist is an empty one.
-    ///
-    /// # Errors
-    /// [`BenchError::File`], [`BenchError::Record`].
+    /// A folder that does not exist is an empty history.
     pub fn open(folder: &Path, key: &BenchKey) -> Result<History, BenchError> {
         let path = folder.join(key.file_name());
         let text = match fs_err::read_to_string(&path) {
@@ -179,7 +170,6 @@ impl History {
         }
     }
 
-    /// The labels of the records.
     pub fn labels(&self) -> BTreeSet<&str> {
         self.records.iter().filter_map(|record| record.label.as_deref()).collect()
     }
@@ -190,12 +180,10 @@ impl History {
         records.flat_map(|record| record.benchmarks.keys().map(String::as_str)).collect()
     }
 
-    /// The number of records.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// `true` if there is no record.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -205,15 +193,11 @@ impl History {
         self.others
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Appends a record as one line, in one write.
-    ///
-    /// # Errors
-    /// [`BenchError::File`].
     pub fn append(&self, record: &BenchRecord) -> Result<(), BenchError> {
         let wrong = |source| BenchError::File { path: self.path.clone(), source };
         let mut line = serde_json::to_vec(record).map_err(|error| wrong(error.into()))?;

@@ -30,7 +30,6 @@ pub struct BenchCommand {
     pub directory: Option<PathBuf>,
     /// A file that the program writes; `None` if it prints its measurements.
     pub file: Option<PathBuf>,
-    /// Variables that it gets.
     pub variables: Vec<(OsString, OsString)>,
     /// The longest time of one run.
     pub timeout: Duration,
@@ -41,9 +40,6 @@ pub struct BenchCommand {
 }
 
 /// Runs a command until each of its benchmarks has enough samples.
-///
-/// # Errors
-/// [`BenchError`] if a run fails or prints no measurements.
 pub fn measure(command: &BenchCommand, reporter: &dyn Reporter) -> Result<BTreeMap<String, Measurement>, BenchError> {
     let mut all: BTreeMap<String, Measurement> = BTreeMap::new();
     let runs = u64::from(command.warm_up) + command.samples as u64;
@@ -69,9 +65,6 @@ pub type MeasuredPair = [BTreeMap<String, Measurement>; 2];
 
 /// Runs two commands in turns, so that a GPU that becomes warm, or a machine that becomes busy, is
 /// the same for both. The one that begins changes with every turn.
-///
-/// # Errors
-/// [`BenchError`] if a run fails or prints no measurements.
 pub fn measure_pair(commands: [&BenchCommand; 2], reporter: &dyn Reporter) -> Result<MeasuredPair, BenchError> {
     let mut all = MeasuredPair::default();
     let turns = commands[0].samples.max(commands[1].samples);
@@ -139,7 +132,6 @@ impl BenchCommand {
         }
     }
 
-    /// What one run prints.
     fn output(&self, reporter: &dyn Reporter) -> Result<String, BenchError> {
         let program = self.name();
         let mut command = Command::new(self.words.first().cloned().unwrap_or_default());

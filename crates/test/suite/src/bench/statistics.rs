@@ -19,9 +19,7 @@ const FEWEST: usize = 8;
 /// Some samples in a few numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
-    /// Number of samples.
     pub samples: usize,
-    /// The middle one.
     pub median: f64,
     /// Median of the distances from the median.
     pub deviation: f64,
@@ -44,7 +42,6 @@ impl Summary {
     }
 }
 
-/// What became of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BenchMovement {
@@ -52,9 +49,7 @@ pub enum BenchMovement {
     NoBaseline,
     /// No difference that counts.
     Same,
-    /// It is worse.
     Slower,
-    /// It is better.
     Faster,
     /// Too few samples to decide.
     TooFew,
@@ -82,10 +77,8 @@ impl BenchMovement {
     }
 }
 
-/// Two states of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BenchComparison {
-    /// What became of it.
     pub movement: BenchMovement,
     /// The new median divided by the old one.
     #[serde(skip_serializing_if = "Option::is_none")]

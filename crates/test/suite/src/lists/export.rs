@@ -28,7 +28,6 @@ pub enum ExportLoss {
 /// What became of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExportRemark {
-    /// How bad it is.
     pub loss: ExportLoss,
     /// The row, and what its form cannot say.
     pub message: String,

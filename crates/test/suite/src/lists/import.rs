@@ -128,9 +128,6 @@ fn pairs(value: &Value) -> Result<Vec<(String, Value)>, String> {
 /// The expression that TheRock's `create_skip_tests.py` prints, with its rule: a section counts if
 /// its name is part of a filter. Names are sorted, which the script leaves to chance. `None` if
 /// there are none; the script prints an expression then that pytest refuses.
-///
-/// # Errors
-/// [`ListError`].
 pub fn therock_expression(
     folder: &Path,
     filters: &[String],

@@ -41,9 +41,6 @@ struct RowText {
 ///
 /// `version` (`2.12`) chooses the file of a folder. Without that file, only the general one counts,
 /// which `allow_missing` permits.
-///
-/// # Errors
-/// [`ListError`].
 pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Result<ListFile, ListError> {
     let (path, pin) = match text.split_once("#sha256=") {
         Some((path, pin)) => (PathBuf::from(path), Some(pin)),
@@ -67,9 +64,6 @@ pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Resu
 }
 
 /// Reads several lists as one, by [`read_list`].
-///
-/// # Errors
-/// [`ListError`].
 pub fn read_lists(texts: &[String], version: Option<&str>, allow_missing: bool) -> Result<ListFile, ListError> {
     let mut all = ListFile::default();
     for text in texts {

@@ -1,8 +1,8 @@
 //! Input: the pipe that a program prints into. Output: what it has printed since the last time.
 //!
-//! pytest prints a dot for each test. To wake a thread for each of them costs as much as a small
-//! test, so the reader sleeps between words, and whoever takes the bytes is woken only at the end
-//! of the output, or when there is much of it.
+//! pytest prints a dot for each test. To wake a thread for each dot costs as much as a small test,
+//! so the reader sleeps between words, and the consumer is woken only at the end of the output, or
+//! when there is much of it.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ struct State {
     bytes: Vec<u8>,
     /// The program, and all that inherited its output, have closed it.
     is_closed: bool,
-    /// Nobody takes the bytes any more.
+    /// The consumer has gone.
     is_abandoned: bool,
 }
 
@@ -45,7 +45,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds bytes when there is room; `false` if nobody wants them.
+    /// Adds bytes when there is room; `false` if the consumer has gone.
     fn add(&self, bytes: &[u8]) -> bool {
         let waited = self.changed.wait_while(self.lock(), |state| state.bytes.len() >= MOST && !state.is_abandoned);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
