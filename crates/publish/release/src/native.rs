@@ -65,7 +65,7 @@ type Members<'f> = BTreeMap<&'f str, &'f NewFile>;
 /// What a repository's lists become.
 #[derive(Debug, Default)]
 struct MergedLists {
-    /// Lists under names that contain their hashes, which nobody reads before `last` names them.
+    /// Lists under names that contain their hashes, which are not read before `last` names them.
     first: Vec<(String, Vec<u8>)>,
     /// Files that installers read first, in the order in which they are written.
     last: Vec<(String, Vec<u8>)>,
@@ -191,7 +191,7 @@ impl Repository<'_> {
         (!is_same).then(|| format!("`{path}` is not the file that the lists describe"))
     }
 
-    /// Fails for a repository that is signed when nobody signs the merged one.
+    /// Fails for a signed repository if there is no signer for the merged one.
     fn signature_problem(&self, files: &[&str]) -> Result<Option<String>, Error> {
         if self.options.signer.is_some() {
             return Ok(None);

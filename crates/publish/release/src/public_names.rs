@@ -2,7 +2,7 @@
 //! it there, and which of their files an installer would prefer.
 //!
 //! pip, told of two indexes, takes the highest version, and of equal versions the highest build
-//! tag. So a pin is no protection: `rocm-7.14.0-1` wins against `rocm==7.14.0`.
+//! tag. So a pin does not protect: `rocm-7.14.0-1` wins against `rocm==7.14.0`.
 
 use std::collections::BTreeMap;
 

@@ -409,8 +409,7 @@ fn environments(world: &mut ClosedWorld<'_>, set: &ReleaseSet) -> Result<Vec<Pla
     Ok(found)
 }
 
-/// Publishes a set. A set that the stream has is no new publication: what is missing or damaged of
-/// it is written again.
+/// Publishes a set. If the stream has the set, only its missing or damaged parts are written again.
 ///
 /// What is uploaded and on no page is used by the next try.
 pub fn publish(

@@ -1,5 +1,5 @@
-//! Input: the verdicts of the last set of a stream, and those of a new one. Output: the tests that
-//! the last set had, and that nobody ran on the new one.
+//! Input: the verdicts of the last set of a stream, and those of a new one. Output: the tests of
+//! the last set that were not run on the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

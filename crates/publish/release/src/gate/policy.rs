@@ -9,8 +9,8 @@ use rocwheel_stream::{GateBypass, GatePolicy, UntestedRule};
 use super::verdict::{RunnerWord, SuiteResult, SuiteVerdict};
 use super::{GateRow, GateState};
 
-/// The reason for which a verdict does not count, whatever it is about. A failure always counts
-/// if it is signed: also one of a selection, and whatever its clock says.
+/// The reason for which a verdict does not count. A signed failure always counts: also one of a
+/// selection, and at any date.
 pub(super) fn find_objection(policy: &GatePolicy, verdict: &SuiteVerdict, now: Timestamp) -> Option<String> {
     if verdict.signers.is_empty() {
         return Some("no key of the gate has signed it".to_owned());

@@ -26,7 +26,7 @@ pub struct LocalSet {
     pub(crate) files: BTreeMap<String, LocalFile>,
     /// Archives in the folder that are not Python packages, such as tarballs of ROCm.
     pub ignored: Vec<String>,
-    /// [`FileTransfer::Link`] for files that nobody else uses.
+    /// [`FileTransfer::Link`] for files that no other program uses.
     pub transfer: FileTransfer,
 }
 

@@ -136,7 +136,7 @@ pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objecti
             // A wheel is worth more than a source distribution.
             old_uses.remove("source distribution");
         }
-        // Pythons that were dropped on purpose are no surprise.
+        // Pythons that were dropped on purpose are not reported.
         for lost in old_uses.difference(&new).filter(|lost| !set.pythons_dropped.contains(*lost)) {
             found.push(format!("{project} {old_version} has a file for {lost}, and {version} has none"));
         }
@@ -150,7 +150,7 @@ pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objecti
         }
         let empty = BTreeSet::new();
         let now = set.extras.get(project).unwrap_or(&empty);
-        // Targets that were dropped on purpose are no surprise.
+        // Targets that were dropped on purpose are not reported.
         let is_dropped = |extra: &&String| {
             target_of(extra).is_some_and(|target| set.targets_dropped.iter().any(|dropped| dropped == target))
         };
