@@ -142,7 +142,7 @@ impl DownloadCache {
             return self.keep(wanted, &digest, persist);
         };
         let filled = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &path, reporter);
-        // Bytes that are wrong are no beginning.
+        // Wrong bytes cannot be continued.
         if let Err(DownloadFault::Digest { .. } | DownloadFault::Size { .. }) = &filled {
             let _ = fs_err::remove_file(&path);
         }

@@ -481,7 +481,7 @@ impl Fetching<'_> {
     }
 }
 
-/// Fetches one file that is no artifact, such as the tarball of a release, into the cache.
+/// Fetches one file that is not an artifact, such as the tarball of a release, into the cache.
 pub fn fetch_file(
     source: &dyn ArtifactSource,
     name: &str,
