@@ -88,7 +88,7 @@ pub(crate) fn find_open(
 }
 
 fn open(text: &str, provided: &Provided, own: &BTreeSet<String>, new: &Version) -> Option<String> {
-    // The audit reports texts that are no requirements.
+    // The audit reports texts that are not requirements.
     check_requirement(text).ok()?;
     let requirement: Requirement<Url> = text.parse().ok()?;
     let name = canonical_name(requirement.name.as_ref());
