@@ -73,7 +73,7 @@ pub(crate) fn find_wheels(
             reporter.check()?;
             let entry = match entry {
                 Ok(entry) => entry,
-                // A link that leads nowhere or around is no wheel.
+                // Links in a circle or to missing files are skipped.
                 Err(error) if error.depth() > 0 => continue,
                 Err(error) => return Err(StoreError::Read { path: place.clone(), source: error.into() }.into()),
             };
