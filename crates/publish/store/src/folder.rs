@@ -181,7 +181,7 @@ impl FolderStore {
         for entry in
             entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
         {
-            // What stays is in nobody's way.
+            // A file that stays does no harm.
             let _ = fs_err::remove_file(entry.path());
         }
     }
@@ -236,7 +236,7 @@ struct FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // While it is locked, so that nobody locks a file that is about to go.
+        // While it is locked, so that no other publisher locks a file that is about to go.
         let _ = fs_err::remove_file(&self.path);
         drop(self.lock.take());
         if let Some(folder) = self.path.parent() {

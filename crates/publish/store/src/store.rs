@@ -206,7 +206,7 @@ pub trait Store: Send + Sync {
     /// interruption. No file is stored in part.
     fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error>;
 
-    /// Removes a page; one that is missing is no error.
+    /// Removes a page; a missing one is not an error.
     fn remove(&self, key: &str) -> Result<(), Error>;
 
     /// Keeps other publishers away.

@@ -159,7 +159,7 @@ impl Client {
         })
     }
 
-    /// Waits for the end of `work`, whatever the user wants, for at most `limit`: to tidy up.
+    /// Waits for the end of `work` for at most `limit`, also after an interruption: to tidy up.
     pub(super) fn finish<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         self.runtime.block_on(async { tokio::time::timeout(limit, work).await.ok() })
     }

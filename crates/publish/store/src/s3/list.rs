@@ -1,7 +1,7 @@
 //! Input: a prefix of a bucket. Output: the objects below it (ListObjectsV2).
 //!
-//! `object_store` lists too, and ends at the first key that is no path: one `a//b` that somebody
-//! uploaded by hand would hide a whole bucket. Here such keys are passed over and counted.
+//! `object_store` lists too, and ends at the first key that is not a path: one `a//b` that was
+//! uploaded by hand would hide a whole bucket. Here such keys are skipped and counted.
 
 use std::time::SystemTime;
 
@@ -73,7 +73,7 @@ impl S3Store {
             for row in page.contents {
                 let Some(key) = row.key.strip_prefix(&prefix) else { continue };
                 if !is_path(key) {
-                    // The end of a folder in consoles is no file.
+                    // Consoles write an empty object at the end of a folder; it is not a file.
                     if !key.is_empty() && !key.ends_with('/') {
                         strange += 1;
                         first_strange.get_or_insert(row.key);
