@@ -24,10 +24,9 @@ pub struct GatePolicy {
     pub no_runner: UntestedRule,
     /// The rule for wheels that no passed suite installed, such as those for an older Python.
     pub untested: UntestedRule,
-    /// The rule for verdicts of which a selection left tests out; blocked: they are no pass.
+    /// The rule for verdicts of which a selection left tests out; blocked: they do not pass.
     pub selections: UntestedRule,
-    /// The rule for verdicts that do not say how the program ended that ran the tests; blocked:
-    /// they are no pass.
+    /// The rule for verdicts that do not say how the test runner ended; blocked: they do not pass.
     pub unknown_runner_exit: UntestedRule,
     /// The rule for a suite of which tests of the last set of the stream are absent.
     pub absent_tests: UntestedRule,

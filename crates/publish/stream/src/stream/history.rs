@@ -40,7 +40,7 @@ pub(super) fn numbers(store: &dyn Store, reporter: &dyn Reporter) -> Result<Vec<
 pub fn history(store: &dyn Store, name: &str, reporter: &dyn Reporter) -> Result<Vec<HistoryRow>, Error> {
     let stream = Stream::existing(store, name)?;
     let mut numbers = numbers(store, reporter)?;
-    // One that is under way is no publication yet.
+    // One that is under way is not a publication yet.
     numbers.retain(|number| *number <= stream.manifest.number);
     let read = |number: &u64| -> Result<HistoryRow, Error> {
         reporter.check()?;

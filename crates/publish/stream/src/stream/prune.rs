@@ -228,7 +228,7 @@ impl Stream<'_> {
             return Ok(BTreeMap::new());
         }
         let mut snapshots = numbers(self.store, &Silent)?;
-        // One that is under way is no publication yet.
+        // One that is under way is not a publication yet.
         snapshots.retain(|number| *number <= self.manifest.number);
         let read = |number: &u64| -> Result<BTreeMap<String, String>, Error> {
             let files = match super::read_snapshot(self.store, *number, None) {
@@ -282,7 +282,7 @@ fn delete_documents(store: &dyn Store, reporter: &dyn Reporter) -> Result<(), Er
             if documents.contains(&key) {
                 continue;
             }
-            // Of a description that is missing nobody knows the statements: all of them stay.
+            // The statements of a missing description are unknown, so all statements stay.
             let Some(bytes) = store.read(&key)? else { return Ok(()) };
             statements.extend(ReleaseSet::parse(&bytes, &name)?.statements.iter().map(|sha256| statement_key(sha256)));
             documents.insert(key);
