@@ -30,7 +30,7 @@ use crate::page_file::{PageFile, check_ours, put};
 /// The version of both documents.
 const SCHEMA: u32 = 2;
 const REPORT: &str = "validation.json";
-/// What links are resolved against, since keys are no addresses.
+/// What links are resolved against, since keys are not addresses.
 const SITE: &str = "http://aggregate.invalid/";
 
 /// What an aggregate index is made of.

@@ -35,7 +35,7 @@ struct WrittenProject<'a> {
     metadata: Vec<(usize, PageChange)>,
     /// The pages that changed, for each index.
     pages: Vec<Vec<PageFile>>,
-    /// Pages of the last run that are no more.
+    /// Pages of the last run that this one does not have.
     stale: Vec<String>,
 }
 

@@ -267,7 +267,8 @@ impl Site<'_> {
     }
 }
 
-/// Reports an answer that is packed although nobody asked for that. uv unpacks it, pip does not.
+/// Reports an answer that is packed although the request did not allow it. uv unpacks it, pip does
+/// not.
 fn check_encoding(address: &Url, answer: &Answer, faults: &mut Vec<IndexFault>) {
     if answer.encoding.is_empty() {
         return;
