@@ -30,8 +30,8 @@ enum Kinds {
     WheelsOnly,
 }
 
-/// Resolves the requirements, and those of building the source distributions among the files. These
-/// are fetched into `folder` for that, whatever the mirror has.
+/// Resolves the requirements, and those of building the source distributions among the files.
+/// Source distributions are fetched into `folder` for that, also if the mirror has them.
 pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Reporter) -> Result<MirrorPlan, Error> {
     for address in request.indexes.iter().filter_map(|index| Url::parse(index).ok()) {
         request.http.remember(&address);
