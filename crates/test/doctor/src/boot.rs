@@ -32,7 +32,7 @@ fn update(tree: &MachineTree) -> Option<&'static str> {
     }
 }
 
-/// The command that writes the first file system anew, which has copies of `/etc/modprobe.d`.
+/// The command that rewrites the first file system, which has copies of `/etc/modprobe.d`.
 pub(crate) fn new_initramfs(tree: &MachineTree) -> &'static str {
     if tree.exists("/usr/bin/dracut") { "sudo dracut --force" } else { "sudo update-initramfs -u" }
 }

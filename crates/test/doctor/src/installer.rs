@@ -71,7 +71,7 @@ pub(crate) fn check_indexes(
         let covering: BTreeSet<String> = family.iter().cloned().collect();
         let (Some(family), Some(target)) = (&family, targets.iter().find(|target| !is_covered(target, &covering)))
         else {
-            // A folder of files is no index of everything.
+            // A folder of files does not have everything, as an index does.
             has_index |= !address.contains("pypi.org") && address.contains("://");
             continue;
         };

@@ -33,7 +33,8 @@ fn shared(installed: &Installed) -> BTreeMap<Vec<String>, Vec<&str>> {
 }
 
 /// Adds a finding for each set of packages: an error if one of them is `foreign`, for other GPUs.
-/// That, and a file of theirs that is not the installed one, are no second cause.
+/// It replaces the findings that it explains: packages for other GPUs, and changed or missing
+/// files.
 pub(crate) fn check(installed: &Installed, foreign: &BTreeSet<String>, symptoms: &mut Vec<Symptom>) {
     for (owners, files) in shared(installed) {
         // One that another package requires stays, then one for ROCm.
