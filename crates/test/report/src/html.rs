@@ -1,6 +1,6 @@
 //! Input: a merged report. Output: one page that works from `file:` and from every server.
 //!
-//! Names, messages and outputs come from whatever was tested, so they are data: the policy of the
+//! Names, messages and outputs come from the tested programs, so they are data: the policy of the
 //! page lets one script run, by its hash, and the script makes text nodes alone.
 
 use std::io::{self, Write};

@@ -201,7 +201,7 @@ impl<'a> JunitState<'a> {
                 return Err(format!("its root is `{}` and no test suite", String::from_utf8_lossy(name)));
             }
         }
-        // What is in a failure or an output is a text, whatever it looks like.
+        // The contents of a failure or an output are text, also if they look like elements.
         if self.child.is_some() || self.suite_output.is_some() {
             return Ok(());
         }

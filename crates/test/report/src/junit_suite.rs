@@ -30,7 +30,7 @@ pub(crate) struct OpenSuite {
     /// Failures and errors together: dialects disagree about which is which.
     announced_bad: Option<u64>,
     pub(crate) announced_skips: Option<u64>,
-    /// What else it announces that is no pass.
+    /// Other numbers of tests that are not passes.
     troubles: Vec<(&'static str, u64)>,
     /// Who wrote the last test case in it.
     pub(crate) dialect: Option<JunitDialect>,

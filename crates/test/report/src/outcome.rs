@@ -69,7 +69,7 @@ impl TestOutcome {
         matches!(self, TestOutcome::Passed | TestOutcome::UnexpectedPass)
     }
 
-    /// `true` if nothing was tried: such an attempt is no evidence against an earlier failure.
+    /// `true` if nothing was tried: such an attempt says nothing against an earlier failure.
     pub fn tried_nothing(self) -> bool {
         matches!(self, TestOutcome::Skipped | TestOutcome::Deselected | TestOutcome::NotRun)
     }

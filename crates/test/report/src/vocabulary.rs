@@ -4,8 +4,8 @@
 
 use crate::outcome::TestOutcome;
 
-/// Why a skipped test that never began is no skip. GoogleTest 1.12 writes a set-up that failed so,
-/// and newer ones a set-up that skipped itself.
+/// Why a skipped test that never began does not count as a skip. GoogleTest 1.12 writes a failed
+/// set-up so, and newer ones a set-up that skipped itself.
 pub(crate) const NEVER_BEGAN: &str = "it never began: the set-up of its suite failed, or skipped itself; the exit code \
                                       of the program decides";
 

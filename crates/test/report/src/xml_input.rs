@@ -18,8 +18,8 @@ enum XmlEncoding {
     Latin,
 }
 
-/// Decodes whatever encoding a file has to UTF-8. Bytes that are no UTF-8 stay, and the parser
-/// replaces them.
+/// Decodes a file in any encoding to UTF-8. Bytes that are not UTF-8 stay, and the parser replaces
+/// them.
 struct Utf8Input<R> {
     inner: R,
     encoding: XmlEncoding,
