@@ -170,7 +170,7 @@ impl TestDriver for PytestDriver {
             Some(root) => files.map(|file| root.join(file).to_string_lossy().into_owned()).collect(),
             None => self.paths.clone(),
         };
-        // An id may belong to something that is no file, such as `--pyargs package`.
+        // An id may belong to something that is not a file, such as `--pyargs package`.
         if paths.iter().any(|path| !Path::new(path).exists()) {
             paths.clone_from(&self.paths);
         }
@@ -414,7 +414,7 @@ impl TestStream for EventFiles {
     fn choose(&mut self, ids: &[String]) -> io::Result<()> {
         self.ids = ids.to_vec();
         let Some(answer) = self.answer.take() else { return Ok(()) };
-        // It is read as soon as it exists, so that it comes to be whole.
+        // pytest reads it as soon as it exists, so it is renamed when it is complete.
         let part = answer.with_extension("part");
         fs_err::write(&part, json!({ "run": ids }).to_string())?;
         rocwheel_system::rename(part, answer)
