@@ -221,7 +221,7 @@ pub fn find_targets(
     Ok(SetTargets { complete, incomplete })
 }
 
-/// Fails if any objection is not in `--accept`.
+/// Fails if `--allow` does not accept every objection.
 fn refuse(
     set: &ReleaseSet,
     stream: &str,
