@@ -46,7 +46,7 @@ const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 /// Variables with the address of the server, as AWS' own tools know them.
 const ENDPOINT_VARIABLES: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
-/// How publishers keep away from each other.
+/// What keeps publishers from writing at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreLocking {
     /// An object that is written under conditions. A server that ignores conditions is refused.
