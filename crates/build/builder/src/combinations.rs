@@ -17,7 +17,6 @@ use rocwheel_recipe::{Cell, ChosenBy};
 use rocwheel_recipe::{Evaluated, Pythons};
 use rocwheel_recipe::{InputWheel, Job, Rocm};
 
-/// The options for making a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanChoice {
     /// `true` for `--matrix`: axes without a value take the values of the table.
@@ -31,11 +30,10 @@ pub struct PlanChoice {
 /// A plan and its jobs.
 pub struct PlannedBuild {
     pub plan: Plan,
-    /// One job for each cell of the plan.
+    /// One for each cell of the plan.
     pub jobs: Vec<Job>,
     /// The checkouts that they need; only filled by a dry run.
     pub checkouts: Vec<PlannedCheckout>,
-    /// The containers that they would be built in.
     pub containers: BTreeSet<PlannedContainer>,
 }
 
@@ -88,9 +86,6 @@ fn nothing_left(plan: &Plan) -> Result<(), Error> {
 
 impl JobMaker {
     /// `true` if there is more than one combination, so that a plan is made.
-    ///
-    /// # Errors
-    /// Sources do not fit together.
     pub fn has_combinations(&self) -> Result<bool, Error> {
         let are_several = self.request.axes.are_several() || self.names.iter().any(|named| named.rocm.len() > 1);
         Ok(are_several || self.sources.variants()? > 1)
@@ -111,7 +106,6 @@ impl JobMaker {
         Ok(JobMaker { request: Rc::new(request), sources, ..self.clone() })
     }
 
-    /// Checks that every requested backend belongs to one of the recipes.
     fn check_backends(&self) -> Result<(), Error> {
         let mut known: Vec<&str> = Vec::new();
         for named in &self.names {
@@ -130,7 +124,6 @@ impl JobMaker {
         if self.request.axes.targets.len() == 1 { String::new() } else { plan::folder_of(targets) }
     }
 
-    /// The files that exist in the folder of outputs.
     fn existing(&self, place: &JobPlace) -> Result<ExistingWheels, Error> {
         let axes = &self.request.axes;
         let of_names = self.names.iter().flat_map(|named| &named.rocm);
@@ -192,7 +185,6 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Adds all cells of a recipe.
     fn recipe(
         &mut self,
         named: &NamedRecipe,
@@ -247,7 +239,6 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// The source of the values on the axes.
     fn chosen_by(&self) -> ChosenBy {
         if self.choice.matrix { ChosenBy::Recipe } else { ChosenBy::User }
     }

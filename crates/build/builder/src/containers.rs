@@ -33,7 +33,6 @@ pub enum ContainerUse {
     Recipes,
 }
 
-/// The containers that jobs run in.
 #[derive(Debug)]
 pub struct Containers {
     reach: ContainerUse,
@@ -69,7 +68,6 @@ pub struct PlannedContainer {
 }
 
 impl PlannedContainer {
-    /// The container in one line.
     pub fn describe(&self) -> String {
         let PlannedContainer { engine, image, pull } = self;
         let fetched = match pull {
@@ -110,7 +108,6 @@ impl Containers {
         self.reach != ContainerUse::Recipes || in_container
     }
 
-    /// `true` if a job runs in a container.
     pub fn take_job(&self, job: &Job) -> bool {
         self.reach == ContainerUse::All || (job.image.is_some() && self.take(job.recipe.in_container))
     }
@@ -124,7 +121,6 @@ impl Containers {
         }
     }
 
-    /// The container that a recipe would be built in.
     pub fn planned(&self, recipe: &Evaluated) -> Result<PlannedContainer, Error> {
         Ok(PlannedContainer {
             engine: self.request.command.clone(),
@@ -173,7 +169,7 @@ impl Containers {
     }
 
     /// The variables that replace a recipe's defaults in an image: the image's, and those of the
-    /// caller, which win.
+    /// caller, which have priority.
     pub fn surroundings(&self, image: &Image, caller: &Surroundings) -> Surroundings {
         let known = self.variables.borrow();
         let of_image = known.get(image).into_iter().flatten();
@@ -269,9 +265,6 @@ impl Containers {
 impl JobImage {
     /// Gives a cell the Python and the GPU targets of the image unless it has its own. Returns the
     /// image's ROCm if the job takes its ROCm from there.
-    ///
-    /// # Errors
-    /// The image has no Python or no ROCm.
     pub(crate) fn complete(&self, cell: &mut Cell) -> Result<Option<Rocm>, Error> {
         let python = self.python()?;
         cell.python = cell.python.or(python);
@@ -325,7 +318,7 @@ impl JobImage {
     }
 }
 
-/// Forwards a line that the program in the container printed; a warning stays one.
+/// A warning of the program in the container stays a warning.
 fn pass_on(line: &str, listener: &dyn Listener) {
     match line.split_once(": ") {
         Some(("warning", text)) => listener.reporter().warn(text),

@@ -34,7 +34,6 @@ const PULLING: Duration = Duration::from_hours(6);
 /// The hint for machines without a container engine.
 pub const WITHOUT: &str = "`--executor here` builds on this machine";
 
-/// The engine and its options.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Docker's or Podman's program with options before its subcommand, in shell syntax.
@@ -44,14 +43,12 @@ pub struct Request {
     /// Network of the containers. `None`: no network if nothing is downloaded, otherwise the
     /// engine's default.
     pub network: Option<String>,
-    /// When images are pulled.
     pub pull: Pull,
     /// Path of this program, which containers run.
     pub program: PathBuf,
     /// Folder that keeps downloads of containers for later runs, with one subfolder for each image.
     /// `None`: downloads are not kept.
     pub cache: Option<PathBuf>,
-    /// The environment of the engine's process.
     pub surroundings: Surroundings,
 }
 
@@ -95,9 +92,6 @@ pub struct ImageContents {
 
 impl Engine {
     /// Starts the engine's program and asks what it is.
-    ///
-    /// # Errors
-    /// The program does not exist or is no engine, or its daemon does not answer.
     pub fn find(request: Request, reporter: &dyn Reporter) -> Result<Engine, Error> {
         let text = request.command.clone();
         let words = shlex::split(&text).filter(|words| !words.is_empty()).ok_or_else(|| Error::Engine {
@@ -142,9 +136,7 @@ impl Engine {
     }
 
     /// Resolves an image to the local one of that name, pulling it if the request says so.
-    ///
-    /// # Errors
-    /// The image is not available, or its digest is not the one in `image`.
+    /// A digest in `image` must match.
     pub fn image(&self, image: &Image, reporter: &dyn Reporter, told: &dyn Fn(&str)) -> Result<Image, Error> {
         let name = &image.name;
         let mut there = self.inspect(name, reporter)?;
@@ -179,9 +171,6 @@ impl Engine {
     }
 
     /// Inspects an image: its Python, and the ROCm in a folder.
-    ///
-    /// # Errors
-    /// Nothing can be run in the image.
     pub fn look(
         &self,
         image: &Image,
@@ -257,12 +246,10 @@ done
         })
     }
 
-    /// The engine's command as messages show it.
     fn shown(&self) -> String {
         self.words.join(" ")
     }
 
-    /// The error for an answer that reports a failure.
     fn refused(&self, what: &str, answer: &FinishedProcess) -> Error {
         let said = answer.tail(4).join("; ");
         let likely = failure_causes::of_engine(answer.lines()).map(|likely| likely.text);

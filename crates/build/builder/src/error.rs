@@ -7,34 +7,25 @@ use rocwheel_process::NotStarted;
 use rocwheel_progress::{Exit, Hint};
 use serde::{Deserialize, Serialize};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the source's message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
-    /// A recipe, a request or a job is wrong, or is not available.
     #[error(transparent)]
     Recipe(rocwheel_recipe::Error),
-    /// A source archive could not be downloaded.
     #[error("{attempt}")]
     Download {
-        /// The attempt, with the address.
         attempt: String,
-        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Reading a source archive failed.
     #[error(transparent)]
     Archive(#[from] rocwheel_source::Error),
     /// The index of ROCm does not answer as an index does.
     #[error(transparent)]
     Index(#[from] rocwheel_index::Error),
-    /// A wheel that the job built cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
     /// A wheel that the job built cannot be repaired.
@@ -43,16 +34,13 @@ pub enum Error {
     /// The GPU code of a wheel that the job built cannot be split off.
     #[error(transparent)]
     Split(#[from] rocwheel_progress::Failure),
-    /// A result cannot be moved to the folder of outputs.
     #[error(transparent)]
     Publish(#[from] rocwheel_output::Error),
-    /// The audit of a result could not be completed.
     #[error(transparent)]
     Audit(#[from] rocwheel_audit::Error),
     /// rocwheel does not understand the version of a Python.
     #[error(transparent)]
     PythonVersion(#[from] rocwheel_wheel::InvalidPythonVersion),
-    /// A program cannot be started.
     #[error(transparent)]
     NoProgram(#[from] NotStarted),
     /// This machine has no Python of that version.
@@ -60,7 +48,6 @@ pub enum Error {
     NoPython {
         /// The version that was asked for: `3.12`, `3.13t`.
         version: String,
-        /// The versions that were found.
         found: Vec<String>,
     },
     /// A fact that only a running job can know is not available.
@@ -69,83 +56,59 @@ pub enum Error {
         /// Name of the fact in recipes.
         name: String,
         reason: String,
-        /// A remedy.
         hint: Option<String>,
     },
-    /// A step failed.
     #[error("{0}")]
     Step(Box<StepFailure>),
     /// A build's result is not the expected one.
     #[error("{job} made the wrong thing: {reason}")]
     Output {
-        /// Title of the job.
         job: String,
-        /// The difference from the expected result.
         reason: String,
-        /// A remedy.
         hint: Option<String>,
     },
     /// The audit finds errors in a result.
     #[error("the audit finds {}{} in `{wheel}`: {first}", count, if *count == 1 { " error" } else { " errors" })]
     Refused {
-        /// File name of the wheel.
         wheel: String,
-        /// Number of errors.
         count: usize,
         /// Code and text of the first error.
         first: String,
     },
-    /// Docker or Podman did not do what it was asked to.
     #[error("{reason}")]
     Engine {
-        /// The failure.
         reason: String,
-        /// A remedy.
         hint: Option<String>,
     },
     /// A failure that the program in a container reported.
     #[error("in a container of `{image}`: {message}")]
     Inside {
-        /// Name of the image.
         image: String,
         /// The error and its causes, as one text.
         message: String,
-        /// A remedy.
         hint: Option<String>,
-        /// The exit code of this program.
         exit: Exit,
-        /// The step that failed, if a step did.
         failure: Option<Box<StepFailure>>,
     },
-    /// Slurm refuses a request, or does not answer.
     #[error("{program} says: {said}")]
     Slurm {
-        /// The Slurm program that was called.
         program: String,
-        /// The output of that program.
         said: String,
-        /// An explanation of it.
         hint: Option<String>,
         /// `true` if a later attempt may succeed.
         is_temporary: bool,
     },
-    /// The machine does not meet the job's requirements.
     #[error("this machine cannot build {job}: {reason}")]
     Preflight {
-        /// Title of the job.
         job: String,
-        /// The requirement that is not met.
         reason: String,
-        /// A remedy.
         hint: String,
     },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
-    /// Title of the job.
     pub job: String,
-    /// Name of the step.
     pub step: String,
     /// How the step ended: `exit code 1`, `it took longer than …`.
     pub reason: String,

@@ -45,7 +45,6 @@ use rocwheel_recipe::{BuiltFile, InputWheel, Job, Rocm};
 use rocwheel_recipe::{Check, JobStep, Pythons};
 pub use user_environment::UserEnvironment;
 
-/// The folders, tools and settings that a job runs with.
 #[derive(Debug, Clone)]
 pub struct JobPlace {
     /// Folder of outputs; absolute path.
@@ -70,7 +69,6 @@ pub struct JobPlace {
     pub leftovers: Leftovers,
     /// How to treat an output file of the same name that is not an earlier result.
     pub existing: ExistingOutput,
-    /// The audit of the result.
     pub last_look: LastLook,
     /// The machine's resources, if they are to be checked before anything begins.
     pub machine: Option<Machine>,
@@ -85,7 +83,6 @@ pub enum Leftovers {
     Keep,
 }
 
-/// How to treat an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingOutput {
     /// It stays, and the job fails.
@@ -93,7 +90,6 @@ pub enum ExistingOutput {
     Replace,
 }
 
-/// The stages that run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StageSelection {
     /// All stages that are not done.
@@ -151,12 +147,10 @@ pub enum JobOutcome {
     Ready { environment: PathBuf },
     /// The selected stages are done, but not all (`--only`).
     Partly {
-        /// The last stage that ran.
         stage: String,
     },
     /// The time limit was reached; another run continues.
     Stopped {
-        /// The stage that was stopped.
         stage: String,
     },
 }
@@ -175,7 +169,6 @@ impl JobOutcome {
     }
 }
 
-/// The stages of a job.
 #[derive(Debug, Clone, Copy)]
 enum Stage<'a> {
     Sources,
@@ -216,7 +209,6 @@ impl Stage<'_> {
     }
 }
 
-/// The stages of a job, in order.
 fn stages(job: &Job) -> Vec<Stage<'_>> {
     let recipe = &job.recipe;
     let mut stages = vec![Stage::Sources, Stage::Environment];
@@ -269,9 +261,6 @@ pub fn stage_names(job: &Job) -> Vec<String> {
 
 /// The default Python of a build: that of `interpreter`, otherwise the first `python3` that is
 /// found.
-///
-/// # Errors
-/// No Python is found.
 pub fn default_python(place: &JobPlace, reporter: &dyn Reporter) -> Result<PythonVersion, Error> {
     let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
     let found = match &place.interpreter {
@@ -283,10 +272,8 @@ pub fn default_python(place: &JobPlace, reporter: &dyn Reporter) -> Result<Pytho
 }
 
 /// Runs the stages of a job that are not done.
-///
-/// # Errors
-/// A stage fails (the error has its last lines and the likely cause), the outputs are not the
-/// expected ones, or another run has the same job.
+/// The error of a failed stage has its last lines and the likely cause. Another run with the same
+/// job is an error too.
 pub fn run(
     job: &Job,
     place: &JobPlace,

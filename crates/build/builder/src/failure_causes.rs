@@ -71,10 +71,8 @@ impl Cause {
     }
 }
 
-/// The likely cause of a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Likely {
-    /// The name of the row in the table.
     pub(crate) name: &'static str,
     /// What is wrong and what helps, in a sentence.
     pub(crate) text: String,

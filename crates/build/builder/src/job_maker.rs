@@ -27,10 +27,8 @@ pub struct ResultChoice {
     pub split: Option<Switch>,
 }
 
-/// Makes the jobs of a request.
 #[derive(Debug, Clone)]
 pub struct JobMaker {
-    /// The recipes, the table and the axes.
     pub request: Rc<BuildRequest>,
     /// The recipes to build, in order.
     pub names: Vec<NamedRecipe>,
@@ -38,7 +36,6 @@ pub struct JobMaker {
     pub sources: SourceChoice,
     /// The ROCm that options name.
     pub rocm: RocmChoice,
-    /// The treatment of the result.
     pub result: ResultChoice,
     /// Additional Pythons in which a wheel for any Python is tested.
     pub try_on: Vec<PythonVersion>,
@@ -52,7 +49,6 @@ pub struct JobMaker {
 /// is fetched or started.
 #[derive(Debug, Clone)]
 pub struct CellInputs {
-    /// Name of the recipe.
     pub recipe: String,
     pub sources: SourceChoice,
     pub rocm: RocmChoice,
@@ -117,9 +113,6 @@ impl JobMaker {
 
     /// The reason why a cell that `BUILD_TRITON_BACKEND` adds is left out: the wheel of the first
     /// backend is built without it.
-    ///
-    /// # Errors
-    /// The sources do not exist, or the table has an invalid specifier.
     pub fn without_triton(&self, named: &NamedRecipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {
         if !self.request.with_triton_backend || cell.backend.as_deref() != Some("triton") {
             return Ok(None);
@@ -139,7 +132,6 @@ impl JobMaker {
         Ok(self.written()?.into_iter().any(|recipe| self.containers_of(recipe).is_some()))
     }
 
-    /// The container that a recipe would be built in.
     pub fn planned_container(&self, recipe: &Evaluated) -> Result<Option<PlannedContainer>, Error> {
         let written = &self.request.book.get(&recipe.recipe)?.recipe;
         self.containers_of(written).map(|containers| containers.planned(recipe)).transpose()
@@ -200,7 +192,6 @@ impl JobMaker {
         self.names.iter().map(|named| Ok(&self.request.book.get(&named.recipe)?.recipe)).collect()
     }
 
-    /// The checkouts that would be made.
     pub fn checkouts(&self, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.request.cells(named, &self.rocm.given())?;

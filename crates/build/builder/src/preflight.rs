@@ -39,7 +39,6 @@ pub struct Machine {
 /// The number of parallel compilers, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Jobs {
-    /// Number of compilers.
     pub count: u16,
     /// The reason, in words.
     pub reason: String,
@@ -123,7 +122,6 @@ impl Estimated {
         Estimated { units, minutes, link_bytes: if units == 0 { 0 } else { names + OTHER_ARGUMENTS } }
     }
 
-    /// The time in words.
     pub fn time(&self) -> Option<String> {
         Some(rocwheel_recipe::duration::words(Duration::from_secs_f64(self.minutes? * 60.0)))
     }

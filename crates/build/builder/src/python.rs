@@ -24,10 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The minor versions that are searched for by name.
 const MINORS: std::ops::RangeInclusive<u16> = 8..=20;
 
-/// An interpreter of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonInterpreter {
-    /// Path of the program.
     pub path: PathBuf,
     /// Its version, `3.12` or `3.13t`.
     pub version: String,
@@ -47,9 +45,7 @@ pub(crate) struct Search<'a> {
 
 impl Search<'_> {
     /// An interpreter of this version; `None`: the first that is found.
-    ///
-    /// # Errors
-    /// No such interpreter exists; the error lists those that do.
+    /// The error lists the existing ones.
     pub(crate) fn find(
         &self,
         version: Option<PythonVersion>,

@@ -33,7 +33,6 @@ use rocwheel_recipe::Job;
 use rocwheel_recipe::plan::PlanFolder;
 use slurm::Cluster;
 
-/// The work to do.
 #[derive(Debug, Clone, Copy)]
 pub enum Work<'a> {
     /// A job from a file.
@@ -50,7 +49,6 @@ pub struct Executors {
     /// The place on this machine. Deadline, number of compilers and machine are set when a job
     /// starts.
     pub place: JobPlace,
-    /// The stages to run.
     pub selection: StageSelection,
     /// The containers; `None`: all jobs run on this machine.
     pub containers: Option<Rc<Containers>>,
@@ -92,7 +90,6 @@ pub struct JobResult {
     /// The error and its causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// A remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -130,9 +127,7 @@ pub fn worst(exits: &[Exit]) -> Exit {
 }
 
 /// Runs the work.
-///
-/// # Errors
-/// For a single job, the job's error. Otherwise only errors that concern all jobs, such as a plan
+/// A failed single job is an error. Otherwise only what concerns all jobs is one, such as a plan
 /// that cannot be read: failed jobs are reported to [`Listener::failed`], and the others continue.
 pub fn run(work: Work<'_>, executors: &Executors, listener: &dyn Listener) -> Result<States, Error> {
     let runner = Runner::new(executors, listener);
@@ -165,7 +160,6 @@ trait Queue {
     fn failed(&mut self, turn: &Self::Turn, error: Error) -> Result<(Error, Option<JobResult>), Error>;
 }
 
-/// The outcome of a turn.
 struct Turned {
     result: Option<JobResult>,
     exit: Exit,
@@ -173,7 +167,6 @@ struct Turned {
     is_last: bool,
 }
 
-/// Runs jobs, each in its container or on this machine.
 struct Runner<'a> {
     executors: &'a Executors,
     listener: &'a dyn Listener,
@@ -190,7 +183,6 @@ impl<'a> Runner<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Runs the turns one after the other.
     fn walk<Q: Queue>(&self, queue: &mut Q) -> Result<States, Error> {
         let mut states = States::default();
         while let Some(turn) = queue.next(self, &mut states)? {

@@ -26,11 +26,9 @@ use rocwheel_recipe::shared_files;
 const FOLDER: &str = "slurm";
 const SUBMITTED: &str = "submitted.json";
 
-/// The record of everything submitted to Slurm.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Submitted {
-    /// Version of the file format.
     pub schema: u32,
     /// The arrays, in order.
     pub arrays: Vec<SubmittedArray>,
@@ -48,9 +46,6 @@ pub struct SubmittedArray {
 
 impl Submitted {
     /// Reads the record of what was submitted for a plan; empty if there is none.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn read(folder: &PlanFolder) -> Result<Submitted, Error> {
         let path = place(folder).join(SUBMITTED);
         match fs_err::read(&path) {
@@ -66,7 +61,6 @@ impl Submitted {
         Ok(shared_files::replace(&place(folder).join(SUBMITTED), text.as_bytes())?)
     }
 
-    /// The job numbers of all arrays.
     pub fn jobs(&self) -> Vec<u64> {
         self.arrays.iter().map(|array| array.job).collect()
     }
@@ -76,7 +70,6 @@ impl Submitted {
     }
 }
 
-/// The settings for starting tasks.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Path of this program, valid on the nodes too.
@@ -91,16 +84,13 @@ pub struct Launch {
     pub limit: Option<u64>,
 }
 
-/// The folder of scripts and logs.
 fn place(folder: &PlanFolder) -> PathBuf {
     folder.path().join(FOLDER)
 }
 
 /// Submits the cells that are to be built and that Slurm does not have yet. Returns what was
 /// submitted by this call.
-///
-/// # Errors
-/// Slurm refuses, and the error has its message. Then nothing of this call stays submitted.
+/// If Slurm refuses, nothing of this call stays submitted.
 pub fn submit(
     folder: &PlanFolder,
     wanted: &[String],
@@ -158,8 +148,6 @@ pub struct Alone {
 
 impl Alone {
     /// Takes the lock of the plan.
-    ///
-    /// # Errors
     /// The error is temporary if another run has the lock.
     pub fn with(folder: &PlanFolder) -> Result<Alone, Error> {
         let place = place(folder);
@@ -170,9 +158,6 @@ impl Alone {
 }
 
 /// The state of a plan's cells in Slurm's queue. Tasks that Slurm has forgotten are missing.
-///
-/// # Errors
-/// Slurm does not answer.
 pub fn queue(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String, Queued>, Error> {
     let submitted = Submitted::read(folder)?;
     let mut found = BTreeMap::new();
@@ -190,9 +175,6 @@ pub fn queue(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String
 }
 
 /// The same as [`queue`], with finished tasks from Slurm's accounting if it is enabled.
-///
-/// # Errors
-/// Slurm does not answer.
 pub fn states(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String, Queued>, Error> {
     let submitted = Submitted::read(folder)?;
     let mut found = BTreeMap::new();

@@ -24,7 +24,6 @@ use rocwheel_recipe::{Cell, minor};
 /// Downloads the archive of a release, checks its SHA-256, and returns the path of the file.
 pub type Download = fn(&KnownArchive, &dyn Reporter) -> Result<PathBuf, Error>;
 
-/// The sources that options name.
 #[derive(Debug, Clone)]
 pub struct SourceChoice {
     /// `[RECIPE=]PATH|VERSION`: a checkout, a folder, an archive, or the version of a release.
@@ -50,7 +49,6 @@ pub struct SourceChoice {
     pub directory: PathBuf,
     /// Converts the sources of torch after a checkout.
     pub convert: Hipify,
-    /// Downloads releases.
     pub download: Download,
     /// Folders that this run has checked out or inspected, and the table once it is read.
     pub memory: SourceMemory,
@@ -64,7 +62,6 @@ pub struct SourceMemory {
     table: Rc<OnceCell<Table>>,
 }
 
-/// The kind of a recipe's sources.
 enum Kind {
     /// Existing sources.
     Path(PathBuf),
@@ -74,14 +71,12 @@ enum Kind {
     Checkout(Option<String>),
 }
 
-/// A checkout that would be made.
 #[derive(Debug, Serialize)]
 pub struct PlannedCheckout {
     /// Name of the project in the table of sources.
     pub project: String,
     /// The commit, branch or tag, and its origin in words.
     pub reference: String,
-    /// Absolute path of the tree.
     pub directory: PathBuf,
 }
 
@@ -135,7 +130,6 @@ impl SourceChoice {
         SourceChoice { source, ..self.clone() }
     }
 
-    /// The same choice with the versions of a cell inserted.
     pub fn filled(&self, cell: &Cell) -> Result<SourceChoice, Error> {
         let source = self.source.iter().map(|text| cell.fill_versions(text)).collect::<Result<_, _>>()?;
         let root = self.root.as_ref().map(|root| cell.fill_versions(&root.to_string_lossy())).transpose()?;
@@ -347,9 +341,7 @@ impl SourceChoice {
 
     /// The GPU targets that existing sources name in the recipe's `targets-file`; empty if they
     /// name none, or are not here yet.
-    ///
-    /// # Errors
-    /// The sources that are asked for cannot be found.
+    /// Sources that are asked for and missing are an error.
     pub fn targets(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Vec<String>, Error> {
         let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
         let folder = match self.kind(recipe, self.table()?)? {
@@ -384,9 +376,6 @@ impl SourceChoice {
 
     /// Checks out the missing sources of `recipes`, which one run builds. Sets the version of the
     /// cell to that of the sources of `recipe`, which is one of them.
-    ///
-    /// # Errors
-    /// Sources do not exist and may not be checked out, or git fails.
     pub(crate) fn obtain(
         &self,
         recipe: &Recipe,
@@ -431,9 +420,6 @@ pub(crate) enum FoundSource {
 
 impl FoundSource {
     /// Computes the digest of the sources. A release is downloaded first.
-    ///
-    /// # Errors
-    /// The sources do not exist or cannot be read.
     pub(crate) fn look(self, place: &JobPlace, reporter: &dyn Reporter) -> Result<JobSource, Error> {
         let path = match self {
             FoundSource::Path(path) => path,

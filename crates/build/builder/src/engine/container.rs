@@ -39,13 +39,11 @@ const RUN: &str = r#""$1/uv" --version >/dev/null 2>&1 && PATH=$PATH:$1; export 
 const STOP: &str =
     r#"read -r process <"$1" && kill -INT "$process" && while kill -0 "$process" 2>/dev/null; do sleep 0.2; done"#;
 
-/// A running container.
 #[derive(Debug)]
 pub struct Container {
     engine: Engine,
     image: Image,
     needs: Needs,
-    /// The engine's identifier of the container.
     id: String,
     held: Option<HeldProcess>,
     /// A folder that the container sees too.
@@ -53,14 +51,11 @@ pub struct Container {
     count: usize,
 }
 
-/// The settings for one job in a container.
 #[derive(Debug, Clone, Copy)]
 pub struct ContainerJob<'a> {
-    /// The job to run.
     pub job: &'a Job,
     /// The place of the job; settings for this machine are ignored.
     pub place: &'a JobPlace,
-    /// The stages to run.
     pub selection: &'a StageSelection,
     /// Number of parallel compilers; `None`: as many as the container's limits allow.
     pub jobs: Option<u16>,
@@ -91,9 +86,6 @@ struct Said {
 
 impl Engine {
     /// Starts a container that satisfies `needs`. `work` is a folder that the container sees.
-    ///
-    /// # Errors
-    /// The engine refuses, or this program does not run in the image.
     pub fn start(&self, image: &Image, needs: Needs, work: &Path, reporter: &dyn Reporter) -> Result<Container, Error> {
         let scratch = tempfile::Builder::new().prefix(".rocwheel-container-").tempdir_in(work)?;
         let mark = scratch.path().join("mark");
@@ -141,9 +133,7 @@ impl Container {
     }
 
     /// Runs a job. `told` receives the output of the program in the container, line by line.
-    ///
-    /// # Errors
-    /// The errors of the job, and a container that ends in the middle of it.
+    /// A container that ends in the middle of the job is an error.
     pub fn run(
         &mut self,
         order: &ContainerJob<'_>,
@@ -284,7 +274,6 @@ impl Drop for Container {
     }
 }
 
-/// The command line of the program in the container.
 fn command(order: &ContainerJob<'_>, job: &Path) -> Vec<String> {
     let place = order.place;
     let path = |path: &Path| path.to_string_lossy().into_owned();

@@ -23,7 +23,6 @@ const INSTALLING: Duration = Duration::from_hours(1);
 const COMMITTING: Duration = Duration::from_mins(30);
 /// Folder of the script and the settings, in the container.
 const FOLDER: &str = "/rocwheel-layer";
-/// Environment variables that name proxies.
 const PROXIES: [&str; 8] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 /// Settings of this machine's apt for access to mirrors.
@@ -61,8 +60,7 @@ impl Engine {
     /// The image with the packages installed, or the image itself if there are none. `work` is the
     /// folder for files that the container reads.
     ///
-    /// # Errors
-    /// The packages cannot be installed; the error has the last lines of the package manager.
+    /// If it fails, the error has the last lines of the package manager.
     pub fn with_packages(
         &self,
         image: &Image,

@@ -34,7 +34,6 @@ pub struct Needs {
     write: BTreeSet<PathBuf>,
     /// `true` if the job may download something.
     downloads: bool,
-    /// Variables and their values.
     set: BTreeMap<String, String>,
     /// Names of the caller's variables. Their values may be secret, so engines take them from their
     /// own environment.
@@ -51,9 +50,6 @@ impl Needs {
     }
 
     /// The needs of a job in a place. Creates the folders that the job writes to.
-    ///
-    /// # Errors
-    /// A folder cannot be created.
     pub fn of(job: &Job, place: &JobPlace) -> Result<Needs, Error> {
         let mut needs = Needs::default();
         for folder in [&place.output, &place.work] {

@@ -94,7 +94,7 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// Writes a file unless it has the content already: a newer file would be compiled again.
+    /// Leaves a file with the same content unchanged: a newer one would be compiled again.
     fn write(&self, file: &Text, log: &mut Log) -> Result<(), Error> {
         let path = PathBuf::from(self.text(&file.path)?);
         let text = self.text(&file.text)?;
@@ -202,7 +202,6 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// `true` if a text matches a regular expression.
 pub(super) fn matches(pattern: &str, text: &str) -> Result<bool, Error> {
     Ok(compiled(pattern)?.is_match(text))
 }
@@ -212,7 +211,6 @@ fn compiled(pattern: &str) -> Result<Regex, Error> {
         .map_err(|error| Error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
 }
 
-/// Writes a file and creates its parent folders.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;

@@ -66,7 +66,6 @@ impl Context<'_> {
         beside
     }
 
-    /// Repairs the wheel so that it loads on other machines.
     pub(super) fn repair(&self, way: Repair, folder: &mut Folder, log: &mut Log) -> Result<(), Error> {
         let wheels = self.take("repair")?;
         let has_rocm = self.job.rocm != Rocm::None;

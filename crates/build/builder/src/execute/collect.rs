@@ -78,7 +78,6 @@ impl Context<'_> {
         Ok(PathBuf::from(name))
     }
 
-    /// Checks name, version and tags of a wheel.
     fn check_name(&self, name: &WheelName) -> Result<(), Error> {
         let recipe = &self.job.recipe;
         let names = recipe.distribution.iter().chain(&recipe.output.other_names);

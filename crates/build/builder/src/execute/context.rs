@@ -22,11 +22,9 @@ use rocwheel_recipe::{Job, JobSource};
 /// Number of output lines that an error shows.
 const TAIL: usize = 15;
 
-/// The state that all stages of a job share.
 pub(super) struct Context<'a> {
     pub(super) job: &'a Job,
     pub(super) place: &'a JobPlace,
-    /// The job's folder.
     pub(super) folder: PathBuf,
     pub(super) reporter: &'a dyn Reporter,
     /// Facts by name, as far as they are known.
@@ -34,7 +32,6 @@ pub(super) struct Context<'a> {
     pub(super) variables: RefCell<Option<BTreeMap<String, String>>>,
 }
 
-/// A program that a stage runs.
 pub(super) struct Call<'a> {
     pub(super) stage: &'a str,
     pub(super) words: Vec<String>,
@@ -91,7 +88,6 @@ impl<'a> Context<'a> {
         self.place.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Folder in which the sources are built.
     pub(super) fn source(&self) -> PathBuf {
         match (&self.job.source, self.job.recipe.source.work_on) {
             (JobSource::Checkout { path, .. }, WorkOn::Checkout) => path.clone(),
@@ -121,7 +117,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Runs a program and returns its result, however it ends.
     pub(super) fn attempt(&self, call: Call<'_>, log: &mut Log) -> Result<FinishedProcess, Error> {
         // Logs are shown to others, so they have no passwords.
         let shown: Vec<String> = call.words.iter().map(|word| quoted(&rocwheel_source::without_secret(word))).collect();
@@ -141,7 +136,6 @@ impl<'a> Context<'a> {
         Ok(finished)
     }
 
-    /// The error for a program that failed.
     pub(super) fn failed(
         &self,
         stage: &str,

@@ -13,7 +13,6 @@ const KEPT: [&str; 9] =
     ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PIP_CACHE_DIR", "UV_CACHE_DIR"];
 
 impl Context<'_> {
-    /// The interpreter of the build.
     pub(super) fn python(&self) -> PathBuf {
         interpreter_of(&self.venv())
     }
@@ -51,7 +50,6 @@ impl Context<'_> {
         environment
     }
 
-    /// The environment with the recipe's variables.
     pub(super) fn environment(&self) -> Result<BTreeMap<String, String>, Error> {
         if let Some(known) = &*self.variables.borrow() {
             return Ok(known.clone());
@@ -118,7 +116,6 @@ impl Context<'_> {
     }
 }
 
-/// The interpreter of an environment.
 pub(super) fn interpreter_of(venv: &Path) -> PathBuf {
     if cfg!(windows) { venv.join("Scripts").join("python.exe") } else { venv.join("bin").join("python") }
 }
@@ -132,7 +129,6 @@ fn prepend(environment: &mut BTreeMap<String, String>, name: &str, folder: &str)
     environment.insert(name.to_owned(), value);
 }
 
-/// Reads a JSON object with string values.
 fn read_json(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     let text = fs_err::read_to_string(path)?;
     let unreadable = |error: serde_json::Error| rocwheel_recipe::Error::Malformed {

@@ -25,12 +25,10 @@ impl Context<'_> {
         })
     }
 
-    /// Several texts with all names replaced.
     pub(super) fn texts(&self, texts: &[String]) -> Result<Vec<String>, Error> {
         texts.iter().map(|text| self.text(text)).collect()
     }
 
-    /// The value of a name.
     pub(super) fn fact(&self, name: &str) -> Result<String, Error> {
         if let Some(known) = self.known.borrow().get(name) {
             return Ok(known.clone());

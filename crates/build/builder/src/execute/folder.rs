@@ -30,7 +30,6 @@ struct State {
     is_published: bool,
 }
 
-/// A job's folder and its lock.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -38,7 +37,6 @@ pub(super) struct Folder {
     _lock: rocwheel_system::Lock,
 }
 
-/// The log of a stage.
 pub(super) struct Log {
     path: PathBuf,
     file: fs_err::File,
@@ -49,7 +47,6 @@ impl Log {
         &self.path
     }
 
-    /// Writes a line to the log.
     pub(super) fn say(&mut self, line: &str) -> Result<(), Error> {
         Ok(self.file.write_all(format!("{line}\n").as_bytes())?)
     }
@@ -107,7 +104,6 @@ impl Folder {
         self.save()
     }
 
-    /// Marks a stage as done.
     pub(super) fn mark(&mut self, stage: &str, took: Duration) -> Result<(), Error> {
         // Milliseconds are precise enough.
         self.state.done.insert(stage.to_owned(), (took.as_secs_f64() * 1000.0).round() / 1000.0);
@@ -130,7 +126,6 @@ impl Folder {
         self.save()
     }
 
-    /// Opens the log of a stage to append to it.
     pub(super) fn log(&self, number: usize, stage: &str) -> Result<Log, Error> {
         log(&self.path, number, stage)
     }

@@ -103,7 +103,6 @@ impl Context<'_> {
         }
     }
 
-    /// Makes a Python environment at a path.
     pub(super) fn make_venv(
         &self,
         stage: &str,
@@ -140,7 +139,6 @@ impl Context<'_> {
         self.call(stage, words, &outer, MAKING, log)
     }
 
-    /// Installs ROCm's Python packages.
     pub(super) fn install_rocm(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
         let packages = match &self.job.rocm {
             Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. } => packages,

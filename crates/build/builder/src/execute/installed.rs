@@ -16,12 +16,9 @@ const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
     rows = {(d.metadata['Name'], d.version) for d in m.distributions() if d.metadata['Name']}\n\
     print(json.dumps([platform.python_version(), sorted(rows)]))";
 
-/// The Python of an environment, and its packages.
 #[derive(Debug, PartialEq, Eq, serde::Deserialize)]
 pub(super) struct Installed {
-    /// The version of the interpreter.
     pub(super) python: String,
-    /// Names and versions of distributions.
     pub(super) packages: BTreeSet<(String, String)>,
 }
 
@@ -81,7 +78,6 @@ fn names_folders(text: &str) -> bool {
     !text.lines().all(is_nothing)
 }
 
-/// The folders of an environment that hold packages.
 fn site_packages(venv: &Path) -> Option<Vec<PathBuf>> {
     if cfg!(windows) {
         return Some(vec![venv.join("Lib").join("site-packages")]);

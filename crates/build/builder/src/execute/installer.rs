@@ -32,12 +32,10 @@ pub(super) fn fresh_install(place: &JobPlace, python: &Path) -> Vec<String> {
     words
 }
 
-/// The command line that adds pip to an interpreter's environment.
 pub(super) fn ensurepip(python: &Path) -> Vec<String> {
     module(python, &["ensurepip", "--default-pip"])
 }
 
-/// The command line that runs a module of an interpreter.
 fn module(python: &Path, arguments: &[&str]) -> Vec<String> {
     let words = ["-m"].into_iter().chain(arguments.iter().copied()).map(str::to_owned);
     std::iter::once(python.to_string_lossy().into_owned()).chain(words).collect()
@@ -68,7 +66,6 @@ pub(super) fn prerelease_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
     }
 }
 
-/// `true` if an environment has pip.
 pub(super) fn has_pip(venv: &Path) -> bool {
     let program = if cfg!(windows) { "Scripts/pip.exe" } else { "bin/pip" };
     venv.join(program).exists()

@@ -16,7 +16,6 @@ use rocwheel_recipe::source_digest;
 use rocwheel_recipe::{BuiltFile, JobSource, Rocm};
 
 impl Context<'_> {
-    /// Writes the statements about the outputs, and adds them to the outputs.
     pub(super) fn provenance(&self, folder: &mut Folder) -> Result<(), Error> {
         let is_statement = |made: &BuiltFile| made.path.to_string_lossy().ends_with(SUFFIX);
         let mut outputs: Vec<BuiltFile> = folder.outputs().iter().filter(|made| !is_statement(made)).cloned().collect();

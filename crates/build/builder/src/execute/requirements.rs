@@ -17,10 +17,7 @@ use rocwheel_recipe::recipe::MachineRequirement;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Context<'_> {
-    /// Checks all requirements of the recipe.
-    ///
-    /// # Errors
-    /// The first requirement that is not met, with its fix as the hint.
+    /// Fails with the first requirement that is not met, with its fix as the hint.
     pub(super) fn check_requirements(&self) -> Result<(), Error> {
         for requirement in &self.job.recipe.requirements {
             let wrong = match (&requirement.program, &requirement.version) {

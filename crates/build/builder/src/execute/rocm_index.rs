@@ -7,7 +7,6 @@ use url::Url;
 
 use crate::error::Error;
 
-/// The package index of a ROCm.
 pub(super) struct RocmIndex<'a> {
     root: Url,
     fetch: &'a dyn Fetch,

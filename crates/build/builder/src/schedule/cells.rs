@@ -62,7 +62,6 @@ impl<'a> Queue for Cells<'a> {
     }
 }
 
-/// The settings for running cells.
 struct CellRun<'a> {
     folder: &'a PlanFolder,
     runner: &'a Runner<'a>,
@@ -84,9 +83,6 @@ impl<'a> CellRun<'a> {
     }
 
     /// Runs a cell and records how it ended.
-    ///
-    /// # Errors
-    /// The errors of the build and of the plan's folder, and the user's wish to stop.
     fn cell(&self, cell: &PlannedCell) -> Result<Exit, Error> {
         let reporter = self.runner.listener.reporter();
         let patience = if self.task.is_some() { PATIENCE } else { Duration::ZERO };

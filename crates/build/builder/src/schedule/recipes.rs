@@ -12,7 +12,6 @@ use crate::job_maker::JobMaker;
 use rocwheel_recipe::Cell;
 use rocwheel_recipe::InputWheel;
 
-/// The recipes of a command line.
 pub(super) struct Recipes<'a> {
     maker: &'a JobMaker,
     /// Number of recipes whose cells are in `cells` or done.

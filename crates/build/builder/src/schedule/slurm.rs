@@ -19,7 +19,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Interval at which Slurm is asked. Every query is work for the controller of the whole cluster.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-/// The settings for submitting plans to Slurm.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     /// Path of this program, valid on the nodes too.
@@ -35,7 +34,6 @@ pub struct Cluster {
 /// The queue of Slurm: cell → its task.
 pub type Queue = BTreeMap<String, Queued>;
 
-/// The tasks that were cancelled.
 #[derive(Debug, Clone)]
 pub struct Cancelled {
     /// Number of cells that the tasks were for.
@@ -171,9 +169,6 @@ fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Rep
 }
 
 /// Cancels the tasks of a plan.
-///
-/// # Errors
-/// Slurm does not answer, or refuses.
 pub fn cancel(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn Reporter) -> Result<Cancelled, Error> {
     let client = Client { environment: surroundings, reporter };
     let queue = slurm::queue(folder, &client)?;

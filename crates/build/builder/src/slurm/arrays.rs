@@ -12,7 +12,6 @@ const GRACE: u64 = 10;
 /// Cells of one kind that are submitted together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
-    /// Name of the recipe, for messages.
     pub name: String,
     /// Number of its group in the plan.
     pub group: usize,
@@ -20,7 +19,6 @@ pub struct Array {
     pub first: usize,
     /// Number of each task → identifier of the cell.
     pub tasks: BTreeMap<usize, String>,
-    /// Resources of each task.
     pub requests: Requests,
     /// Indices of earlier arrays in which each task waits for the task of its own number.
     pub one_by_one: Vec<usize>,
@@ -96,7 +94,6 @@ impl Array {
         (!parts.is_empty()).then(|| parts.join(","))
     }
 
-    /// The script for sbatch.
     pub(super) fn script(&self, folder: &PlanFolder, launch: &Launch, logs: &Path, dependency: Option<&str>) -> String {
         self.text(folder.path(), launch, logs, dependency)
     }

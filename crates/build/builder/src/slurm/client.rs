@@ -18,7 +18,6 @@ const USUAL_ARRAY: usize = 1001;
 /// Maximum number of jobs in one call.
 const MOST_JOBS: usize = 500;
 
-/// Runs Slurm's programs.
 pub struct Client<'a> {
     /// The environment of the programs.
     pub environment: &'a BTreeMap<String, String>,
@@ -26,7 +25,6 @@ pub struct Client<'a> {
     pub reporter: &'a dyn Reporter,
 }
 
-/// A task in Slurm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Queued {
     /// Slurm's job number of the array.
@@ -90,9 +88,6 @@ impl Client<'_> {
     }
 
     /// The upper limit of task numbers, exclusive (`MaxArraySize`).
-    ///
-    /// # Errors
-    /// Slurm does not answer.
     pub fn largest_array(&self) -> Result<usize, Error> {
         let said = self.ask(&["scontrol", "show", "config"].map(str::to_owned))?;
         let value = said.lines().find_map(|line| {
@@ -103,9 +98,6 @@ impl Client<'_> {
     }
 
     /// Submits a script and returns the job number.
-    ///
-    /// # Errors
-    /// Slurm refuses.
     pub fn submit(&self, script: &Path, options: &[String]) -> Result<u64, Error> {
         let mut words = vec!["sbatch".to_owned(), "--parsable".to_owned()];
         words.extend(options.iter().cloned());
@@ -122,9 +114,7 @@ impl Client<'_> {
     }
 
     /// The tasks of arrays that Slurm still knows.
-    ///
-    /// # Errors
-    /// Slurm does not answer. A job that Slurm has forgotten is not an error.
+    /// A job that Slurm has forgotten is not an error.
     pub fn queue(&self, jobs: &[u64]) -> Result<Vec<Queued>, Error> {
         let mut found = Vec::new();
         for some in jobs.chunks(MOST_JOBS) {
@@ -179,9 +169,6 @@ impl Client<'_> {
     }
 
     /// Cancels arrays. Those that have ended already are ignored.
-    ///
-    /// # Errors
-    /// Slurm refuses.
     pub fn cancel(&self, jobs: &[u64]) -> Result<(), Error> {
         for some in jobs.chunks(MOST_JOBS) {
             let words: Vec<String> =

@@ -14,7 +14,6 @@ use crate::execute::{JobPlace, Listener};
 use rocwheel_recipe::recipe::Recipe;
 use rocwheel_recipe::{BuildPurpose, Cell, minor};
 
-/// A checkout that a build needs.
 struct Needed {
     wanted: WantedCheckout,
     folder: PathBuf,
@@ -153,7 +152,6 @@ impl SourceChoice {
         Ok(Some(Needed { wanted, folder }))
     }
 
-    /// The checkouts that would be made.
     pub fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
