@@ -5,34 +5,24 @@ use std::io;
 use rocwheel_process::NotStarted;
 use rocwheel_progress::{Exit, Hint};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the source's message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
-    /// A recipe, a page or provenance is wrong, or a request contradicts itself.
     #[error(transparent)]
     Recipe(rocwheel_recipe::Error),
-    /// A file cannot be hashed.
     #[error(transparent)]
     Digest(#[from] rocwheel_source::Error),
-    /// The name of a wheel is wrong.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// A program cannot be started.
     #[error(transparent)]
     NoProgram(#[from] NotStarted),
-    /// The GitHub CLI failed.
     #[error("{reason}")]
     GitHub {
-        /// The failed command.
         reason: String,
-        /// A remedy.
         hint: Option<String>,
     },
 }

@@ -22,10 +22,8 @@ use rocwheel_recipe::Error;
 /// The marks in a user's page between which the coverage is inserted.
 pub const COVERAGE: [&str; 2] = ["<!-- rocwheel coverage: begin -->", "<!-- rocwheel coverage: end -->"];
 
-/// Replaces the text between two marks. `path` is the name of the file in errors.
-///
-/// # Errors
-/// The text does not have both marks, once each and in order.
+/// Replaces the text between two marks, which must occur once each and in order. `path` is the name
+/// of the file in errors.
 pub fn between(text: &str, marks: [&str; 2], new: &str, path: &Path) -> Result<String, Error> {
     let wrong = || Error::Malformed {
         path: path.to_string_lossy().into_owned(),

@@ -18,7 +18,6 @@ use rocwheel_recipe::surroundings::Surroundings;
 /// Size in bytes that a file of a release must stay below (GitHub, "About releases").
 pub const LIMIT: u64 = 2 << 30;
 
-/// Name of the checksum file of a release.
 const SUMS: &str = "SHA256SUMS";
 /// Number of files that one call uploads.
 const BATCH: usize = 10;
@@ -27,7 +26,6 @@ const ASKING: Duration = Duration::from_mins(2);
 /// Time limit for a call that uploads.
 const UPLOADING: Duration = Duration::from_hours(6);
 
-/// The settings for running `gh`.
 #[derive(Debug, Clone)]
 pub struct Gh {
     pub program: PathBuf,
@@ -35,16 +33,12 @@ pub struct Gh {
     pub environment: Surroundings,
     /// `OWNER/NAME`; `None`: the repository of the working directory.
     pub repository: Option<String>,
-    /// Working directory.
     pub directory: PathBuf,
 }
 
-/// The requested properties of a release.
 #[derive(Debug, Clone)]
 pub struct WantedRelease {
-    /// Tag of the release.
     pub tag: String,
-    /// Title of the release.
     pub title: String,
     /// Path of a file with the notes.
     pub notes: PathBuf,
@@ -53,25 +47,19 @@ pub struct WantedRelease {
     pub replaces_notes: bool,
     /// `true` if a new release stays a draft.
     pub draft: bool,
-    /// `true` if the release is marked as a prerelease.
     pub prerelease: bool,
     /// How to treat existing files of the same name with another size or digest.
     pub existing: ExistingRelease,
 }
 
-/// How to treat an existing file with another content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingRelease {
-    /// The file is an error.
     Refuse,
-    /// The file is replaced.
     Replace,
 }
 
-/// A file to upload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Upload {
-    /// Name of the file in the release.
     pub name: String,
     /// Path on this machine.
     pub path: PathBuf,
@@ -81,17 +69,13 @@ pub struct Upload {
     pub sha256: String,
 }
 
-/// A release on GitHub.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Remote {
-    /// Files of the release.
     pub assets: Vec<RemoteAsset>,
 }
 
-/// A file of a release on GitHub.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RemoteAsset {
-    /// Name of the file.
     pub name: String,
     /// Size in bytes.
     pub size: u64,
@@ -103,27 +87,20 @@ pub struct RemoteAsset {
     pub state: Option<String>,
 }
 
-/// The changes to make.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// Tag of the release.
     pub tag: String,
     /// `true` if the release has to be created.
     pub is_new: bool,
-    /// Files to upload.
     pub uploads: Vec<Upload>,
     /// Names of the uploads that replace a file.
     pub replaced: Vec<String>,
-    /// Names of files that exist already.
     pub unchanged: Vec<String>,
     /// The calls as they would be typed.
     pub commands: Vec<Vec<String>>,
 }
 
 /// The files of a release: built files, their provenance, and other files such as checksums.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Error> {
     let mut uploads = Vec::new();
     let file = |path: &Path, name: String| -> Result<Upload, Error> {
@@ -150,9 +127,6 @@ pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Erro
 
 impl Gh {
     /// Asks GitHub for a release; `None`: it does not exist.
-    ///
-    /// # Errors
-    /// `gh` fails, for example because the user is not logged in; the error has its message.
     pub fn ask(&self, tag: &str, reporter: &dyn Reporter) -> Result<Option<Remote>, Error> {
         let words = self.words(&["release", "view", tag, "--json", "assets"]);
         let finished = self.run(&words, ASKING, None, reporter)?;
@@ -170,9 +144,6 @@ impl Gh {
 
     /// The checksums of a release: those of the local files, and for files that only GitHub has
     /// those in its own `SHA256SUMS`.
-    ///
-    /// # Errors
-    /// `gh` fails; the error has its message.
     pub fn checksums(&self, tag: &str, here: &str, remote: &Remote, reporter: &dyn Reporter) -> Result<String, Error> {
         if !remote.assets.iter().any(|asset| asset.name == SUMS && asset.is_whole()) {
             return Ok(here.to_owned());
@@ -191,9 +162,7 @@ impl Gh {
     }
 
     /// Runs the calls of a plan.
-    ///
-    /// # Errors
-    /// A call fails. Files that were uploaded before stay, and the next run continues.
+    /// Files that were uploaded before a failed call stay, and the next run continues.
     pub fn execute(&self, plan: &Plan, reporter: &dyn Reporter) -> Result<(), Error> {
         let _stage = reporter.stage("Uploading", Some(plan.commands.len() as u64), Unit::Items);
         for words in &plan.commands {
@@ -231,10 +200,8 @@ impl Gh {
     }
 
     /// Plans the changes that bring the files to GitHub.
-    ///
-    /// # Errors
-    /// A file is too large, or a file of the same name has another content and must not be
-    /// replaced.
+    /// A file of 2 GiB or more is an error, and one of the same name with another content that must
+    /// not be replaced.
     pub fn plan(&self, wanted: &WantedRelease, mut files: Vec<Upload>, remote: Option<&Remote>) -> Result<Plan, Error> {
         if let Some(large) = files.iter().find(|file| file.size >= LIMIT) {
             return Err(Error::request_with(

@@ -18,9 +18,7 @@ const DEPTH: usize = 3;
 /// A file that can be released.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asset {
-    /// Path of the file.
     pub path: PathBuf,
-    /// Name of the file.
     pub name: String,
     /// Size in bytes.
     pub size: u64,
@@ -28,7 +26,6 @@ pub struct Asset {
     pub sha256: String,
     /// Facts from its name and its provenance; `None` if it is not a wheel.
     pub facts: Option<WheelFacts>,
-    /// Path of the provenance file beside it.
     pub provenance: Option<PathBuf>,
 }
 
@@ -37,16 +34,15 @@ pub struct Asset {
 pub struct WheelFacts {
     /// Platform in words: `Linux x86_64`.
     pub platform: String,
-    /// Name of the distribution.
     pub package: String,
     /// Version without the local part.
     pub version: String,
     /// Python in words: `3.12`, `3.13t`, `3.8+ (abi3)`, `any`.
     pub python: String,
-    /// torch that it is built for.
+    /// PyTorch version that it was built against, e.g. `2.12`.
     pub torch: String,
-    /// ROCm that it is built for. Digits without a dot stay unchanged if they can mean two
-    /// versions.
+    /// ROCm version that it was built against. Digits without a dot stay unchanged if they can mean
+    /// two versions.
     pub rocm: String,
     /// Name of a backend other than the default.
     pub backend: String,
@@ -176,7 +172,6 @@ fn platform(tag: &str) -> String {
     }
 }
 
-/// The Pythons of a wheel in words.
 fn python(name: &WheelName) -> String {
     let mut texts = Vec::new();
     for tag in &name.pythons {
@@ -194,9 +189,6 @@ fn python(name: &WheelName) -> String {
 
 /// The text of `SHA256SUMS`, which `sha256sum --check` reads. It lists all files of the release,
 /// including provenance.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn checksums(assets: &[Asset]) -> Result<String, Error> {
     let mut rows = BTreeMap::new();
     for asset in assets {

@@ -55,9 +55,6 @@ impl FilesAt<'_> {
 }
 
 /// The notes of a release, with one row for wheels that differ only in their Python.
-///
-/// # Errors
-/// A recipe's run-time variables depend on something that does not exist.
 pub fn notes(assets: &[Asset], book: &Book, at: FilesAt<'_>) -> Result<String, Error> {
     let mut rows: BTreeMap<Key, BTreeMap<String, &str>> = BTreeMap::new();
     for (asset, facts) in assets.iter().filter_map(|asset| Some((asset, asset.facts.as_ref()?))) {

@@ -11,10 +11,8 @@ use super::assets::{Asset, WheelFacts};
 use super::{head, newest_first, row};
 use crate::error::Error;
 
-/// The address of a release's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// Tag of the release.
     pub tag: String,
     /// Prefix of the addresses of its files, with a final `/`; empty: the files are beside the
     /// page.
@@ -24,9 +22,7 @@ pub struct Release {
 /// A file on the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadablePackage {
-    /// Name of the file.
     pub name: String,
-    /// Facts about the wheel.
     pub facts: WheelFacts,
     /// Its size with a unit.
     pub size: String,
@@ -78,9 +74,7 @@ impl Packages {
     }
 
     /// Adds the files of a release.
-    ///
-    /// # Errors
-    /// The page has the file with another SHA-256.
+    /// A file that the page has with another SHA-256 is an error.
     pub fn add(&mut self, assets: &[Asset], release: &Release) -> Result<(), Error> {
         for asset in assets {
             let Some(facts) = &asset.facts else { continue };
@@ -118,12 +112,10 @@ impl Packages {
         Ok(())
     }
 
-    /// The names of all files.
     pub fn names(&self) -> Vec<String> {
         self.files.keys().cloned().collect()
     }
 
-    /// The page in Markdown.
     pub fn text(&self) -> String {
         let mut groups: BTreeMap<(&str, &str), BTreeMap<&str, Vec<&DownloadablePackage>>> = BTreeMap::new();
         for package in self.files.values() {

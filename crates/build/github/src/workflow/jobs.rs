@@ -22,7 +22,6 @@ const WINDOWS_WORK: &str = "C:/b";
 pub struct GpuTargetSet {
     /// The set as the user wrote it, such as `gfx110X-all`.
     pub text: String,
-    /// The targets in the set.
     pub names: Vec<String>,
 }
 
@@ -79,19 +78,15 @@ impl RunnerLabels {
     }
 }
 
-/// The inputs of the jobs.
 #[derive(Debug)]
 pub struct JobSources<'a> {
-    /// The table of versions that fit together.
     pub table: &'a FrameworkTable,
-    /// The recipes.
     pub book: &'a Book,
     /// All cells. The wheels of existing cells are installed.
     pub matrix: &'a Matrix,
     /// Every cell with GPU code is built once for each of these sets. Empty: each build chooses its
     /// targets.
     pub targets: &'a [GpuTargetSet],
-    /// Labels of the machines.
     pub runners: &'a RunnerLabels,
 }
 
@@ -104,7 +99,6 @@ pub struct StagedJobs {
     pub left_out: Vec<String>,
 }
 
-/// A job and its stage.
 struct Staged {
     stage: usize,
     /// Indices of its row and of its set of GPU targets; the jobs of a stage are sorted by them.
@@ -114,9 +108,6 @@ struct Staged {
 
 impl StagedJobs {
     /// Divides cells into stages.
-    ///
-    /// # Errors
-    /// A recipe does not exist.
     pub fn new(rows: &[(&MatrixRow, Option<Origin>)], sources: &JobSources<'_>) -> Result<StagedJobs, Error> {
         let mut names: Vec<String> = sources.matrix.rows.iter().map(|row| row.point.recipe.clone()).collect();
         names.sort();
@@ -154,12 +145,10 @@ impl StagedJobs {
         Ok(made)
     }
 
-    /// Number of jobs.
     pub fn count(&self) -> usize {
         self.stages.iter().map(Vec::len).sum()
     }
 
-    /// `true` if there are jobs for a system.
     pub fn has(&self, platform: Platform) -> bool {
         self.stages.iter().flatten().any(|job| job["platform"] == platform.name())
     }
@@ -180,9 +169,7 @@ impl StagedJobs {
 
 /// The wheels that a job installs before it builds.
 struct Needs {
-    /// Jobs that build wheels for it.
     jobs: Vec<String>,
-    /// Existing wheels.
     files: Vec<String>,
 }
 
