@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::{Error, Launches};
 
-/// Path of the settings in a tree.
 pub const FILE: &str = "tools/amd_build/build_amd.py";
 
 /// The files that PyTorch converts, and how.
@@ -15,7 +14,6 @@ pub const FILE: &str = "tools/amd_build/build_amd.py";
 pub struct BuildAmd {
     /// Patterns of files to convert, relative to the tree.
     pub includes: Vec<String>,
-    /// Patterns of files that are skipped.
     pub ignores: Vec<String>,
     /// Files with other endings that are converted as well.
     pub extra_files: Vec<String>,
@@ -28,7 +26,6 @@ pub struct BuildAmd {
     pub copy: Option<CopiedResult>,
 }
 
-/// Replacements in a list of files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Edits {
     /// Paths of the files; missing ones are ignored.
@@ -40,11 +37,8 @@ pub struct Edits {
 /// A file that is converted, and a copy of its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CopiedResult {
-    /// Path of the source.
     pub source: String,
-    /// Path of the result.
     pub from: String,
-    /// Path of the copy.
     pub to: String,
 }
 
@@ -57,7 +51,6 @@ pub fn read(tree: &Path) -> Result<Option<BuildAmd>, Error> {
     parse(&fs_err::read_to_string(&path)?, &path.display().to_string()).map(Some)
 }
 
-/// Parses the settings; `path` is for error messages.
 pub fn parse(text: &str, path: &str) -> Result<BuildAmd, Error> {
     let tokens = checked_tokens(text).map_err(|unreadable| Error::not_literal(unreadable, path))?;
     let script = Script { tokens: &tokens, path };

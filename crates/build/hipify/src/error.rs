@@ -11,15 +11,13 @@ use rocwheel_python_literals::Unreadable;
 pub struct Trouble {
     /// Line, from 1.
     pub line: usize,
-    /// The kind of problem.
     pub problem: ConversionProblem,
 }
 
-/// Kinds of problems for which the original gives no result or an incomplete one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ConversionProblem {
-    /// The original ends with an exception.
+    /// The original raises an exception.
     #[error("a byte that is not UTF-8")]
     InvalidText,
     /// The original loops forever.
@@ -44,7 +42,6 @@ pub enum ConversionProblem {
 pub struct FileTrouble {
     /// Path of the file, relative to the tree.
     pub path: String,
-    /// The line and the problem.
     #[serde(flatten)]
     pub trouble: Trouble,
 }
@@ -58,13 +55,10 @@ impl fmt::Display for FileTrouble {
 /// Errors of this crate. Paths are as the user wrote them, or relative to the tree.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The tree does not exist or is not a folder.
     #[error("`{0}` is not a folder")]
     NoTree(String),
-    /// The tables were not found.
     #[error("`{0}` has no tables of CUDA and HIP names")]
     NoTables(String),
-    /// The tables belong to an unknown algorithm.
     #[error("`{path}`: version `{version}` of hipify is not known")]
     UnknownVersion {
         /// The file with the version.
@@ -80,7 +74,6 @@ pub enum Error {
         /// The version in the file beside it.
         version: String,
     },
-    /// Python code other than literals.
     #[error("`{path}`, line {line}: {message}")]
     NotLiteral {
         /// Path of the Python file.
@@ -90,7 +83,6 @@ pub enum Error {
         /// A description of the code.
         message: String,
     },
-    /// PyTorch's own settings lack a required list.
     #[error("`{path}` has no list `{name}`")]
     NoList {
         /// Path of the Python file.
@@ -98,16 +90,12 @@ pub enum Error {
         /// The name of the list.
         name: &'static str,
     },
-    /// An invalid pattern.
     #[error("`{0}` is not a pattern")]
     Pattern(String, #[source] Box<regex::Error>),
-    /// A file name that is not UTF-8.
     #[error("the name `{0}` is not UTF-8")]
     Name(String),
-    /// A source that is not a regular file.
     #[error("`{0}` is not a regular file")]
     NotAFile(String),
-    /// A required file is missing.
     #[error("`{path}` is missing, which {wanted_by} names")]
     Missing {
         /// Path relative to the tree.
@@ -115,7 +103,6 @@ pub enum Error {
         /// The file that refers to it.
         wanted_by: &'static str,
     },
-    /// A result would be written outside the tree.
     #[error("`{0}` is a link that leaves the tree, or is behind one: nothing is written there")]
     Outside(String),
     /// Two sources have the same result path.
@@ -125,7 +112,6 @@ pub enum Error {
         first: String,
         /// Path of the other source, relative to the tree.
         second: String,
-        /// The path of both results.
         output: String,
     },
     /// The result of one source would replace another source.
@@ -136,16 +122,13 @@ pub enum Error {
         /// The path of the result, which is also the other source.
         output: String,
     },
-    /// The output folder exists already.
     #[error("`{0}` exists already")]
     OutputExists(String),
-    /// The output folder is inside the tree.
     #[error("`{0}` is in the tree that is to be copied")]
     OutputInside(String),
     /// A killed run has left the tree half converted.
     #[error("a conversion of `{0}` was killed before it was complete")]
     Unfinished(String),
-    /// Another run is converting the tree.
     #[error("another run converts `{0}`")]
     Locked(String),
     /// The files that a killed run wrote cannot be undone.
@@ -156,7 +139,6 @@ pub enum Error {
         /// Paths relative to the tree of the files that have changed since.
         changed: Vec<String>,
     },
-    /// The journal of a killed run cannot be read.
     #[error("could not understand `{path}`, which a conversion that was killed left: {reason}")]
     Journal {
         /// Path of the journal.
@@ -164,13 +146,10 @@ pub enum Error {
         /// The reason, for example a JSON error.
         reason: String,
     },
-    /// Problems for which the original gives no result.
     #[error("{}", places(.0))]
     Defects(Vec<FileTrouble>),
-    /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
 }

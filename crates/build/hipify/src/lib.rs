@@ -48,7 +48,6 @@ pub enum Launches {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Defects {
-    /// Report an error with the line.
     Refuse,
     /// Convert it as it was probably meant.
     Fix,

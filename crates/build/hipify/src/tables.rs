@@ -10,7 +10,6 @@ use serde::Serialize;
 use crate::Error;
 use crate::keys::Keys;
 
-/// The file with the tables.
 const FILE: &str = "cuda_to_hip_mappings.py";
 
 /// Folder of the tables in a source tree, in site-packages, or in the package itself.
@@ -26,13 +25,10 @@ pub enum Algorithm {
     V2,
 }
 
-/// Texts and their replacements, in order.
 type Pairs = Vec<(String, String)>;
 
-/// The replacements of names.
 #[derive(Debug, Clone)]
 pub struct Tables {
-    /// The algorithm for these tables.
     pub algorithm: Algorithm,
     /// The version in the file beside them; `None` without that file.
     pub version: Option<String>,

@@ -27,19 +27,14 @@ pub use write::WrittenCounts;
 use crate::build_amd::{BuildAmd, CopiedResult, Edits};
 use crate::{Algorithm, Defects, Launches, Setting, Trouble, Unmapped};
 
-/// A request to convert a tree.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub tree: PathBuf,
-    /// The caller of the original to follow.
     pub setting: Setting,
-    /// The treatment of kernel launches.
     pub launches: Launches,
     /// The reaction to input for which the original gives no result.
     pub defects: Defects,
-    /// The files to convert.
     pub selection: FileSelection,
-    /// Replacements that are made before the conversion.
     pub edits: Vec<Edits>,
     /// A result that is copied to another name.
     pub copy: Option<CopiedResult>,
@@ -72,27 +67,18 @@ impl Request {
     }
 }
 
-/// Decides if the results are searched for names of CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftoverSearch {
-    /// Search for them.
     Unmapped,
-    /// Do not search.
     Nothing,
 }
 
-/// The changes to write, and the findings.
 #[derive(Debug, Serialize)]
 pub struct Plan {
-    /// Path of the tree.
     pub tree: String,
-    /// The algorithm of the tables.
     pub algorithm: Algorithm,
-    /// Version of the tables.
     pub version: Option<String>,
-    /// The caller of the original that is followed.
     pub setting: Setting,
-    /// The treatment of kernel launches.
     pub launches: Launches,
     /// Totals over all files.
     pub counts: Counts,
@@ -104,10 +90,8 @@ pub struct Plan {
     pub(crate) writes: Vec<Write>,
 }
 
-/// Numbers of files, and of replacements in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Number of files that were examined.
     pub files: u64,
     /// Results that are new files.
     pub new: u64,
@@ -117,9 +101,7 @@ pub struct Counts {
     pub unchanged: u64,
     /// Files that are themselves results of hipify.
     pub generated: u64,
-    /// Words that were replaced.
     pub replacements: u64,
-    /// Kernel launches that were converted.
     pub launches: u64,
     /// Size of the sources in bytes.
     pub source_bytes: u64,
@@ -134,11 +116,8 @@ pub struct File {
     pub source: String,
     /// Path of the result; `None` if the source itself is used.
     pub output: Option<String>,
-    /// The change that is planned for it.
     pub status: Status,
-    /// Number of replacements of each word.
     pub replacements: BTreeMap<String, u64>,
-    /// Number of kernel launches that were converted.
     pub launches: u64,
     /// `true` if the header of the HIP runtime was added.
     pub header: bool,

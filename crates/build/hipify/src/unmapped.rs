@@ -7,12 +7,10 @@ use serde::Serialize;
 
 use crate::transform::code_only;
 
-/// A name that was not replaced.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Unmapped {
     /// Line of the result, from 1.
     pub line: usize,
-    /// The name of a function, type or constant.
     pub name: String,
 }
 

@@ -8,7 +8,6 @@ use super::launch::{Converted, kernel};
 use super::{code_only, trouble};
 use crate::ConversionProblem;
 
-/// Converts all launches of a text.
 pub(super) fn convert(text: &str) -> Converted {
     let code = code_only(text);
     // These are no brackets of template arguments.

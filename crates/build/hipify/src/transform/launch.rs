@@ -9,12 +9,10 @@ use super::{code_only, trouble};
 use crate::word::is_word;
 use crate::{ConversionProblem, Trouble};
 
-/// A text after the conversion.
 #[derive(Debug, Default)]
 pub(super) struct Converted {
     /// The text; `None` if it did not change.
     pub(super) text: Option<String>,
-    /// Number of launches that were converted.
     pub(super) count: u64,
     /// Launches that were not converted: with [`Defects::Fix`] those that cannot be, else those
     /// that the original does not recognise.

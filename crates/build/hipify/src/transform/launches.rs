@@ -10,7 +10,6 @@ use super::corrected_launch;
 use super::launch::{self, Converted};
 use crate::{Defects, Trouble};
 
-/// Converts all launches of a text.
 pub(super) fn convert(text: &str, defects: Defects) -> Result<Converted, Trouble> {
     let joined = join_namespaces(text);
     if memmem::find(joined.as_bytes(), b"<<<").is_none() {

@@ -10,12 +10,10 @@ use crate::error::FileTrouble;
 use crate::transform::{self, BREADCRUMB, Conversion, Decoded, IncludeForm, path};
 use crate::{ConversionProblem, Defects, Error, Setting, Tables, Trouble, unmapped};
 
-/// The reason why a file has no result.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The original gives no result either.
     Trouble(FileTrouble),
-    /// Any other error.
     Other(Error),
 }
 
@@ -25,7 +23,6 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Converts the files of one tree.
 #[derive(Debug)]
 pub(super) struct Converter<'a> {
     pub(super) root: PathBuf,
@@ -33,7 +30,6 @@ pub(super) struct Converter<'a> {
     pub(super) tables: &'a Tables,
 }
 
-/// A source as it was read.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) path: String,
@@ -98,7 +94,6 @@ impl<'a> Converter<'a> {
         Converted { file, bytes: None, source_bytes: source.bytes.len() as u64 }
     }
 
-    /// Does all steps for one file.
     pub(super) fn convert(
         &self,
         source: &Source,

@@ -22,7 +22,6 @@ struct Node {
 
 /// The file that an include refers to.
 struct Found {
-    /// Absolute path.
     path: String,
     /// The folder in which it was found, absolute.
     folder: String,

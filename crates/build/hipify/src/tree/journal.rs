@@ -21,14 +21,11 @@ use crate::Error;
 
 /// Name of the journal, in the root of the tree, and prefix of the temporary names beside results.
 const FILE: &str = ".rocwheel-hipify";
-/// The version of the format.
 const SCHEMA: u32 = 1;
 
-/// One line of the journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    /// The files that will be written.
     Begun(Begun),
     /// All results have been written beside their destinations. The stamps identify them later.
     Staged(Vec<Stamp>),
@@ -76,7 +73,6 @@ pub enum Recovered {
     Completed,
 }
 
-/// The journal of a tree that is being written.
 #[derive(Debug)]
 pub(super) struct Journal {
     root: PathBuf,
@@ -111,13 +107,11 @@ pub(super) fn check(root: &Path) -> Result<(), Error> {
     }
 }
 
-/// The action if there is no journal.
 enum Missing {
     Leave,
     Create,
 }
 
-/// Locks the journal of a tree.
 fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
     let path = root.join(FILE);
     loop {
@@ -254,7 +248,6 @@ impl Journal {
         Ok(remove(&self.root.join(FILE))?)
     }
 
-    /// The state of a file after a killed run.
     fn fate(&self, index: usize) -> Fate {
         let entry = &self.begun.entries[index];
         let look = |path: &Path| fs_err::symlink_metadata(path).ok();
@@ -320,7 +313,6 @@ impl Journal {
     }
 }
 
-/// The state of a file after a killed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// Its result was not moved to its destination, or has been removed again.
@@ -350,7 +342,6 @@ fn missing_folders(root: &Path, writes: &[Write]) -> Vec<PathBuf> {
     missing.into_iter().collect()
 }
 
-/// Gives a file a second name.
 fn keep(path: &Path, kept: &Path) -> io::Result<()> {
     // An existing file of that name is not one of ours: without a journal its meaning would be
     // unknown. It could also be a link to the file itself, so it must not be copied into.
@@ -362,7 +353,6 @@ fn keep(path: &Path, kept: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs_err::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

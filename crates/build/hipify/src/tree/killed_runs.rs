@@ -144,7 +144,6 @@ fn after_every_kill_the_next_run_gives_what_an_undisturbed_one_does() {
     assert!(taken_back > 15 && completed >= 4, "{taken_back} were taken back, {completed} had written everything");
 }
 
-/// Interrupts after this number of questions.
 struct Stop(AtomicI64);
 
 impl Reporter for Stop {

@@ -11,7 +11,6 @@ use crate::tables::Algorithm;
 use crate::transform::path;
 use crate::{Error, Setting};
 
-/// Endings of sources.
 const SOURCES: [&str; 8] = [".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".in", ".hpp"];
 /// Endings of the headers in include folders.
 const HEADERS: [&str; 3] = [".cuh", ".h", ".hpp"];
@@ -24,7 +23,6 @@ const LOOKED_INTO: &str = "third_party/nvfuser";
 /// in a pattern also matches slashes, as in Python's `fnmatch`.
 #[derive(Debug, Clone, Default)]
 pub struct FileSelection {
-    /// Patterns of files to convert.
     pub includes: Vec<String>,
     /// Patterns of files that are skipped.
     pub ignores: Vec<String>,
@@ -38,7 +36,6 @@ pub struct FileSelection {
     pub out_of_place_only: bool,
 }
 
-/// The files of a tree that are converted.
 pub(super) fn select(
     root: &Path,
     selection: &FileSelection,

@@ -16,21 +16,14 @@ use super::journal::{Journal, Stamp};
 use super::{Plan, Write};
 use crate::Error;
 
-/// The numbers of a finished conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct WrittenCounts {
-    /// Number of files that were written.
     pub files: u64,
-    /// Number of bytes that were written.
     pub bytes: u64,
 }
 
 impl Plan {
-    /// Writes the results.
-    ///
-    /// # Errors
-    /// An error of the disk, an interruption, another run with the same destination. In each case
-    /// the tree is unchanged.
+    /// After an error or an interruption the tree is unchanged.
     pub fn execute(&self, place: &Destination, reporter: &dyn Reporter) -> Result<WrittenCounts, Error> {
         match place {
             Destination::InPlace if self.writes.is_empty() => {}
@@ -54,7 +47,6 @@ impl Plan {
         }
     }
 
-    /// Writes all results beside their destinations.
     fn stage(&self, journal: &Journal, reporter: &dyn Reporter) -> Result<Vec<Stamp>, Error> {
         for folder in journal.folders() {
             step();
