@@ -21,20 +21,14 @@ pub struct Book {
     layers: BTreeMap<String, Layer>,
 }
 
-/// A recipe and its origin.
 #[derive(Debug, Clone)]
 pub struct BookEntry {
-    /// Path of the file, as errors show it.
     pub path: String,
-    /// Text of the file.
     pub text: String,
-    /// The parsed recipe.
     pub recipe: Recipe,
-    /// The recipe's author.
     pub author: Author,
 }
 
-/// The author of a recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
     /// The recipe is built in.
@@ -45,9 +39,6 @@ pub enum Author {
 
 impl Book {
     /// The built-in recipes.
-    ///
-    /// # Errors
-    /// The built-in recipes cannot be parsed. A test reads them, so this does not happen.
     pub fn built_in() -> Result<Book, Error> {
         let mut book = Book { recipes: BTreeMap::new(), layers: BTreeMap::new() };
         for (path, text) in LAYERS {
@@ -82,10 +73,6 @@ impl Book {
         Ok(own.into_keys().collect())
     }
 
-    /// Adds one recipe and returns its name.
-    ///
-    /// # Errors
-    /// The same as [`Recipe::parse`]; also a layer that does not exist.
     pub fn add(&mut self, path: String, text: String) -> Result<String, Error> {
         self.insert(path, text, Author::User)
     }
@@ -114,9 +101,7 @@ impl Book {
     }
 
     /// Looks a recipe up by name.
-    ///
-    /// # Errors
-    /// No recipe has that name; the error suggests the nearest.
+    /// An unknown name is an error that suggests the nearest.
     pub fn get(&self, name: &str) -> Result<&BookEntry, Error> {
         self.recipes.get(name).ok_or_else(|| Error::Unknown {
             what: "recipe",
@@ -182,8 +167,7 @@ impl Book {
     /// Sorts recipes into build order: each comes after those that it names, if they are among
     /// `names`. Otherwise the given order stays.
     ///
-    /// # Errors
-    /// A recipe does not exist, or recipes wait for each other.
+    /// A cycle is an error.
     pub fn order(&self, names: &[String]) -> Result<Vec<&BookEntry>, Error> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let mut order: Vec<&BookEntry> = Vec::new();

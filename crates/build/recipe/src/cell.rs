@@ -271,7 +271,7 @@ pub struct Cell {
     pub label_style: LabelStyle,
     /// The build number, which distinguishes builds of one version.
     pub build_number: u32,
-    /// Index of torch wheels; `None`: PyTorch's index for the ROCm version.
+    /// `None`: PyTorch's index for the ROCm version.
     #[serde(default)]
     pub torch_index: Option<String>,
     /// On: the build sees the interpreter's own packages.
@@ -310,9 +310,6 @@ impl Cell {
     }
 
     /// Replaces `{rocm}` and `{torch}` in an address or path by the versions of the cell.
-    ///
-    /// # Errors
-    /// The cell has no such version.
     pub fn fill_versions(&self, text: &str) -> Result<String, Error> {
         let mut filled = text.to_owned();
         for (name, option, value) in [("{rocm}", "--rocm", &self.rocm), ("{torch}", "--torch", &self.torch)] {

@@ -17,14 +17,11 @@ const VERSIONS: [&str; 3] = ["version", "torch", "rocm"];
 const NAMES: [&str; 9] =
     ["platform", "backend", "sdk", "compiler-cache", "release", "mode", "clean", "system-packages", "with"];
 
-/// The facts that decide conditions.
 pub(crate) struct Facts<'a> {
     /// Path of the recipe, as errors show it.
     pub(crate) path: &'a str,
     pub(crate) cell: &'a Cell,
-    /// The backend that was chosen for the cell.
     pub(crate) backend: &'a str,
-    /// All backends of the recipe.
     pub(crate) backends: &'a [String],
     /// Features that are already decided.
     pub(crate) features: &'a BTreeMap<String, Switch>,
@@ -32,9 +29,8 @@ pub(crate) struct Facts<'a> {
 
 impl Facts<'_> {
     /// `true` if every name of the condition fits. A version that is not known fits no specifier.
-    ///
-    /// # Errors
-    /// A name or value does not exist, even if another name has already decided the condition.
+    /// A name or value that does not exist is an error, even if another name has already decided
+    /// the condition.
     pub(crate) fn hold(&self, when: &When) -> Result<bool, Error> {
         let mut holds = true;
         for (key, values) in when {

@@ -5,41 +5,31 @@ use std::io;
 use rocwheel_process::NotStarted;
 use rocwheel_progress::{Exit, Hint};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the source's message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
-    /// A recipe, a layer or a table has a mistake.
     #[error("could not understand `{path}`{}: {reason}", at_line(*line))]
     Malformed {
         /// Path of the file, or the name of a built-in one.
         path: String,
         /// Line in the file, counted from 1.
         line: Option<usize>,
-        /// The mistake.
         reason: String,
-        /// A suggestion.
         hint: Option<String>,
     },
-    /// A recipe, step, backend or version does not exist.
     #[error("there is no {what} `{name}`{place}")]
     Unknown {
-        /// The kind of thing.
         what: &'static str,
-        /// The name that was asked for.
         name: String,
         /// ` of the recipe …`, or empty.
         place: String,
-        /// The existing names or the nearest one.
         hint: String,
     },
-    /// Recipes wait for each other.
+    /// Recipes depend on each other.
     #[error("recipes wait for each other: {}", names.join(" → "))]
     Cycle {
         /// Names in the order of the cycle; the last equals the first.
@@ -48,50 +38,37 @@ pub enum Error {
     /// The request contradicts itself or the recipe, or is incomplete.
     #[error("{reason}")]
     Request {
-        /// The contradiction or the gap.
         reason: String,
-        /// A request that would work.
         hint: Option<String>,
     },
     /// A recipe cannot be built for some GPU targets.
     #[error("{recipe} cannot be built for {targets}")]
     Targets {
-        /// Name and version of the recipe.
         recipe: String,
         /// The targets that it cannot be built for, and their origin.
         targets: String,
-        /// The targets that it can be built for.
         known: Vec<String>,
-        /// The recipe's remark about the others.
         more: Option<String>,
     },
-    /// Sources are missing, or are not those that the job was made for.
     #[error("{reason}")]
     Source {
-        /// What is wrong with the sources.
         reason: String,
-        /// A remedy.
         hint: Option<String>,
     },
-    /// A GPU target does not exist.
     #[error(transparent)]
     Rocm(#[from] rocwheel_tables::Error),
     /// A file of an installed ROCm is damaged.
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),
-    /// Reading a source archive failed.
     #[error(transparent)]
     Archive(#[from] rocwheel_source::Error),
     /// rocwheel does not understand the version of a Python.
     #[error(transparent)]
     PythonVersion(#[from] rocwheel_wheel::InvalidPythonVersion),
-    /// A program cannot be started.
     #[error(transparent)]
     NoProgram(#[from] NotStarted),
-    /// Another run builds the same job.
     #[error("another run builds {job}")]
     Locked {
-        /// Title of the job.
         job: String,
     },
 }

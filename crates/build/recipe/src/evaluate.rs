@@ -23,10 +23,6 @@ const RUN: u64 = 6 * 3600;
 const OTHER: u64 = 3600;
 
 /// Evaluates a recipe: decides everything that can be decided before the job runs.
-///
-/// # Errors
-/// The recipe does not have the platform, backend, feature, target or version; it needs a value
-/// that the cell does not set; or it has conditions or names that do not exist.
 pub fn evaluate(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
     let recipe = &entry.recipe;
     let backend = settle::backend(recipe, cell)?;
@@ -80,9 +76,6 @@ pub fn evaluate(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<Evaluated
 }
 
 /// Variables that a recipe's result needs at run time, for a cell that is only partly known.
-///
-/// # Errors
-/// The recipe does not have the platform or backend, or a condition does not exist.
 pub fn run_time(entry: &BookEntry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
     let (recipe, features) = (&entry.recipe, BTreeMap::new());
     let backend = settle::backend(recipe, cell)?;
@@ -364,9 +357,6 @@ impl Evaluator<'_> {
 
 /// Evaluates every combination of platform, backend, mode and the other values that conditions may
 /// ask for, and returns their number. `recipe check` calls it.
-///
-/// # Errors
-/// The error of the first combination that cannot be evaluated.
 pub fn check(entry: &BookEntry, book: &Book) -> Result<usize, Error> {
     let recipe = &entry.recipe;
     for name in

@@ -17,9 +17,7 @@ use crate::substitute::literal;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Evaluated {
-    /// Name of the recipe.
     pub recipe: String,
-    /// One line about the recipe.
     pub summary: String,
     /// Name of the wheel; `None` for a tarball.
     pub distribution: Option<String>,
@@ -29,7 +27,6 @@ pub struct Evaluated {
     pub sdk: bool,
     /// The Python versions that the wheel is for.
     pub python: Pythons,
-    /// The sources to build.
     pub source: Sources,
     /// Built in a container unless the user asks for something else.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -45,13 +42,10 @@ pub struct Evaluated {
     pub version: Option<String>,
     /// Blocks of variables, applied in order.
     pub environment: Vec<Variables>,
-    /// The steps, in order.
     pub steps: Vec<JobStep>,
     /// Steps that run at the end, even after a failure.
     pub finish: Vec<JobStep>,
-    /// The expected result.
     pub output: ExpectedOutput,
-    /// Checks of the result.
     pub checks: Vec<Check>,
     /// Variables that the result needs at run time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -59,7 +53,6 @@ pub struct Evaluated {
     /// Requirements that the machine must meet, checked before the first stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<MachineRequirement>,
-    /// Resources that the build takes.
     pub cost: Cost,
     /// How to count the files that will be compiled.
     pub estimate: Option<Estimate>,
@@ -89,7 +82,6 @@ pub enum Pythons {
     Any,
 }
 
-/// Origin of the sources, and the folder in which they are built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Sources {
@@ -101,7 +93,6 @@ pub struct Sources {
     pub version_file: Option<SourceVersionFile>,
 }
 
-/// GPU targets and their origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Targets {
@@ -164,11 +155,9 @@ pub struct JobStep {
     /// Conditions at run time; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provided: Vec<Provided>,
-    /// Working folder.
     pub directory: String,
     /// Time limit in seconds.
     pub timeout: u64,
-    /// Variables for this step only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
     /// `true` if a failure of the step is ignored.
@@ -177,11 +166,9 @@ pub struct JobStep {
     pub action: Action,
 }
 
-/// The action of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// Runs a program.
     Run {
         /// The program and its arguments.
         command: Vec<String>,
@@ -192,7 +179,6 @@ pub enum Action {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expect: Option<String>,
     },
-    /// Installs requirements.
     Install {
         /// Requirements, in the syntax of pip's command line.
         requirements: Vec<String>,
@@ -200,17 +186,12 @@ pub enum Action {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         index: Option<String>,
     },
-    /// Uninstalls distributions if they are installed.
     Uninstall(Vec<String>),
-    /// Writes a file.
     Write(Text),
-    /// Appends text to a file.
     Append(Text),
-    /// Copies files.
     Copy(CopyAction),
     /// Removes files and folders if they exist.
     Remove(Vec<String>),
-    /// Replaces a text in a file.
     Replace(Replace),
     /// Writes the job's steps as a script.
     Script(String),
@@ -227,11 +208,9 @@ pub struct More {
     pub arguments: Vec<String>,
 }
 
-/// A check of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Name of the check, as users see it.
     pub name: String,
     /// `true` if it runs in an environment with only the wheel.
     pub fresh: bool,
@@ -241,7 +220,6 @@ pub struct Check {
     /// Packages beside the wheel, without their own requirements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
-    /// The program and its arguments.
     pub run: Vec<String>,
     /// Regular expression that the program's output must match.
     pub expect: Option<String>,
@@ -253,7 +231,6 @@ pub struct Check {
 pub struct Estimate {
     /// The counting program runs once for each of these.
     pub directions: Vec<String>,
-    /// The program and its arguments.
     pub run: Vec<String>,
     /// Pattern of the files to count.
     pub count: String,

@@ -73,12 +73,9 @@ impl Versions {
     }
 }
 
-/// The recipe and the ROCm to find an image for.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageQuery<'a> {
-    /// Name of the recipe.
     pub recipe: &'a str,
-    /// The kind of ROCm.
     pub sdk: SdkKind,
     /// Version of ROCm, if it is known; only its first two numbers count.
     pub rocm: Option<&'a str>,
@@ -88,18 +85,11 @@ impl Images {
     /// Text of the built-in table.
     pub const BUILT_IN: &'static str = BUILT_IN;
 
-    /// The built-in table.
-    ///
-    /// # Errors
-    /// The built-in table cannot be parsed. A test reads it, so this does not happen.
     pub fn built_in() -> Result<Images, Error> {
         Self::parse(BUILT_IN, NAME)
     }
 
     /// Parses a table; `path` is its name in errors.
-    ///
-    /// # Errors
-    /// The text is not a table of this format.
     pub fn parse(text: &str, path: &str) -> Result<Images, Error> {
         let mut images: Images = from_toml(text, path)?;
         path.clone_into(&mut images.path);
@@ -122,9 +112,6 @@ impl Images {
     }
 
     /// The rows of a user's table, followed by the built-in ones.
-    ///
-    /// # Errors
-    /// The same as [`Images::parse`].
     pub fn with_own(text: &str, path: &str) -> Result<Images, Error> {
         let mut images = Self::parse(text, path)?;
         let ours = Self::built_in()?;

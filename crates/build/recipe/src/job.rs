@@ -17,15 +17,12 @@ use crate::shared_files;
 use crate::source_digest;
 use crate::toml_text::from_toml;
 
-/// The complete description of one build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Job {
-    /// Version of the file format.
     pub schema: u32,
     /// Location and identity of the sources.
     pub source: JobSource,
-    /// Location of ROCm.
     pub rocm: Rocm,
     /// Wheels that are installed before the build.
     pub with: Vec<InputWheel>,
@@ -123,7 +120,6 @@ impl fmt::Debug for Rocm {
     }
 }
 
-/// The ROCm Python packages to install.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RocmPackages {
@@ -136,7 +132,6 @@ pub struct RocmPackages {
 }
 
 impl RocmPackages {
-    /// The requirement for pip.
     pub fn requirement(&self) -> String {
         let extras = ["libraries", "devel"].into_iter().chain(self.extras.iter().map(String::as_str));
         format!("rocm[{}]{}", extras.collect::<Vec<_>>().join(","), self.specifier)
@@ -167,9 +162,6 @@ pub struct BuiltFile {
 
 impl JobSource {
     /// Inspects the sources at a path. `surroundings` is the environment for git.
-    ///
-    /// # Errors
-    /// The path does not exist, is an empty folder, or has a file that cannot be read.
     pub fn at(
         path: &Path,
         surroundings: &BTreeMap<String, String>,
@@ -201,7 +193,6 @@ impl JobSource {
         Ok(JobSource::Folder { path, digest })
     }
 
-    /// Path of the sources.
     pub fn path(&self) -> &Path {
         match self {
             JobSource::Checkout { path, .. } | JobSource::Folder { path, .. } | JobSource::Archive { path, .. } => path,
@@ -218,9 +209,6 @@ impl JobSource {
     }
 
     /// Checks that the sources are those that the job was made for.
-    ///
-    /// # Errors
-    /// The sources have changed.
     pub fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
         // Without git nothing can be compared. Images have no git; the job was made where there is
         // one.
@@ -242,9 +230,6 @@ impl JobSource {
 
 impl InputWheel {
     /// Hashes a wheel.
-    ///
-    /// # Errors
-    /// The wheel cannot be read.
     pub fn at(path: &Path, reporter: &dyn Reporter) -> Result<InputWheel, Error> {
         let path = std::path::absolute(path)?;
         let sha256 = rocwheel_source::sha256(&path, reporter)?;
@@ -281,15 +266,11 @@ impl Job {
         blake3::hash(identity.to_string().as_bytes()).to_hex()[..16].to_owned()
     }
 
-    /// A name for messages and folders.
     pub fn title(&self) -> String {
         self.recipe.title()
     }
 
     /// Reads a job file in TOML or JSON.
-    ///
-    /// # Errors
-    /// The file is not a job, or has another version of the format.
     pub fn read(path: &Path) -> Result<Job, Error> {
         let text = fs_err::read_to_string(path)?;
         let shown = path.to_string_lossy();
@@ -330,9 +311,7 @@ impl Job {
     /// Writes the job to a file: as JSON if the name ends in `.json`, otherwise as TOML. Only the
     /// owner can read it if an address in it has a password. A path that is not a regular file,
     /// such as a pipe, is written to directly.
-    ///
-    /// # Errors
-    /// The file cannot be written; an existing file stays unchanged.
+    /// If the write fails, an existing file stays unchanged.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let text = if is_json { self.json()? } else { self.toml()? };

@@ -29,14 +29,10 @@ pub use table::{FrameworkTable, WhyNot};
 /// A selection of cells. An empty list selects everything in the table.
 #[derive(Debug, Clone, Default)]
 pub struct MatrixQuery {
-    /// Names of recipes.
     pub recipes: Vec<String>,
-    /// Versions of the frameworks.
     pub versions: Vec<String>,
     pub backends: Vec<String>,
-    /// Versions of ROCm.
     pub rocm: Vec<String>,
-    /// Versions of torch.
     pub torch: Vec<String>,
     pub python: Vec<PythonVersion>,
     /// Target systems; empty: Linux.
@@ -54,13 +50,9 @@ impl MatrixQuery {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Point {
-    /// The target system.
     pub platform: Platform,
-    /// Name of the recipe.
     pub recipe: String,
-    /// Version of the framework.
     pub version: String,
-    /// Name of the backend.
     pub backend: String,
     /// First two numbers of ROCm's version.
     pub rocm: String,
@@ -72,14 +64,11 @@ pub struct Point {
     pub python: Option<PythonVersion>,
 }
 
-/// A cell of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MatrixRow {
-    /// Coordinates of the cell.
     #[serde(flatten)]
     pub point: Point,
-    /// The state of the cell.
     pub status: CellStatus,
     /// The reason if it is excluded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +78,6 @@ pub struct MatrixRow {
     pub files: Vec<String>,
 }
 
-/// The state of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellStatus {
@@ -104,7 +92,6 @@ pub enum CellStatus {
 /// A wheel whose name does not identify one cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnclearWheel {
-    /// Name of the file.
     pub file: String,
     /// The ambiguity.
     pub reason: String,
@@ -120,9 +107,7 @@ pub struct Matrix {
 }
 
 /// Makes the matrix. `wheels` are file names.
-///
-/// # Errors
-/// The table does not have a recipe, version or backend; the error suggests the nearest.
+/// If the table does not have a recipe, version or backend, the error suggests the nearest.
 pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &[String]) -> Result<Matrix, Error> {
     let mut rows = Vec::new();
     let (frameworks, images) = (table.chosen(&wanted.recipes)?, Images::built_in()?);
@@ -174,7 +159,6 @@ fn check_wanted(table: &FrameworkTable, frameworks: &[&Framework], wanted: &Matr
     known("version of torch", &torch, &table.torch.iter().map(|torch| torch.version.clone()).collect())
 }
 
-/// The cells of a framework.
 fn points(
     table: &FrameworkTable,
     framework: &Framework,
@@ -226,7 +210,6 @@ fn points(
 }
 
 impl Matrix {
-    /// Marks the cells that exist.
     fn find(
         &mut self,
         table: &FrameworkTable,
@@ -368,9 +351,6 @@ fn framework_pythons(name: &WheelName, framework: &Framework) -> Vec<Option<Pyth
 
 /// The names of wheels and tarballs in a folder, sorted. Tarballs may be one folder deeper, as
 /// `linux-64/NAME.tar.bz2`.
-///
-/// # Errors
-/// The folder cannot be read.
 pub fn outputs_in(folder: &Path) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for entry in fs_err::read_dir(folder)? {

@@ -38,11 +38,9 @@ const MINUTE: u64 = 60;
 const GB: f64 = 1e9;
 const MIB: f64 = 1_048_576.0;
 
-/// The content of plan.toml.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// Version of the file format.
     pub schema: u32,
     /// Folder of outputs; absolute path.
     pub output: PathBuf,
@@ -53,7 +51,6 @@ pub struct Plan {
     pub cells: Vec<PlannedCell>,
 }
 
-/// One cell of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PlannedCell {
@@ -62,7 +59,6 @@ pub struct PlannedCell {
     pub id: String,
     /// A name for messages.
     pub title: String,
-    /// Name of the recipe.
     pub recipe: String,
     /// Key of the job before the wheels of other cells are added to it.
     pub key: String,
@@ -78,11 +74,9 @@ pub struct PlannedCell {
     /// The reason why it is not built; `None`: it is built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<SkipReason>,
-    /// Resources to request from a scheduler.
     pub requests: Requests,
 }
 
-/// The reason why a cell is not built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
@@ -96,7 +90,6 @@ pub enum SkipReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Requests {
-    /// Number of cores.
     pub cpus: u16,
     /// Memory in MiB.
     pub memory: u64,
@@ -106,7 +99,6 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Converts the cost of a recipe into a request.
     pub fn of(recipe: &Evaluated) -> Requests {
         let cost = &recipe.cost;
         let cpus = cost.cpus.unwrap_or(1);
@@ -171,9 +163,6 @@ impl<'a> Planner<'a> {
 
     /// Adds a job. A job that differs from an earlier one only in values that do not affect it is
     /// the same cell.
-    ///
-    /// # Errors
-    /// serde may return one; none is known.
     pub fn add(&mut self, wanted: WantedJob) -> Result<(), Error> {
         let WantedJob { mut job, combination, excluded, after } = wanted;
         let recipe = &job.recipe;
@@ -249,12 +238,10 @@ impl<'a> Planner<'a> {
         existing.inputs(files, self.reporter)
     }
 
-    /// Number of cells that were added.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// `true` if there are no cells.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -284,10 +271,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Returns the plan and its jobs.
-    ///
-    /// # Errors
-    /// Two cells would make the same file.
+    /// Fails if two cells would make the same file.
     pub fn finish(mut self, output: PathBuf, work: PathBuf) -> Result<(Plan, Vec<Job>), Error> {
         self.separate()?;
         let mut names: BTreeMap<String, &PlannedCell> = BTreeMap::new();
@@ -369,15 +353,11 @@ impl Plan {
         digest.finalize().to_hex()[..16].to_owned()
     }
 
-    /// The cells that are not skipped.
     pub fn to_build(&self) -> impl Iterator<Item = &PlannedCell> {
         self.cells.iter().filter(|cell| cell.left_out.is_none())
     }
 
     /// Looks a cell up by its identifier or title.
-    ///
-    /// # Errors
-    /// The plan has no such cell.
     pub fn cell(&self, id: &str) -> Result<&PlannedCell, Error> {
         let by_title = || self.cells.iter().find(|cell| cell.title == id);
         self.cells.iter().find(|cell| cell.id == id).or_else(by_title).ok_or_else(|| Error::Unknown {
@@ -409,9 +389,6 @@ impl PlannedCell {
 
 /// Recipes that are built before `recipe`, directly or indirectly. Only those in `order` are
 /// returned, in its order.
-///
-/// # Errors
-/// A recipe does not exist.
 pub fn all_before(book: &Book, recipe: &str, order: &[String]) -> Result<Vec<String>, Error> {
     let mut found: BTreeSet<&str> = BTreeSet::new();
     let mut open = vec![recipe];

@@ -13,11 +13,9 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// Type of the predicate.
 pub const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// Type of the build, which defines the meaning of the parameters.
 pub const BUILD_TYPE: &str = "urn:rocwheel:build:1";
-/// Identifier of the builder.
 pub const BUILDER: &str = "urn:rocwheel:builder";
 /// Suffix that is added to the name of the built file.
 pub const SUFFIX: &str = ".provenance.json";
@@ -34,7 +32,6 @@ pub struct FileProvenance {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Its name; for a file, the file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its address, such as that of a repository or a package URL.
@@ -50,13 +47,10 @@ pub struct Resource {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProvenancePredicate {
-    /// The inputs of the build.
     pub build_definition: BuildDefinition,
-    /// The run of the build.
     pub run_details: RunDetails,
 }
 
-/// The inputs of a build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildDefinition {
@@ -73,12 +67,10 @@ pub struct BuildDefinition {
     pub resolved_dependencies: Vec<Resource>,
 }
 
-/// The run of a build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDetails {
     pub builder: Builder,
-    /// Metadata of the run.
     #[serde(default)]
     pub metadata: BTreeMap<String, Value>,
     /// Other files that the same build made.
@@ -106,7 +98,6 @@ impl Resource {
         Resource { name: Some(name.into()), uri: Some(uri.into()), digest: BTreeMap::new() }
     }
 
-    /// Adds a digest.
     #[must_use]
     pub fn with_digest(mut self, algorithm: &str, value: impl Into<String>) -> Resource {
         self.digest.insert(algorithm.to_owned(), value.into());
@@ -123,9 +114,6 @@ pub fn statement_path(file: &Path) -> PathBuf {
 
 /// The statement that a build made a file, as JSON with a final newline. `sha256` is in lower-case
 /// hexadecimal.
-///
-/// # Errors
-/// serde may return one; none is known.
 pub fn statement(name: &str, sha256: &str, predicate: &ProvenancePredicate) -> Result<String, Error> {
     let wrong = |error: serde_json::Error| Error::malformed("provenance", error.to_string());
     let predicate = serde_json::to_value(predicate).map_err(wrong)?;
@@ -134,10 +122,8 @@ pub fn statement(name: &str, sha256: &str, predicate: &ProvenancePredicate) -> R
 }
 
 impl FileProvenance {
-    /// Reads the provenance of a file; `None` if there is none.
-    ///
-    /// # Errors
-    /// The file beside it is not a statement of this type, or is about other files.
+    /// Reads the provenance of a file; `None` if there is none. One that is about other files is an
+    /// error.
     pub fn of(file: &Path) -> Result<Option<FileProvenance>, Error> {
         let path = statement_path(file);
         let text = match fs_err::read_to_string(&path) {

@@ -18,7 +18,6 @@ const ALL: &str = "all";
 /// Recipes, the table of versions, and the combinations of them to build.
 #[derive(Debug, Clone)]
 pub struct BuildRequest {
-    /// All known recipes.
     pub book: Book,
     /// Versions that fit together.
     pub table: FrameworkTable,
@@ -51,12 +50,9 @@ pub struct NamedRecipe {
 /// holds one `None`.
 #[derive(Debug, Clone)]
 pub struct Axes {
-    /// Versions of ROCm.
     pub rocm: Vec<Option<String>>,
-    /// Versions of torch.
     pub torch: Vec<Option<String>>,
     pub python: Vec<Option<PythonVersion>>,
-    /// Names of backends.
     pub backends: Vec<Option<String>>,
     /// Sets of GPU targets.
     pub targets: Vec<Vec<String>>,
@@ -153,9 +149,6 @@ impl BuildRequest {
 
     /// The cells of a recipe: every combination of the axes. `with` names the recipes that are
     /// built before it.
-    ///
-    /// # Errors
-    /// The recipe does not exist.
     pub fn cells(&self, named: &NamedRecipe, with: &BTreeSet<String>) -> Result<Vec<Cell>, Error> {
         Ok(self.combinations(named, with)?.into_iter().map(|(cell, _)| cell).collect())
     }
@@ -163,9 +156,6 @@ impl BuildRequest {
     /// The same cells, each with the number of its combination. Cells of several recipes with one
     /// number belong together. Backends do not count for the number, because each recipe has its
     /// own.
-    ///
-    /// # Errors
-    /// The recipe does not exist.
     pub fn combinations(&self, named: &NamedRecipe, with: &BTreeSet<String>) -> Result<Vec<(Cell, usize)>, Error> {
         let recipe = &self.book.get(&named.recipe)?.recipe;
         let mut base = self.cell.clone();
@@ -200,9 +190,6 @@ impl BuildRequest {
     }
 
     /// Fills the axes that options leave open with every value of the table (`--matrix`).
-    ///
-    /// # Errors
-    /// The table does not have a recipe.
     pub fn fill_axes(&mut self, names: &[String]) -> Result<(), Error> {
         let frameworks: Vec<_> = self.table.frameworks.iter().filter(|one| names.contains(&one.recipe)).collect();
         let unknown = names.iter().find(|name| !frameworks.iter().any(|one| one.recipe == **name));
@@ -246,9 +233,6 @@ impl BuildRequest {
 }
 
 /// Checks that the digits of `rocm62` stand for only one version of ROCm (`--label-style compact`).
-///
-/// # Errors
-/// The digits fit several versions of the table.
 pub fn check_compact_label(rocm: &str, table: &FrameworkTable) -> Result<(), Error> {
     let digits = rocm.split('.').take(2).collect::<String>();
     let candidates = RocmLabel::Digits(digits.clone()).candidates(&table.rocm_versions());
@@ -263,9 +247,6 @@ pub fn check_compact_label(rocm: &str, table: &FrameworkTable) -> Result<(), Err
 
 /// Parses a list of GPU targets and families, separated by `;`, `,` or spaces
 /// (`PYTORCH_ROCM_ARCH`). The targets are returned sorted.
-///
-/// # Errors
-/// A name is unknown, or the list is empty.
 pub fn parse_targets(list: &str) -> Result<Vec<String>, Error> {
     let targets = TargetTable::embedded().expand(&list.replace(' ', ";"))?;
     if targets.is_empty() {

@@ -105,9 +105,6 @@ impl RocmChoice {
     /// The GPU targets of the ROCm, as far as its location names them: the family in the address of
     /// an index, the names of packages in a folder, or `share/therock/dist_info.json` of an
     /// installed ROCm. `is_here` is `false` if an installed ROCm is in an image and cannot be read.
-    ///
-    /// # Errors
-    /// A folder cannot be read, or a file of TheRock's is damaged.
     pub fn targets(&self, surroundings: &BTreeMap<String, String>, is_here: bool) -> Result<Vec<String>, Error> {
         let (kind, place) = match self.place.as_deref() {
             None => ("prefix", found(surroundings).map(|path| path.to_string_lossy().into_owned())),
@@ -146,13 +143,11 @@ impl RocmChoice {
         }
     }
 
-    /// Distributions of the given wheels.
     pub fn given(&self) -> BTreeSet<String> {
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.parse::<WheelName>().ok()?.distribution);
         self.with.iter().filter_map(name).collect()
     }
 
-    /// The given wheels with their digests.
     pub fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
         let look = |path: &PathBuf| {
             if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
@@ -164,7 +159,6 @@ impl RocmChoice {
     }
 }
 
-/// The default installed ROCm.
 fn found(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     let named = ["ROCM_PATH", "ROCM_HOME"].iter().find_map(|name| surroundings.get(*name)).map(PathBuf::from);
     if named.is_some() {
@@ -201,7 +195,6 @@ fn families_of_packages(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(families)
 }
 
-/// An installed ROCm and the version that it reports.
 fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
     let path = std::path::absolute(path)?;
     if !path.join("bin").is_dir() {

@@ -25,13 +25,11 @@ trait Dialect {
     fn under(&self, provided: &Provided, lines: Vec<String>, otherwise: Option<Otherwise<'_>>) -> Vec<String>;
     /// The lines, run in a folder.
     fn inside(&self, directory: &str, lines: Vec<String>) -> Vec<String>;
-    /// The line that runs a command.
     fn command(&self, words: &[String]) -> String;
     /// The lines of an action that is not a command.
     fn action(&self, action: &Action) -> Vec<String>;
     /// The lines before everything else.
     fn begin(&self) -> &'static [&'static str];
-    /// The value of a variable of this name.
     fn variable(&self, variable: &str) -> String;
     /// The lines that give a variable its value, unless it has one, and the other names in them.
     fn default(&self, name: &str, variable: &str, recipe: &Evaluated) -> (Vec<String>, &'static [&'static str]);
@@ -58,7 +56,7 @@ const OF_MACHINE: [&str; 12] = [
     "rocm.lib",
 ];
 
-/// A name in a text: `source` of `${source}`. What a shell calls so has other letters.
+/// A name in a text: `source` of `${source}`. A shell's own variables have other letters.
 fn next_name(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     while let Some(at) = text[from..].find("${").map(|at| at + from) {

@@ -21,9 +21,6 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Identity of a git checkout: its commit, and the changes in it. Untracked and ignored files are
 /// skipped, because builds leave them. `None`: the folder is no checkout, or git is not installed.
-///
-/// # Errors
-/// git refuses to read the checkout.
 pub fn of_checkout(
     folder: &Path,
     environment: &BTreeMap<String, String>,
@@ -85,9 +82,6 @@ fn ask(
 }
 
 /// Digest of a plain folder: names and contents of all files, except what builds leave at its top.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn of_folder(folder: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let rows: Vec<[u8; 32]> = files(folder)?
         .into_par_iter()
@@ -131,9 +125,6 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Copies a source tree and keeps the modification times. Leftovers of builds are not copied.
-///
-/// # Errors
-/// A file cannot be read or written.
 pub fn copy(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     for relative in files(from)? {
         reporter.check()?;

@@ -4,7 +4,6 @@
 //! template language would allow anything in both, and users would have to learn it. `${…}` is the
 //! whole syntax; `$${` is a plain `${`.
 
-/// The value of a name.
 pub enum Substitution {
     /// This text replaces the name.
     Text(String),
@@ -22,9 +21,7 @@ pub enum Round {
 }
 
 /// Replaces names by their values. The values themselves are not searched for names.
-///
-/// # Errors
-/// The error of `value`, or `None` for a name without a closing brace.
+/// Fails with the error of `value`, or with `None` for a name without a closing brace.
 pub fn substitute<E>(
     text: &str,
     round: Round,

@@ -54,7 +54,6 @@ const DECIDED: [&str; 22] = [
     "targets.offload-arch",
 ];
 
-/// The values of names in one cell.
 pub(super) struct Names<'a> {
     entry: &'a BookEntry,
     cell: &'a crate::cell::Cell,

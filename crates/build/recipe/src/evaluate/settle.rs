@@ -156,7 +156,6 @@ pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Resul
     Ok(decided)
 }
 
-/// The cell with the decided values.
 pub(super) fn cell(recipe: &Recipe, cell: &Cell, backend: &str, targets: &Targets) -> Result<Cell, Error> {
     let mut cell = cell.clone();
     cell.backend = Some(backend.to_owned());

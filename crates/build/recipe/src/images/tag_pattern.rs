@@ -14,7 +14,6 @@ use crate::error::Error;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TagPattern {
-    /// Name of the repository.
     name: String,
     /// Pattern of the tags. A word in capitals is replaced by the value of that name.
     tag: String,
@@ -69,9 +68,6 @@ fn repository(image: &str) -> &str {
 impl Images {
     /// Adds the tag for the cell's ROCm, torch and Python if `name` is a repository of this table.
     /// Every other name, including one with a tag, stays unchanged.
-    ///
-    /// # Errors
-    /// No tag of the repository fits.
     pub fn full_name(&self, name: &str, cell: &Cell) -> Result<String, Error> {
         let Some(tagged) = self.tagged.iter().find(|tagged| tagged.name == name) else { return Ok(name.to_owned()) };
         if let Some(values) = tagged.images.iter().find(|values| TagPattern::fits(values, cell)) {

@@ -26,9 +26,6 @@ pub struct ExistingWheels {
 impl ExistingWheels {
     /// Reads a folder of outputs and its subfolders `folders`. A subfolder that does not exist is
     /// empty.
-    ///
-    /// # Errors
-    /// A folder cannot be read.
     pub fn look(
         output: &Path,
         folders: &[String],
@@ -83,9 +80,6 @@ impl ExistingWheels {
     }
 
     /// The files as inputs of later builds.
-    ///
-    /// # Errors
-    /// A file cannot be read.
     pub fn inputs(&self, files: &[String], reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
         files.iter().map(|file| InputWheel::at(&self.output.join(file), reporter)).collect()
     }

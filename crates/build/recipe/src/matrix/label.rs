@@ -17,10 +17,8 @@ use crate::cell::minor;
 static ROCM: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)rocm(\d+(?:\.\d+)*)").expect("it is constant"));
 static TORCH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)torch(\d+(?:\.\d+)*)").expect("it is constant"));
 
-/// The content of a local version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Label {
-    /// Version of ROCm.
     pub rocm: Option<RocmLabel>,
     /// Version of torch, as written.
     pub torch: Option<String>,
@@ -50,8 +48,8 @@ impl Label {
 }
 
 impl RocmLabel {
-    /// The known versions (first two numbers) that fit: at most one, unless digits without dots fit
-    /// several.
+    /// The known versions (first two numbers) that fit. Usually one; several if the label has no
+    /// dots: `714` is 7.14, or 7.1 with patch 4.
     pub fn candidates(&self, known: &[String]) -> Vec<String> {
         match self {
             RocmLabel::Version(version) => known.iter().filter(|one| **one == minor(version)).cloned().collect(),

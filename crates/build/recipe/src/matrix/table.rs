@@ -18,7 +18,6 @@ const NAME: &str = "data/frameworks.toml";
 /// Instead of a version specifier: Pythons without the global lock.
 const FREE_THREADED: &str = "free-threaded";
 
-/// The table of everything that can be built.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FrameworkTable {
@@ -32,12 +31,10 @@ pub struct FrameworkTable {
     /// Versions of torch, oldest first.
     #[serde(default)]
     pub torch: Vec<Torch>,
-    /// The frameworks and their axes.
     #[serde(default, rename = "framework")]
     pub frameworks: Vec<Framework>,
     #[serde(default)]
     exclude: Vec<Exclusion>,
-    /// Path of the table, as errors show it.
     #[serde(skip)]
     path: String,
 }
@@ -118,7 +115,6 @@ pub enum WhyNot {
 }
 
 impl WhyNot {
-    /// The text of the reason.
     pub fn reason(&self) -> &str {
         match self {
             WhyNot::Excluded(reason) | WhyNot::NoTorch(reason) => reason,
@@ -130,19 +126,12 @@ impl FrameworkTable {
     /// Text of the built-in table.
     pub const BUILT_IN: &'static str = BUILT_IN;
 
-    /// The built-in table.
-    ///
-    /// # Errors
-    /// The built-in table cannot be parsed. A test reads it, so this does not happen.
     pub fn built_in() -> Result<FrameworkTable, Error> {
         Self::parse(BUILT_IN, NAME)
     }
 
     /// Parses a table; `path` is its name in errors. A table with `[torch-index]` is complete. The
     /// rows of any other table are added to the built-in ones and replace those with the same key.
-    ///
-    /// # Errors
-    /// The text is not a table of this format, or refers to versions that do not exist.
     pub fn parse(text: &str, path: &str) -> Result<FrameworkTable, Error> {
         let mut table: FrameworkTable = from_toml(text, path)?;
         if table.torch_index.release.is_empty() && path != NAME {
@@ -154,10 +143,7 @@ impl FrameworkTable {
     }
 
     /// Adds the frameworks that recipes define themselves. A row of the table has priority.
-    ///
-    /// # Errors
-    /// The same as [`FrameworkTable::parse`]: a recipe may refer to versions that the table does
-    /// not have.
+    /// A recipe that refers to versions that the table does not have is an error.
     pub fn with_recipes(mut self, book: &Book) -> Result<FrameworkTable, Error> {
         for framework in book.entries().filter_map(|entry| entry.recipe.framework.as_ref()) {
             if !self.frameworks.iter().any(|known| known.recipe == framework.recipe) {
@@ -338,9 +324,6 @@ impl FrameworkTable {
     /// recipe. `[[exclude]]` always applies. The lists of versions that fit together apply if the
     /// table chose one of the versions, or if the build installs torch from PyTorch's index, which
     /// has no other combinations.
-    ///
-    /// # Errors
-    /// The table has an invalid specifier.
     pub fn why_not(&self, recipe: &Evaluated, chosen_by: ChosenBy) -> Result<Option<WhyNot>, Error> {
         let (recipe, cell, installs_torch) = (&recipe.recipe, &recipe.cell, self.installs_torch(recipe));
         let (framework, point) = self.point(recipe, cell);
@@ -359,9 +342,6 @@ impl FrameworkTable {
     }
 
     /// The reason why `[[exclude]]` rules a cell out, independent of who chose its versions.
-    ///
-    /// # Errors
-    /// The table has an invalid specifier.
     pub fn excludes(&self, recipe: &str, cell: &Cell) -> Result<Option<String>, Error> {
         let (framework, point) = self.point(recipe, cell);
         self.reason_of_exclusion(framework.is_some_and(|framework| framework.is_torch), &point)

@@ -30,11 +30,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 #[derive(Debug, Clone)]
 pub struct PlanFolder {
     path: PathBuf,
-    /// The content of the plan.
     pub plan: Plan,
 }
 
-/// A cell and its state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen<'a> {
     pub cell: &'a PlannedCell,
@@ -43,7 +41,6 @@ pub struct Seen<'a> {
     pub attempts: Vec<Attempt>,
 }
 
-/// The state of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
     /// The cell is not to be built.
@@ -70,18 +67,12 @@ pub struct Taken {
 
 impl PlanFolder {
     /// Writes a plan below its folder of outputs. Equal plans share one folder.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
     pub fn create(plan: Plan, jobs: &[Job]) -> Result<PlanFolder, Error> {
         let place = plan.output.join(PLANS).join(plan.key());
         Self::create_at(&place, plan, jobs)
     }
 
     /// Writes a plan into the given folder.
-    ///
-    /// # Errors
-    /// The folder cannot be written, or holds something else.
     pub fn create_at(place: &Path, plan: Plan, jobs: &[Job]) -> Result<PlanFolder, Error> {
         let place = std::path::absolute(place)?;
         if place.join(PLAN).is_file() {
@@ -118,9 +109,6 @@ impl PlanFolder {
     }
 
     /// Opens the folder of an existing plan.
-    ///
-    /// # Errors
-    /// The folder has no plan, or a plan of another version of the format.
     pub fn open(path: &Path) -> Result<PlanFolder, Error> {
         let path = std::path::absolute(path)?;
         let file = path.join(PLAN);
@@ -135,9 +123,6 @@ impl PlanFolder {
 
     /// The plans of a folder: the folder itself, or the plans in a folder of outputs, the last used
     /// first.
-    ///
-    /// # Errors
-    /// The folder has no plan.
     pub fn all_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         if folder.join(PLAN).is_file() {
             return Ok(vec![folder.to_owned()]);
@@ -163,26 +148,20 @@ impl PlanFolder {
         Ok(found.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Path of a cell's job file.
     pub fn job_file(&self, cell: &PlannedCell) -> PathBuf {
         self.path.join(JOBS).join(format!("{}.json", cell.id))
     }
 
-    /// The folder of outputs of a cell.
     pub fn output(&self, cell: &PlannedCell) -> PathBuf {
         self.plan.output.join(&cell.folder)
     }
 
     /// The job of a cell, with the wheels of the cells before it. The inner `Err` names a cell that
     /// has not been built.
-    ///
-    /// # Errors
-    /// A file cannot be read.
     pub fn job(&self, cell: &PlannedCell) -> Result<Result<Job, String>, Error> {
         let mut job = Job::read(&self.job_file(cell))?;
         for id in &cell.needs {
@@ -201,9 +180,7 @@ impl PlanFolder {
 
     /// Locks a cell for an attempt. If another process has it, waits at most `patience`, but at
     /// least a second.
-    ///
-    /// # Errors
-    /// [`Error::Locked`] if the lock is not released in time; also the user's wish to stop.
+    /// Fails with [`Error::Locked`] if the lock is not released in time.
     pub fn take(&self, cell: &PlannedCell, patience: Duration, reporter: &dyn Reporter) -> Result<Taken, Error> {
         let path = self.path.join(STATE).join(format!("{}.json", cell.id));
         let began = Instant::now();
@@ -222,9 +199,6 @@ impl PlanFolder {
     }
 
     /// The record of a cell.
-    ///
-    /// # Errors
-    /// A file cannot be read.
     pub fn record(&self, cell: &PlannedCell) -> Result<Record, Error> {
         let path = self.path.join(STATE).join(format!("{}.json", cell.id));
         match fs_err::read(&path) {
@@ -242,9 +216,6 @@ impl PlanFolder {
     }
 
     /// The state of all cells.
-    ///
-    /// # Errors
-    /// The same as [`PlanFolder::record`].
     pub fn look(&self) -> Result<Vec<Seen<'_>>, Error> {
         let mut all: Vec<Seen<'_>> =
             self.plan.cells.par_iter().map(|cell| self.look_at(cell)).collect::<Result<_, _>>()?;
@@ -295,9 +266,6 @@ impl PlanFolder {
 
 impl Taken {
     /// Records the start of an attempt. `task` is the scheduler's number of it.
-    ///
-    /// # Errors
-    /// The record cannot be written.
     pub fn begin(&mut self, host: &str, task: Option<String>) -> Result<(), Error> {
         self.began = Instant::now();
         let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -306,9 +274,6 @@ impl Taken {
     }
 
     /// Records the start of a stage.
-    ///
-    /// # Errors
-    /// The same as [`Taken::begin`].
     pub fn stage(&mut self, stage: &str, log: &Path) -> Result<(), Error> {
         if let Some(attempt) = self.record.attempts.last_mut() {
             (attempt.stage, attempt.log) = (Some(stage.to_owned()), Some(log.to_owned()));
@@ -317,9 +282,6 @@ impl Taken {
     }
 
     /// Records the end of the attempt.
-    ///
-    /// # Errors
-    /// The same as [`Taken::begin`].
     pub fn end(mut self, mut end: End) -> Result<(), Error> {
         end.seconds = (self.began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
         if let Some(attempt) = self.record.attempts.last_mut() {

@@ -6,13 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::BuiltFile;
 
-/// The record of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Record {
-    /// Version of the file format.
     pub schema: u32,
-    /// All attempts, in order.
     pub attempts: Vec<Attempt>,
 }
 
@@ -38,18 +35,15 @@ pub struct Attempt {
     pub end: Option<End>,
 }
 
-/// The end of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct End {
-    /// The outcome.
     pub status: Ended,
     /// Duration in seconds.
     pub seconds: f64,
     /// Output files, relative to the cell's folder of outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<BuiltFile>,
-    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The likely cause and a remedy.
@@ -62,7 +56,6 @@ pub struct End {
     pub exit: u8,
 }
 
-/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
@@ -72,7 +65,6 @@ pub enum Ended {
     Unchanged,
     /// Everything that was asked for is done (`--only`, `--develop`).
     Partly,
-    /// The attempt failed.
     Failed,
     /// The time limit was reached; another attempt continues.
     Stopped,
@@ -83,7 +75,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The name in files and messages.
     pub fn name(self) -> &'static str {
         match self {
             Ended::Built => "built",
@@ -96,7 +87,6 @@ impl Ended {
         }
     }
 
-    /// `true` if the result exists.
     pub fn is_there(self) -> bool {
         matches!(self, Ended::Built | Ended::Unchanged)
     }

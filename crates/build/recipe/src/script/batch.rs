@@ -126,8 +126,8 @@ impl Dialect for Batch {
                 if !more.is_empty() {
                     lines.push("set \"ARGUMENTS=\"".to_owned());
                     for more in more {
-                        // In a block, `%ARGUMENTS%` is what it was before the block; `call` reads
-                        // it anew.
+                        // In a block, `%ARGUMENTS%` has its value from before the block; `call`
+                        // reads it again.
                         let arguments = escaped(&more.arguments.join(" "), |part| percent(&percent(part)));
                         let add = format!("call set \"ARGUMENTS=%%ARGUMENTS%% {arguments}\"");
                         match &more.provided {
