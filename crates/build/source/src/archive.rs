@@ -14,19 +14,14 @@ use crate::error::Error;
 /// Memory limit of the xz decoder in bytes; level 9 needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;
 
-/// Facts about an unpacked archive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unpacked {
     /// The newest time stamp in the archive, in seconds since 1970.
     pub newest: u64,
-    /// Number of files and links.
     pub files: u64,
 }
 
 /// SHA-256 of a file, in lower-case hexadecimal.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let file = open_regular(path)?;
     let size = file.metadata()?.len();

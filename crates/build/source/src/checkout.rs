@@ -44,15 +44,12 @@ pub trait Convert {
 /// The result of one checkout.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckoutReport {
-    /// Name of the project.
     pub project: String,
-    /// Path of the tree.
     pub directory: PathBuf,
     /// Address of its origin, without a password; for an archive, the file.
     pub origin: String,
     /// Branch, tag or commit; for an archive, its SHA-256.
     pub reference: String,
-    /// The upstream commit.
     pub commit: String,
     /// The commit of the converted sources, if there is one.
     pub hipify: Option<String>,
@@ -70,7 +67,6 @@ pub struct CheckoutReport {
     pub kept: Vec<(String, String)>,
 }
 
-/// The change that a run made to a checkout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckoutStatus {
@@ -85,9 +81,8 @@ pub enum CheckoutStatus {
 impl Plan {
     /// Makes the checkouts one after the other. `finished` is called after each.
     ///
-    /// # Errors
-    /// See [`Error`]. The checkouts before the failed one are complete; another run continues where
-    /// this one stopped.
+    /// The checkouts before the failed one are complete; another run continues where this one
+    /// stopped.
     pub fn execute(
         &self,
         git: &Git,
@@ -173,27 +168,21 @@ fn one(
     }
 }
 
-/// A checkout that is being made.
 struct Run<'a> {
     checkout: &'a Checkout,
-    /// The reference with pins resolved.
     reference: Reference,
     repository: Repository<'a>,
     folder: Folder,
-    /// The state that the last run left.
     before: State,
-    /// The state that this run leaves.
     state: State,
     /// `true` once the tree has been changed.
     has_moved: bool,
-    /// Number of patch groups that were applied.
     applied: usize,
     convert: &'a dyn Convert,
     tree: Tree,
     outcome: CheckoutReport,
 }
 
-/// Facts about the tree before it is changed.
 #[derive(Debug, Default)]
 struct Tree {
     /// Repositories with changes of ours that have to be removed before another commit is checked
@@ -204,7 +193,6 @@ struct Tree {
     keep: Vec<String>,
     /// `true` if everything is exactly as the last run left it.
     as_left: bool,
-    /// Submodules of the previously checked out commit.
     submodules: Vec<String>,
 }
 
@@ -388,7 +376,6 @@ impl Run<'_> {
         if with_submodules { self.repository.all() } else { Ok(vec![String::new()]) }
     }
 
-    /// The current state of the repositories.
     fn left(&self, checkout: &Repository<'_>) -> Result<BTreeMap<String, Left>, Error> {
         let scratch = self.folder.scratch()?;
         let mut left = BTreeMap::new();
@@ -463,7 +450,6 @@ impl Run<'_> {
     }
 }
 
-/// The origin and the reference as the state records them.
 fn names(reference: &Reference) -> (String, String) {
     match reference {
         Reference::Named { origin, name, .. } => (without_secret(origin), name.clone()),

@@ -7,109 +7,78 @@ use rocwheel_progress::{Exit, Hint};
 
 use crate::git_failure::GitFailure;
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the source's message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
-    /// git is not installed or cannot be started.
     #[error("could not start `git`")]
     NoGit {
-        /// The reason.
         source: io::Error,
     },
-    /// git is too old.
     #[error("`git` is version {found}, and 2.32 or newer is needed")]
     OldGit {
-        /// The version that git reports.
         found: String,
     },
-    /// A git command failed.
     #[error("could not {attempt}")]
     Git {
         attempt: String,
-        /// The output of git.
         source: Box<GitFailure>,
     },
-    /// The table of sources has a mistake.
     #[error("could not understand the table of sources `{path}`: {reason}")]
     Table {
-        /// Path of the table.
         path: String,
-        /// The mistake.
         reason: String,
     },
-    /// No project has that name.
     #[error("there is no project `{name}`")]
     UnknownProject {
-        /// The name that was asked for.
         name: String,
         /// Names of all projects.
         known: Vec<String>,
     },
-    /// No version line has that name.
     #[error("there is no version line `{name}`")]
     UnknownLine {
-        /// The name that was asked for.
         name: String,
-        /// Names of all version lines.
         known: Vec<String>,
     },
     /// The request contradicts itself.
     #[error("{reason}")]
     Request {
-        /// The contradiction.
         reason: String,
-        /// A request that would work.
         hint: Option<String>,
     },
-    /// A pin file cannot be parsed.
     #[error("could not read the pin file `{}`{}: {reason}", path.display(), at_line(*line))]
     Pin {
-        /// Path of the file.
         path: PathBuf,
         /// Line in the file, counted from 1.
         line: Option<usize>,
-        /// The mistake.
         reason: String,
     },
-    /// A pin file does not exist.
     #[error("there is no pin file `{}`", path.display())]
     NoPin {
-        /// Path at which it is expected.
         path: PathBuf,
     },
     /// A pin file does not name a project that it has to name.
     #[error("`{}` does not mention `{project}`", path.display())]
     NotPinned {
-        /// Path of the file.
         path: PathBuf,
-        /// The name that it does not have.
         project: String,
     },
     /// A folder is neither empty nor a git repository.
     #[error("`{}` exists and is not a git repository", path.display())]
     NotGit {
-        /// Path of the folder.
         path: PathBuf,
     },
     /// A repository lacks the tag that a checkout of ours has.
     #[error("`{}` has no tag `{tag}`", path.display())]
     NoTag {
-        /// Path of the repository.
         path: PathBuf,
-        /// Name of the tag.
         tag: &'static str,
     },
-    /// Another run works in the folder.
     #[error("another run works in `{}`", path.display())]
     Locked {
-        /// Path of the folder.
         path: PathBuf,
     },
     /// The tree has work that a checkout would lose.
@@ -123,100 +92,73 @@ pub enum Error {
     /// The origin does not have the reference.
     #[error("`{origin}` has no branch, tag or commit `{reference}`")]
     NoRef {
-        /// Address of the repository.
         origin: String,
-        /// The reference that was asked for.
         reference: String,
-        /// The most similar names.
         nearest: Vec<String>,
     },
     /// A checkout would move, which was forbidden (`--locked`).
     #[error("`{}` is at {found}, not at {wanted}", path.display())]
     Moved {
-        /// Path of the checkout.
         path: PathBuf,
-        /// The commit that is checked out.
         found: String,
-        /// The commit that was requested.
         wanted: String,
     },
     /// A branch or tag was requested with `--locked`, where only a commit is accepted.
     #[error("`{reference}` of {project} may move")]
     MayMove {
-        /// Name of the project.
         project: String,
-        /// The branch or tag.
         reference: String,
     },
-    /// The conversion of a tree failed.
     #[error("could not convert the sources in `{}`", path.display())]
     Hipify {
-        /// Path of the tree.
         path: PathBuf,
-        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A source archive is damaged or unsafe.
     #[error("could not take the source archive `{}`: {reason}", path.display())]
     Archive {
-        /// Path of the archive.
         path: PathBuf,
-        /// The damage or the danger.
         reason: String,
     },
     /// A source archive is not the expected one.
     #[error("`{}` has SHA-256 {found}, not {wanted}", path.display())]
     Checksum {
-        /// Path of the archive.
         path: PathBuf,
-        /// SHA-256 of the file.
         found: String,
-        /// The expected SHA-256.
         wanted: String,
     },
     /// A file is not a manifest.
     #[error("could not understand the manifest `{}`: {reason}", path.display())]
     Manifest {
-        /// Path of the file.
         path: PathBuf,
-        /// The mistake.
         reason: String,
     },
     /// A manifest was requested for a project without a checkout.
     #[error("there is no checkout of {project} in `{}`", path.display())]
     NoCheckout {
-        /// Name of the project.
         project: String,
-        /// Path at which it is expected.
         path: PathBuf,
     },
     /// A patch does not apply.
     #[error("patch `{}` does not apply to `{}`{}", patch.display(), path.display(), in_files(files))]
     Conflict {
-        /// Path of the repository.
         path: PathBuf,
         patch: PathBuf,
         /// The conflicting files, relative to the repository.
         files: Vec<String>,
         /// `true` if git waits with the patch half applied.
         waiting: bool,
-        /// The output of git.
         source: Box<GitFailure>,
     },
     /// A folder has patches for a submodule that the tree does not have.
     #[error("`{}` holds patches for `{repository}`, which is no submodule of the checkout", path.display())]
     PatchTarget {
-        /// Path of the folder.
         path: PathBuf,
-        /// Path of the submodule that it names.
         repository: String,
     },
-    /// A patch set does not exist.
     #[error("there is no patch set `{}`", path.display())]
     NoPatchSet {
-        /// Path at which it is expected.
         path: PathBuf,
-        /// Names of the existing sets.
         known: Vec<String>,
     },
 }

@@ -22,7 +22,6 @@ use crate::error::Error;
 use crate::folder_lock::FolderLock;
 use crate::git_failure::GitFailure;
 
-/// Name and address of the committer.
 const NAME: &str = "rocwheel";
 const EMAIL: &str = "rocwheel@localhost";
 
@@ -37,7 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Git {
     variables: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
-    /// The lock in which each started process is recorded.
     lock: Option<FolderLock>,
 }
 
@@ -47,7 +45,6 @@ pub(crate) struct Answer {
     pub(crate) output: Vec<u8>,
 }
 
-/// A git command to run.
 pub(crate) struct Call<'a> {
     git: &'a Git,
     directory: &'a Path,
@@ -56,7 +53,6 @@ pub(crate) struct Call<'a> {
     settings: Vec<(String, String)>,
 }
 
-/// Outcomes of a call without an answer.
 pub(crate) enum Broken {
     Failed(GitFailure),
     Other(Error),
@@ -64,9 +60,6 @@ pub(crate) enum Broken {
 
 impl Git {
     /// git with an environment from which all variables `GIT_*` are removed.
-    ///
-    /// # Errors
-    /// git is not installed or too old.
     pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Git, Error> {
         let unwanted = |name: &OsStr| {
             let name = name.to_string_lossy();
@@ -238,7 +231,6 @@ fn gather(
 }
 
 impl Answer {
-    /// The output without trailing white space.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.output).trim_end().to_owned()
     }

@@ -7,7 +7,6 @@ use std::process::ExitStatus;
 
 use rocwheel_progress::{Exit, Hint};
 
-/// A git command that failed.
 #[derive(Debug)]
 pub struct GitFailure {
     pub(crate) command: String,
@@ -33,7 +32,6 @@ impl GitFailure {
         CAUSES.iter().find(|(_, words)| self.says(words)).map(|(cause, _)| *cause)
     }
 
-    /// `true` if a later attempt may succeed.
     pub(crate) fn is_temporary(&self) -> bool {
         self.cause() == Some(Cause::Network)
     }
@@ -73,8 +71,8 @@ enum Cause {
     Network,
 }
 
-/// Messages of git and curl by cause. Servers that hide from strangers which repositories they have
-/// ask for a password instead.
+/// Messages of git and curl by cause. Private hosts ask for a password instead of saying that a
+/// repository does not exist.
 const CAUSES: [(Cause, &[&str]); 8] = [
     (Cause::Space, &["No space left on device", "Disk quota exceeded"]),
     (Cause::Owner, &["dubious ownership"]),

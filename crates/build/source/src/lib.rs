@@ -42,10 +42,8 @@ pub use table::{KnownArchive, Line, LocalChange, PinFiles, Project, Table, Trito
 
 /// Checks projects out: makes a plan from the request and executes it, as `rocwheel source
 /// checkout` does.
-///
-/// # Errors
-/// See [`Error`]. The checkouts before the failed one are complete; a second call continues where
-/// the first one stopped.
+/// If one fails, the checkouts before it are complete; a second call continues where the first
+/// stopped.
 pub fn check_out(
     request: &Request,
     table: &Table,

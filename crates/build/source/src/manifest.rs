@@ -15,15 +15,12 @@ use crate::repository::{Repository, UPSTREAM};
 use crate::state;
 use crate::table::{Project, Table};
 
-/// The only supported version of the schema.
 const SCHEMA: u64 = 1;
 /// Size limit of a manifest in bytes, far above any real one.
 const LARGEST: u64 = 1 << 20;
 
-/// The content of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceManifest {
-    /// The entries in the order of the file.
     pub entries: Vec<ManifestProject>,
 }
 
@@ -33,7 +30,6 @@ pub struct ManifestProject {
     pub key: String,
     /// Address of the repository, without `.git`.
     pub repo: String,
-    /// The commit as full hexadecimal digits.
     pub commit: String,
     /// The branch whose last commit it was.
     pub branch: Option<String>,
@@ -43,9 +39,7 @@ pub struct ManifestProject {
 
 impl SourceManifest {
     /// Reads a manifest.
-    ///
-    /// # Errors
-    /// The file does not exist, or is not a manifest; the error names the project and the field.
+    /// An error names the project and the field.
     pub fn read(path: &Path) -> Result<SourceManifest, Error> {
         let size = fs_err::metadata(path)?.len();
         let wrong = |reason: String| Error::Manifest { path: path.to_owned(), reason };
@@ -116,7 +110,6 @@ impl SourceManifest {
     }
 }
 
-/// The inputs of a manifest.
 #[derive(Debug, Clone)]
 pub struct ManifestSources {
     /// Names of projects and absolute paths of their checkouts, in any order.

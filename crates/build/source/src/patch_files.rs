@@ -10,10 +10,8 @@ use crate::error::Error;
 /// not apply, and is otherwise the same.
 const AM_OPTIONS: [&str; 4] = ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
 
-/// Patches for one repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PatchGroup {
-    /// The stage at which the patches are applied.
     pub stage: Stage,
     /// Path of the submodule; empty for the checkout itself.
     pub repository: String,
@@ -21,18 +19,14 @@ pub struct PatchGroup {
     pub files: Vec<PathBuf>,
 }
 
-/// The commit on which patches are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// The upstream commit.
     Base,
-    /// The commit of the converted sources.
     Hipified,
 }
 
 impl Stage {
-    /// Name of the folder in a set.
     pub fn folder(self) -> &'static str {
         match self {
             Stage::Base => "base",
@@ -45,9 +39,7 @@ impl Stage {
 pub(crate) const PINNED_SET: &str = "rocm-custom";
 
 /// Names of the patch sets in the folder of a project, including names with a `/`.
-///
-/// # Errors
-/// The folder cannot be read. A folder that does not exist has no sets.
+/// A folder that does not exist has no sets.
 pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -71,9 +63,6 @@ pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
 
 /// The patches of a set: first those for the checkout itself, then by path of the submodule. `own`
 /// is the folder of the checkout's patches.
-///
-/// # Errors
-/// A folder cannot be read.
 pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
     let mut found: Vec<PatchGroup> = Vec::new();
     for (parent, stage, files) in groups(set, set)? {
@@ -129,7 +118,6 @@ pub(crate) fn am_options(files: &[PathBuf]) -> Vec<&'static str> {
     AM_OPTIONS.into_iter().chain(keep).collect()
 }
 
-/// `true` if the first line of a text ends in CRLF.
 fn ends_in_crlf(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r"))
 }

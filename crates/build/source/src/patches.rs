@@ -21,11 +21,9 @@ use crate::table::Table;
 /// The patches that were saved or applied for one repository.
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
-    /// The stage at which the patches are applied.
     pub stage: Stage,
     /// Path of the submodule; empty for the checkout itself.
     pub repository: String,
-    /// Folder of the patches.
     pub folder: PathBuf,
     /// Names of the patches, in order.
     pub patches: Vec<String>,
@@ -78,7 +76,6 @@ fn current_patch(repository: &Repository<'_>, files: &[PathBuf]) -> Result<Optio
     Ok(number.and_then(|number| files.get(number.checked_sub(1)?).cloned()))
 }
 
-/// A checkout and its patch set.
 #[derive(Debug, Clone)]
 pub struct PatchSet {
     /// Path of the checkout; absolute.
@@ -92,9 +89,6 @@ pub struct PatchSet {
 impl PatchSet {
     /// The set of a checkout in a folder of sets by project. `name` overrides the default set of
     /// the checkout.
-    ///
-    /// # Errors
-    /// The checkout does not record its reference, and no name is given.
     pub fn of(checkout: &Path, patches: &Path, name: Option<&str>, table: &Table) -> Result<PatchSet, Error> {
         let state = state::read(checkout);
         let known = table.project(&state.project).map(|project| project.directory.clone());
@@ -208,9 +202,7 @@ impl PatchSet {
 
     /// Applies the patches of one stage, or of both if `stage` is `None`. Those for converted
     /// sources are applied only if the sources are converted.
-    ///
-    /// # Errors
-    /// The set does not exist, the tree has uncommitted work, or a patch does not apply.
+    /// It fails if the tree has uncommitted work or a patch does not apply.
     pub fn apply(&self, stage: Option<Stage>, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
         let folder = self.open(git, reporter)?;
         let git = folder.git(git);
@@ -280,7 +272,6 @@ fn change(patch: &[u8]) -> Option<Vec<u8>> {
     Some(kept.join(&b'\n').trim_ascii_end().to_vec())
 }
 
-/// The changes of the user's commits in a repository.
 fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Error> {
     let mut found = BTreeSet::new();
     if !repository.path.join(".git").exists() || repository.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {

@@ -42,10 +42,6 @@ impl<'a> PerProject<'a> {
     }
 
     /// Checks that every value belongs to exactly one of `projects`.
-    ///
-    /// # Errors
-    /// A value names another project, two values name the same project, or a value names none
-    /// although there are several.
     pub fn check(&self, projects: &[&Project]) -> Result<(), Error> {
         let mut seen: Vec<&str> = Vec::new();
         for (name, value) in &self.values {

@@ -8,12 +8,9 @@ use crate::error::Error;
 /// Size limit of a pin file in bytes, far above any real one.
 const LARGEST: u64 = 1 << 20;
 
-/// The entry of one project in `related_commits`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelatedCommit {
-    /// Address of the repository.
     pub origin: String,
-    /// The commit as full hexadecimal digits.
     pub commit: String,
 }
 
@@ -61,9 +58,6 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
 }
 
 /// Reads a file with one commit, such as `ci_commit_pins/triton.txt`.
-///
-/// # Errors
-/// The file does not exist, is empty, or has other content.
 pub fn commit(path: &Path) -> Result<String, Error> {
     let text = read(path)?;
     let commit = text.trim();
@@ -78,9 +72,6 @@ pub fn commit(path: &Path) -> Result<String, Error> {
 }
 
 /// Reads a file with one version, such as `3.4.0`.
-///
-/// # Errors
-/// The file does not exist, is empty, or does not have a version (PEP 440).
 pub fn version(path: &Path) -> Result<String, Error> {
     let text = read(path)?;
     let version = text.trim();
@@ -93,9 +84,6 @@ pub fn version(path: &Path) -> Result<String, Error> {
 }
 
 /// triton's release branch for a version: `release/3.4.x` for `3.4.0`.
-///
-/// # Errors
-/// The version has no second number.
 pub(crate) fn release_branch(version: &str, path: &Path) -> Result<String, Error> {
     let mut numbers = version.split('.');
     if let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) {
@@ -127,7 +115,6 @@ pub fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The paths of torch's pin files.
 #[derive(Debug, Clone)]
 pub(crate) struct Torch {
     pub(crate) directory: PathBuf,

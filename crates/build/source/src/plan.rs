@@ -24,40 +24,31 @@ pub(crate) const HIPIFY_MESSAGE: &str = "DO NOT SUBMIT: HIPIFY";
 /// File that triton's build reads.
 pub(crate) const BUILD_ENVIRONMENT: &str = "build_env.json";
 
-/// The checkouts to make.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     /// The checkouts in order: torch comes first, because it may pin others.
     pub checkouts: Vec<Checkout>,
 }
 
-/// The checkout of one project.
 #[derive(Debug, Clone, Serialize)]
 pub struct Checkout {
-    /// Name of the project.
     pub project: String,
     /// Path of the tree; absolute.
     pub directory: PathBuf,
-    /// The reference to check out.
     pub reference: Reference,
-    /// Allows or forbids moving an existing checkout.
     pub movement: Movement,
-    /// The steps, in order.
     pub steps: Vec<CheckoutStep>,
     /// A warning for a project that has patch sets of which none is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// The reference to check out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
 pub enum Reference {
     /// A branch, tag or commit of a repository.
     Named {
-        /// Address of the repository.
         origin: String,
-        /// The branch, tag or commit.
         name: String,
         /// `true` if torch's tree pins it.
         pinned: bool,
@@ -68,9 +59,7 @@ pub enum Reference {
     /// An entry of torch's `related_commits`, which is read once torch is checked out.
     Related {
         file: PathBuf,
-        /// The system whose lines apply.
         system: String,
-        /// Name of the project in the file.
         project: String,
         /// The address that the user asked for.
         origin: Option<String>,
@@ -80,7 +69,6 @@ pub enum Reference {
     /// A pin of triton in torch's tree, which is read once torch is checked out.
     Triton {
         file: PathBuf,
-        /// Address of the repository.
         origin: String,
         /// `true` if the file has a version, which stands for its release branch.
         release: bool,
@@ -95,23 +83,19 @@ pub enum CheckoutStep {
     Protect,
     /// Gets the commit: fetches it, or makes it from an archive.
     Obtain {
-        /// Number of commits of history; `None`: all.
+        /// `None`: the whole history.
         depth: Option<u32>,
-        /// Number of parallel connections.
         jobs: Option<u16>,
     },
     /// Checks the commit out and tags it.
     Checkout,
     /// Checks submodules out, tags them, and makes git ignore their changes.
     Submodules {
-        /// Number of commits of history; `None`: all.
+        /// `None`: the whole history.
         depth: Option<u32>,
-        /// Number of parallel connections.
         jobs: Option<u16>,
     },
-    /// Applies patches.
     Patch(PatchGroup),
-    /// Writes `build_env.json`.
     BuildEnvironment {
         /// The content by name.
         values: BTreeMap<String, String>,
@@ -126,7 +110,6 @@ pub enum CheckoutStep {
     Commit,
 }
 
-/// The values of `build_env.json` if a file pins a commit.
 #[derive(Debug, Clone, Serialize)]
 pub struct IfPinned {
     /// Path of the pin file in torch's tree.
@@ -152,11 +135,7 @@ impl CheckoutStep {
 }
 
 impl Plan {
-    /// Makes the plan of a request. Reads torch's pins and patch sets if they exist already; writes
-    /// nothing.
-    ///
-    /// # Errors
-    /// The request contradicts itself, a name is unknown, or a pin file cannot be parsed.
+    /// Reads torch's pins and patch sets if they exist already; writes nothing.
     pub fn new(request: &Request, table: &Table) -> Result<Plan, Error> {
         let line = request.line.as_deref().map(|name| table.line(name)).transpose()?;
         let planner = Planner { request, table, line, torch: torch_directory(request, table)? };
@@ -203,12 +182,10 @@ fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Error> {
     Ok(given.unwrap_or_else(|| request.root.join(&torch.directory)))
 }
 
-/// The patches of a checkout.
 #[derive(Default)]
 struct Patches {
     /// Patches on top of the upstream commit.
     base: Vec<PatchGroup>,
-    /// Patches on top of the converted sources.
     hipified: Vec<PatchGroup>,
     /// The reason why none of the project's sets is used.
     warning: Option<String>,
@@ -394,9 +371,6 @@ fn is_reference(name: &str) -> bool {
 
 impl Reference {
     /// The reference with pins resolved from the files on the disk.
-    ///
-    /// # Errors
-    /// A pin file does not exist or cannot be parsed.
     pub(crate) fn resolved(&self) -> Result<Reference, Error> {
         Ok(match self {
             Reference::Named { .. } | Reference::Archive(_) => self.clone(),
@@ -441,7 +415,6 @@ impl Reference {
         }
     }
 
-    /// The reference in a few words.
     pub fn describe(&self) -> String {
         match self {
             Reference::Named { origin, name, .. } => format!("{name} of {}", without_secret(origin)),

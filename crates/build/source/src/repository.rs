@@ -26,9 +26,7 @@ const UNFINISHED: [(&str, &str); 5] = [
 
 /// Files of an interrupted run that are kept under a ref.
 pub(crate) struct Kept {
-    /// Name of the ref.
     pub(crate) name: String,
-    /// The command that restores them.
     pub(crate) way_back: String,
 }
 
@@ -51,7 +49,6 @@ impl<'a> Repository<'a> {
         Repository { git: self.git, path, reporter: self.reporter }
     }
 
-    /// Runs a command in the repository.
     pub(crate) fn run(&self, arguments: &[&str], attempt: &str) -> Result<String, Error> {
         let attempt = format!("{attempt} in `{}`", self.path.display());
         Ok(self.git.at(&self.path).args(arguments).expect(attempt, self.reporter)?.text())
@@ -76,7 +73,6 @@ impl<'a> Repository<'a> {
         self.run(&["tag", "--force", "--no-sign", name], "set a tag").map(drop)
     }
 
-    /// Removes a tag if it exists.
     pub(crate) fn remove_tag(&self, name: &str) -> Result<(), Error> {
         if self.commit(&format!("refs/tags/{name}"))?.is_some() {
             self.run(&["tag", "--delete", name], "remove a tag")?;
@@ -184,7 +180,6 @@ impl<'a> Repository<'a> {
             .collect())
     }
 
-    /// The git command that is unfinished in this repository.
     pub(crate) fn unfinished(&self) -> Result<Option<&'static str>, Error> {
         let directory = self.git.at(&self.path).args(["rev-parse", "--absolute-git-dir"]).answer(self.reporter)?;
         let Some(directory) = directory.map(PathBuf::from) else { return Ok(None) };

@@ -6,12 +6,10 @@ use serde::Serialize;
 
 use crate::manifest::ManifestProject;
 
-/// The projects to check out, and the options for them.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Folder that contains the checkouts; absolute.
     pub root: PathBuf,
-    /// The projects, in any order.
     pub projects: Vec<WantedCheckout>,
     /// Name of a version line, or torch's branch of it (`2.9`, `release/2.9`).
     pub line: Option<String>,
@@ -21,11 +19,8 @@ pub struct Request {
     pub depth: Option<u32>,
     /// Number of parallel connections for submodules; `None`: the project's default.
     pub jobs: Option<u16>,
-    /// The treatment of submodules.
     pub submodules: Submodules,
-    /// The treatment of converted sources.
     pub conversion: TreeConversion,
-    /// The treatment of projects that `related_commits` does not name.
     pub related: Related,
     /// The pin of torch that triton follows.
     pub triton: TritonPin,
@@ -37,7 +32,6 @@ pub struct Request {
     /// Name of the patch set. `None`: the branch or tag; `rocm-custom` for projects that torch pins
     /// or that are named by their commit.
     pub patchset: Option<String>,
-    /// Allows or forbids moving existing checkouts.
     pub movement: Movement,
 }
 
@@ -102,17 +96,14 @@ pub struct SourceArchive {
     pub sha256: Option<String>,
 }
 
-/// The treatment of submodules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Submodules {
     /// All submodules are checked out, including nested ones.
     Take,
-    /// No submodules are checked out.
     Leave,
 }
 
-/// The treatment of converted sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeConversion {
@@ -133,16 +124,13 @@ pub enum Related {
     Required,
 }
 
-/// The pin of torch that triton follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TritonPin {
-    /// The pinned commit.
     Commit,
     /// The release branch of the pinned version.
     Release,
 }
 
-/// Allows or forbids moving existing checkouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Movement {

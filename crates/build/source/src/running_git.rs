@@ -37,7 +37,6 @@ impl Mark {
     /// The mark of a run that has not started a git yet.
     pub(crate) const NOTHING: Mark = Mark { group: 0, begun: 0 };
 
-    /// The mark of a git that leads a process group.
     pub(crate) fn of(group: u32) -> Mark {
         let group = group.cast_signed();
         Mark { group, begun: Process::read(group).map_or(0, |process| process.begun) }

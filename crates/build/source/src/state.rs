@@ -17,7 +17,6 @@ use crate::running_git::{self, Mark};
 
 /// Our folder in a checkout's git folder.
 const FOLDER: &str = "rocwheel";
-/// Prefix of the folders for temporary files.
 const SCRATCH: &str = "run-";
 
 /// A locked folder that has, or will have, a checkout.
@@ -45,16 +44,13 @@ impl Drop for Folder {
 #[serde(default)]
 pub(crate) struct State {
     pub(crate) schema: u32,
-    /// Name of the project.
     pub(crate) project: String,
     /// Address of the origin, without a password; for an archive, its file name.
     pub(crate) origin: String,
-    /// Branch, tag or commit that was requested.
     pub(crate) reference: String,
     /// The branch or tag of a commit that a manifest named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) branch: Option<String>,
-    /// The upstream commit.
     pub(crate) commit: String,
     /// SHA-256 of the archive from which the commit was made.
     pub(crate) archive: Option<String>,
@@ -85,7 +81,6 @@ pub(crate) enum Phase {
 /// The state in which a run left one repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Left {
-    /// The commit that was checked out.
     pub(crate) head: String,
     /// The tree object of the working files if it differs from the commit: converted sources that
     /// were not committed.
@@ -142,13 +137,11 @@ impl Folder {
         state_of(&self.own)
     }
 
-    /// Replaces the recorded state.
     pub(crate) fn write(&self, state: &State) -> Result<(), Error> {
         let text = serde_json::to_vec_pretty(&State { schema: 1, ..state.clone() }).map_err(io::Error::from)?;
         Ok(rocwheel_system::replace(&self.own.join("state.json"), &text, 0o600)?)
     }
 
-    /// A folder for temporary files of this run.
     pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
         Ok(tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.own)?)
     }
@@ -165,7 +158,6 @@ impl Folder {
     }
 }
 
-/// Removes the temporary files of a run that was killed.
 fn remove_scratch(own: &Path) -> io::Result<()> {
     for entry in fs_err::read_dir(own)? {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
@@ -182,7 +174,6 @@ fn remove_scratch(own: &Path) -> io::Result<()> {
 /// The result of the last run in a checkout, read without locking the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obtained {
-    /// Branch, tag or commit that was requested.
     pub reference: String,
     /// `true` if the run was completed. Otherwise the tree may be incomplete until it is checked
     /// out again.

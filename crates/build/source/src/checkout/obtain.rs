@@ -11,7 +11,6 @@ use crate::request::SourceArchive;
 /// Messages of git for a reference that the server does not have.
 const NO_REFERENCE: [&str; 4] =
     ["couldn't find remote ref", "not our ref", "unadvertised object", "Server does not allow request"];
-/// Maximum number of suggested names.
 const SUGGESTIONS: usize = 3;
 
 impl Run<'_> {
@@ -91,7 +90,6 @@ impl Run<'_> {
         }
     }
 
-    /// The branches and tags with the most similar names.
     fn nearest(&self, name: &str) -> Result<Vec<String>, Error> {
         let call = self.repository.git.at(&self.repository.path).args([
             "ls-remote",

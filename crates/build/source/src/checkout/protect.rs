@@ -110,7 +110,6 @@ impl Run<'_> {
         Ok(wanted.map(|wanted| (head, wanted)))
     }
 
-    /// Makes the repository if it does not exist.
     fn open(&self) -> Result<(), Error> {
         let directory = &self.checkout.directory;
         // A run that was killed at its start has left an incomplete git folder. Initializing it
@@ -125,7 +124,6 @@ impl Run<'_> {
     }
 }
 
-/// `true` if a line of changes reports a missing file.
 fn is_missing(line: &str) -> bool {
     line.get(..2).is_some_and(|letters| letters.chars().all(|letter| matches!(letter, 'D' | ' ')))
 }

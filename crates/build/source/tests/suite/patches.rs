@@ -213,7 +213,6 @@ fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
     [set.checkout, world.path("again")].map(|place| git(&place, &["rev-parse", "HEAD^{tree}"]))
 }
 
-/// A function that changes a tree.
 type Change<'a> = &'a dyn Fn(&Path);
 
 #[test]

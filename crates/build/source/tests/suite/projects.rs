@@ -4,7 +4,6 @@ use rocwheel_source::{CheckoutStatus, Error, HIPIFY, Reference, UPSTREAM};
 
 use crate::world::{World, commit, git, write};
 
-/// A repository beside the others, with the given branches.
 fn repository(world: &World, name: &str, branches: &[&str]) -> String {
     let path = world.origin(name);
     fs_err::create_dir_all(&path).unwrap();

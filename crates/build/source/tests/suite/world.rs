@@ -46,20 +46,17 @@ pub fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Writes a file and creates its parent folders.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs_err::create_dir_all(path.parent().unwrap()).unwrap();
     fs_err::write(path, content).unwrap();
 }
 
-/// Commits everything in a repository and returns the commit.
 pub fn commit(directory: &Path, message: &str) -> String {
     git(directory, &["add", "--all"]);
     git(directory, &["commit", "--quiet", "--allow-empty", "--message", message]);
     git(directory, &["rev-parse", "HEAD"])
 }
 
-/// Creates the origins below a folder.
 fn make(root: &Path) {
     let make = |name: &str| {
         let path = root.join(name);
@@ -112,7 +109,6 @@ fn make(root: &Path) {
     git(&torch, &["branch", "release/2.9"]);
 }
 
-/// The built-in table with these origins.
 fn table(origins: &Path) -> Table {
     let addresses = [
         ("https://github.com/pytorch/audio.git", "audio"),
@@ -157,18 +153,15 @@ impl World {
         self.origins.join(name)
     }
 
-    /// A path below the folder of checkouts.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.folder.path().join("work").join(relative)
     }
 
-    /// A request for projects with the table's defaults.
     pub fn request(&self, projects: &[&str]) -> Request {
         let root = self.folder.path().join("work");
         Request::new(&root, projects.iter().map(|project| WantedCheckout::of(project)).collect())
     }
 
-    /// A request for one project at a branch, tag or commit.
     pub fn at(&self, project: &str, reference: &str) -> Request {
         let mut request = self.request(&[project]);
         request.projects[0].reference = Some(reference.to_owned());
