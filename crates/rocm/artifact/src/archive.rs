@@ -32,7 +32,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Returns the suffix of the archive's name, with the leading dot.
+    /// With the leading dot.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Zstd => ".tar.zst",
@@ -40,7 +40,7 @@ impl Compression {
         }
     }
 
-    /// Returns the level used if the user gives none, the same as `TheRock`'s.
+    /// The same as `TheRock`'s.
     pub const fn default_level(self) -> u32 {
         match self {
             Self::Zstd => 3,
@@ -48,7 +48,6 @@ impl Compression {
         }
     }
 
-    /// Returns the levels that the format has.
     pub const fn levels(self) -> std::ops::RangeInclusive<u32> {
         match self {
             Self::Zstd => 1..=22,
@@ -63,10 +62,6 @@ impl Compression {
             .find_map(|compression| Some((file_name.strip_suffix(compression.suffix())?, compression)))
     }
 
-    /// Determines the compression of a file from its name.
-    ///
-    /// # Errors
-    /// [`Error::UnknownArchive`](crate::Error::UnknownArchive) for any other suffix.
     pub fn of(path: &std::path::Path) -> Result<Self, crate::Error> {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
         let split = Self::split(&file_name);

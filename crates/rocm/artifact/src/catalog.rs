@@ -17,7 +17,6 @@ use crate::location::{ArtifactForm, ArtifactLocation, locate};
 use crate::name::{self, ArtifactName};
 use crate::scan::{self, MANIFEST};
 
-/// The artifacts of one build.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     /// The artifacts, sorted by name.
@@ -28,7 +27,6 @@ pub struct Catalog {
 
 #[derive(Debug, Clone)]
 pub struct Artifact {
-    /// Its parsed name.
     pub name: ArtifactName,
     /// The directory that holds the basedirs: the artifact itself, or the directory its archive is
     /// unpacked into.
@@ -53,7 +51,6 @@ pub struct Ignored {
 }
 
 impl Ignored {
-    /// Returns a warning if the entry is named like an artifact.
     pub fn warning(&self) -> Option<String> {
         self.looks_like_artifact
             .then(|| format!("`{}` is named like an artifact, but is not read: {}", self.path.display(), self.reason))
@@ -63,7 +60,6 @@ impl Ignored {
 /// A path of the flattened tree that is provided more than once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Collision {
-    /// The path in the flattened tree.
     pub path: String,
     /// The artifacts and basedirs that provide it: two or more, in catalog order.
     pub owners: Vec<PathOwner>,
@@ -73,9 +69,7 @@ pub struct Collision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathOwner {
     pub artifact: ArtifactName,
-    /// The basedir in the artifact.
     pub basedir: String,
-    /// Path of the file on disk.
     pub file: PathBuf,
 }
 
@@ -99,9 +93,6 @@ pub struct ArtifactSurvey {
 /// Sorts the entries of a directory into artifacts and everything else, without opening any of
 /// them. A link counts as its target, because caches and content-addressed stores lay artifacts out
 /// as links. Links inside artifacts are contents and are not followed.
-///
-/// # Errors
-/// A directory that does not exist, cannot be read, or is an artifact itself.
 pub fn survey(directory: &Path) -> Result<ArtifactSurvey, Error> {
     let mut survey = ArtifactSurvey::default();
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -212,9 +203,9 @@ fn classify(path: &Path, file_name: &str) -> Class {
 }
 
 impl Catalog {
-    /// Reads a directory of artifacts. Archives are checked against their sidecars and unpacked
-    /// below `scratch`, once for each digest: a later run reuses the unpacked files. The result
-    /// does not depend on the directory order, and the directory itself is only read.
+    /// Archives are checked against their sidecars and unpacked below `scratch`, once for each
+    /// digest: a later run reuses the unpacked files. The result does not depend on the directory
+    /// order, and the directory itself is only read.
     ///
     /// # Errors
     /// The first defect in name order: a name that was meant as an artifact, a missing or wrong
@@ -226,9 +217,6 @@ impl Catalog {
 
     /// [`Catalog::open`], with what other runs unpacked: files that did not change are not written
     /// again.
-    ///
-    /// # Errors
-    /// As for [`Catalog::open`].
     pub fn open_over(directory: &Path, scratch: &Scratch, reporter: &dyn Reporter) -> Result<Self, Error> {
         let survey = survey(directory)?;
         if let Some(problem) = survey.problems.into_iter().next() {
@@ -255,17 +243,13 @@ impl Catalog {
 
     /// Reads the artifacts at `paths`, directories and archives; archives are unpacked as by
     /// [`Catalog::open`].
-    ///
-    /// # Errors
-    /// As for [`Catalog::open`], and for a path that is not an artifact or a name that is given
-    /// twice.
     pub fn read(paths: &[PathBuf], scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
         let places = locate(paths)?;
         let artifacts = read_places(&places, &Scratch::new(scratch), reporter).into_iter().collect::<Result<_, _>>()?;
         Ok(Self { artifacts, ignored: Vec::new() })
     }
 
-    /// Returns the artifact with these three fields in its name.
+    /// Looks an artifact up by the three fields of its name.
     pub fn get(&self, name: &str, component: &str, target_family: &str) -> Option<&Artifact> {
         let matches = |artifact: &&Artifact| {
             let found = &artifact.name;
@@ -275,9 +259,9 @@ impl Catalog {
         self.artifacts.iter().find(matches)
     }
 
-    /// Returns every path of the flattened tree that is provided more than once, sorted.
-    /// Directories may be shared; a file or link at the path of any other entry is a collision.
-    /// Contents are not compared.
+    /// Every path of the flattened tree that is provided more than once, sorted. Directories may be
+    /// shared; a file or link at the path of any other entry is a collision. Contents are not
+    /// compared.
     pub fn collisions(&self) -> Vec<Collision> {
         let mut all: Vec<(&str, usize, usize)> = Vec::new();
         for (artifact_index, artifact) in self.artifacts.iter().enumerate() {
@@ -299,10 +283,7 @@ impl Catalog {
 }
 
 impl Artifact {
-    /// Reads an artifact directory. The name of the directory is not checked against `name`.
-    ///
-    /// # Errors
-    /// The first defect of the artifact.
+    /// The name of the directory is not checked against `name`.
     pub fn open(name: ArtifactName, directory: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
         Self::read(name, directory.to_owned(), ArtifactForm::Directory, reporter)
     }
@@ -321,28 +302,25 @@ impl Artifact {
         Ok(Self { name, root, form, basedirs: scan.basedirs, entries: scan.entries })
     }
 
-    /// Returns the path on disk of an entry of this artifact.
     pub fn path(&self, entry: &ArtifactEntry) -> PathBuf {
         self.root.join(&self.basedirs[entry.basedir]).join(&entry.path)
     }
 
-    /// Returns the path on disk of the basedir with that index.
     pub fn basedir_path(&self, basedir: usize) -> PathBuf {
         self.root.join(&self.basedirs[basedir])
     }
 
-    /// Returns the artifact, basedir and file of an entry, for reports.
     pub fn owner(&self, entry: &ArtifactEntry) -> PathOwner {
         let basedir = self.basedirs[entry.basedir].clone();
         PathOwner { artifact: self.name.clone(), basedir, file: self.path(entry) }
     }
 
-    /// Returns the paths of the entries in the flattened tree, without repetitions.
+    /// Paths in the flattened tree.
     pub fn paths(&self) -> BTreeSet<&str> {
         self.entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
-    /// Returns the number of files and links, and the total size of the files in bytes.
+    /// Number of files and links, and total size of the files in bytes.
     pub fn size(&self) -> (u64, u64) {
         let (mut files, mut bytes) = (0, 0);
         for entry in &self.entries {

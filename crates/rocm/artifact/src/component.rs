@@ -35,7 +35,7 @@ impl Component {
         Self::CHAIN.into_iter().find(|component| component.name() == name)
     }
 
-    /// Returns the name as it is in artifact names.
+    /// As in artifact names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lib => "lib",
@@ -47,14 +47,13 @@ impl Component {
         }
     }
 
-    /// Returns the component before this one in the chain, whose files are not offered to this one.
-    /// `None` for [`Component::Lib`].
+    /// The component before this one in the chain, whose files are not offered to this one.
     pub fn extends(self) -> Option<Self> {
         let place = Self::CHAIN.iter().position(|component| *component == self)?;
         place.checked_sub(1).map(|before| Self::CHAIN[before])
     }
 
-    /// Returns the default include patterns: none for the two components that take everything.
+    /// None for the two components that take everything.
     pub const fn default_includes(self) -> &'static [&'static str] {
         match self {
             Self::Lib => &["**/*.dll", "**/*.dylib", "**/*.dylib.*", "**/*.so", "**/*.so.*"],
@@ -67,19 +66,17 @@ impl Component {
         }
     }
 
-    /// `true` if the component takes every file it is offered.
     pub const fn takes_everything(self) -> bool {
         self.default_includes().is_empty()
     }
 
-    /// Returns patterns that are included regardless of excludes: the kernel archives of this
-    /// component of the artifact called `artifact`.
+    /// Patterns that are included regardless of excludes: the kernel archives of this component of
+    /// `artifact`.
     pub fn forced_includes(self, artifact: &str) -> [String; 2] {
         [format!(".kpack/{artifact}_{self}.kpm"), format!(".kpack/{artifact}_{self}_*.kpack")]
     }
 
-    /// Returns the default rule of this component of the artifact called `artifact`, which a
-    /// descriptor can replace.
+    /// The default rule of this component of `artifact`, which a descriptor can replace.
     pub fn predicate(self, artifact: &str) -> Predicate {
         Predicate {
             includes: self.default_includes().iter().map(|glob| Pattern::new(glob)).collect(),

@@ -23,7 +23,7 @@ pub(crate) fn all_same(collision: &Collision, reporter: &dyn Reporter) -> Result
     Ok(true)
 }
 
-/// Returns the collisions whose owners provide different contents, and those with equal contents.
+/// The collisions with different contents, and those with equal contents.
 pub(crate) fn conflicts(catalog: &Catalog, reporter: &dyn Reporter) -> Result<(Vec<Collision>, Vec<Collision>), Error> {
     let (mut different, mut equal) = (Vec::new(), Vec::new());
     for collision in catalog.collisions() {

@@ -18,37 +18,24 @@ pub use write::write;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file could not be read or written, or a directory has a defect.
     #[error(transparent)]
     Artifact(#[from] crate::Error),
-    /// The text is not TOML.
     #[error("cannot understand the descriptor `{path}`")]
     Malformed {
-        /// Path of the descriptor.
         path: PathBuf,
-        /// The parser's error, with its position.
         source: Box<toml::de::Error>,
     },
-    /// A key that descriptors do not have.
     #[error("the descriptor `{path}` has an illegal key: `{key}` in {place}")]
     Key {
-        /// Path of the descriptor.
         path: PathBuf,
-        /// The key as written.
         key: String,
-        /// The table that holds the key.
         place: String,
-        /// The keys that this table can have.
         known: &'static [&'static str],
     },
-    /// A value of the wrong type.
     #[error("the descriptor `{path}` has a wrong value for `{key}` in {place}: it should be {expected}")]
     Value {
-        /// Path of the descriptor.
         path: PathBuf,
-        /// The key as written.
         key: String,
-        /// The table that holds the key.
         place: String,
         /// The form the value should have, as words for the message.
         expected: &'static str,
@@ -56,19 +43,14 @@ pub enum Error {
     /// Components that extend each other in a circle, or one that does not exist.
     #[error("the descriptor `{path}` has components that extend each other in a circle, or one that does not exist: {}", .components.join(", "))]
     Circular {
-        /// Path of the descriptor.
         path: PathBuf,
         /// Names of the components that cannot be resolved.
         components: Vec<String>,
     },
-    /// The requested component does not exist.
     #[error("the descriptor `{path}` has no component `{component}`")]
     NoComponent {
-        /// Path of the descriptor.
         path: PathBuf,
-        /// Name of the component.
         component: String,
-        /// Names of the components that exist.
         known: Vec<String>,
     },
     /// One path in two basedirs, with different contents: only one of them could be installed.
@@ -76,9 +58,7 @@ pub enum Error {
     Conflict {
         /// The path relative to both basedirs.
         path: String,
-        /// The basedir whose file would be used.
         first: String,
-        /// The other basedir.
         second: String,
     },
 }

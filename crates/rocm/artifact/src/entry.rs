@@ -7,14 +7,11 @@ pub struct ArtifactEntry {
     pub basedir: usize,
     /// Path relative to the basedir, separated by `/`; it is the path in the flattened tree too.
     pub path: String,
-    /// File, directory or link.
     pub kind: EntryKind,
 }
 
-/// The type of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A regular file.
     File {
         /// Size in bytes.
         size: u64,
@@ -25,7 +22,6 @@ pub enum EntryKind {
     Directory,
     /// A symbolic link, not followed.
     Symlink {
-        /// The text of the link.
         target: String,
     },
 }

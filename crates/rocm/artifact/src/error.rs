@@ -6,93 +6,67 @@ use std::path::{Path, PathBuf};
 use rocwheel_output::storage_hint;
 use rocwheel_progress::{Exit, Hint, is_full};
 
-/// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the message of the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A directory tree could not be walked.
     #[error("could not read `{path}`")]
     Walk {
-        /// Path of the directory or file.
         path: PathBuf,
-        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     /// The disk is full. It has no source, which would name a temporary file that is removed by
     /// now.
     #[error("no space is left on the disk of `{output}`")]
     DiskFull {
-        /// The output, or the directory that archives are unpacked in.
         output: PathBuf,
     },
 
     /// A directory or archive that was meant as an artifact has a name that does not parse.
     #[error("`{path}` is not named like an artifact: `{name}` does not have exactly three fields separated by `_`")]
     MalformedName {
-        /// The name without archive suffixes.
         name: String,
-        /// Path of the directory or archive.
         path: PathBuf,
     },
-    /// A symbolic link that is named like an artifact and is dangling or circular.
     #[error("`{path}` is named like an artifact, but is a link that cannot be followed")]
     DanglingArtifact {
-        /// Path of the link.
         path: PathBuf,
-        /// The operating system's error.
         source: io::Error,
     },
-    /// An artifact directory or archive without `artifact_manifest.txt`.
     #[error("artifact `{artifact}` at `{path}` has no artifact_manifest.txt")]
     MissingManifest {
-        /// Name of the artifact.
         artifact: String,
-        /// Path of the directory or archive.
         path: PathBuf,
     },
     /// A line of `artifact_manifest.txt` that cannot be a basedir.
     #[error("artifact_manifest.txt of `{path}` lists `{line}`, which is not a plain relative path")]
     UnsafeBasedir {
-        /// Path of the directory or archive.
         path: PathBuf,
-        /// The offending line.
         line: String,
     },
     /// Two lines of `artifact_manifest.txt` claim the same files.
     #[error("artifact_manifest.txt of `{path}` lists `{inner}` inside `{outer}`, so its files have two places")]
     NestedBasedirs {
-        /// Path of the directory or archive.
         path: PathBuf,
-        /// The enclosing basedir.
         outer: String,
-        /// The enclosed basedir.
         inner: String,
     },
-    /// Files that no basedir of the manifest covers.
     #[error(
         "artifact `{artifact}` at `{path}` has files that artifact_manifest.txt does not cover: {count}, first `{first}`"
     )]
     OutsideBasedirs {
-        /// Name of the artifact.
         artifact: String,
-        /// Path of the directory or archive.
         path: PathBuf,
-        /// Number of such files.
         count: usize,
-        /// The first of them in sorted order.
         first: String,
     },
     /// A file that is neither a regular file, a directory nor a symbolic link.
     #[error("`{path}` is a {what}; artifacts hold files, directories and symbolic links")]
     UnsupportedFile {
-        /// Path of the file.
         path: PathBuf,
         /// The type of the file: a device, a socket, …
         what: &'static str,
@@ -106,27 +80,20 @@ pub enum Error {
     /// A symbolic link that leaves the tree its basedir makes.
     #[error("the link `{link}` in `{path}` points to `{target}`, out of the tree")]
     LinkLeavesTree {
-        /// Path of the artifact's directory or archive.
         path: PathBuf,
         /// The link, relative to the artifact.
         link: String,
-        /// The text of the link.
         target: String,
     },
     /// The same artifact exists twice.
     #[error("artifact `{artifact}` is given twice: `{first}` and `{second}`")]
     DuplicateArtifact {
-        /// Name of the artifact.
         artifact: String,
-        /// Path of one of the two.
         first: PathBuf,
-        /// Path of the other.
         second: PathBuf,
     },
-    /// Two basedirs provide one path with different contents.
     #[error("`{path}` is provided twice, by {first} and by {second}")]
     Conflict {
-        /// The path in the flattened tree.
         path: String,
         /// Artifact and basedir, in backticks.
         first: String,
@@ -134,91 +101,67 @@ pub enum Error {
         second: String,
     },
 
-    /// An archive cannot be read to its end.
     #[error("could not read the archive `{path}`")]
     DamagedArchive {
-        /// Path of the archive.
         path: PathBuf,
-        /// The error of the decompressor or the tar reader.
         #[source]
         source: io::Error,
     },
     /// An archive has a member that must not be unpacked.
     #[error("refused to unpack `{member}` of the archive `{path}`: {reason}")]
     UnsafeMember {
-        /// Path of the archive.
         path: PathBuf,
-        /// The member's name.
         member: String,
-        /// The reason, for the message.
         reason: String,
     },
     /// An archive has a sparse file in the PAX format (`GNU.sparse.*`).
     #[error("`{member}` of the archive `{path}` is a sparse file in the PAX format, which is not supported")]
     SparseMember {
-        /// Path of the archive.
         path: PathBuf,
-        /// Name of the file.
         member: String,
     },
     /// An archive was replaced or written to between its digest and its last byte.
     #[error("the archive `{path}` changed while it was read")]
     ArchiveChanged {
-        /// Path of the archive.
         path: PathBuf,
     },
     /// A file of an earlier version was written to while the new one was compared with it.
     #[error("`{path}` changed while it was compared")]
     OlderChanged {
-        /// Path of the older file.
         path: PathBuf,
     },
     /// The first member of an archive is not the manifest.
     #[error("the archive `{path}` does not begin with artifact_manifest.txt but with `{member}`")]
     ManifestNotFirst {
-        /// Path of the archive.
         path: PathBuf,
-        /// Name of the first member.
         member: String,
     },
     /// An archive whose name ends in neither `.tar.zst` nor `.tar.xz`.
     #[error("`{path}` is not an artifact archive: its name ends in neither .tar.zst nor .tar.xz")]
     UnknownArchive {
-        /// The file.
         path: PathBuf,
     },
-    /// The digest in the sidecar differs from that of the archive.
     #[error("`{path}` has the SHA-256 digest `{actual}`, but its sidecar says `{expected}`")]
     DigestMismatch {
-        /// Path of the archive.
         path: PathBuf,
-        /// Hexadecimal digest from the sidecar.
         expected: String,
-        /// Hexadecimal digest of the file.
         actual: String,
     },
     /// A sidecar that does not begin with a digest.
     #[error("the sidecar `{path}` does not begin with a SHA-256 digest")]
     MalformedSidecar {
-        /// The sidecar.
         path: PathBuf,
     },
     /// A compression level that the format does not have.
     #[error("there is no compression level {level}: levels go from {least} to {most}")]
     UnknownLevel {
-        /// The requested level.
         level: u32,
-        /// The lowest valid level.
         least: u32,
-        /// The highest valid level.
         most: u32,
     },
-    /// Writing an archive failed.
     #[error("could not write the archive `{path}`")]
     WriteArchive {
-        /// Path of the archive.
         path: PathBuf,
-        /// The operating system's or the compressor's error.
         #[source]
         source: io::Error,
     },
@@ -226,7 +169,6 @@ pub enum Error {
     /// The output holds files that this program did not write.
     #[error("the output `{path}` is not empty and was not made by this command")]
     OutputNotOurs {
-        /// Path of the output.
         path: PathBuf,
     },
     /// An output that would change or remove an input.
@@ -235,54 +177,40 @@ pub enum Error {
     /// The input is neither an artifact directory nor an archive.
     #[error("`{path}` is neither an artifact directory nor an artifact archive")]
     NotAnArtifact {
-        /// Path of the input.
         path: PathBuf,
     },
-    /// The output is a dangling link.
     #[error("the output `{path}` is a link to `{target}`, which does not exist")]
     DanglingOutput {
-        /// Path of the link.
         path: PathBuf,
-        /// The text of the link.
         target: PathBuf,
     },
-    /// The input does not exist.
     #[error("there is no `{path}`")]
     NotThere {
-        /// The path that was looked for.
         path: PathBuf,
     },
-    /// The directory of artifacts is a file.
     #[error("`{path}` is not a directory")]
     NoDirectory {
-        /// The path that is not a directory.
         path: PathBuf,
     },
     /// An artifact was given instead of a directory of artifacts.
     #[error("`{path}` is an artifact, not a directory that holds artifacts")]
     IsAnArtifact {
-        /// Path of the artifact.
         path: PathBuf,
     },
     /// The directory of artifacts holds none.
     #[error("there is no artifact in `{path}`")]
     NoArtifacts {
-        /// Path of the directory.
         path: PathBuf,
     },
 
-    /// `therock_manifest.json` is missing.
     #[error("there is no therock_manifest.json: artifact `base_lib_generic` does not hold `{path}`")]
     ManifestNotFound {
         /// The expected path below the directory of artifacts.
         path: PathBuf,
     },
-    /// A JSON file that does not parse or lacks a field.
     #[error("could not understand `{path}`")]
     MalformedJson {
-        /// Path of the file.
         path: PathBuf,
-        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },
@@ -302,7 +230,6 @@ impl Error {
     }
 }
 
-/// Returns the message and its cause on one line.
 pub(crate) fn with_source(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),

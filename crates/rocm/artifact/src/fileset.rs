@@ -35,7 +35,6 @@ pub struct Fileset {
     pub entries: BTreeMap<String, MatchedEntry>,
 }
 
-/// The method of copying files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
     /// By hard link; if the file system has none, the contents are copied.
@@ -44,7 +43,6 @@ pub enum Transfer {
     Contents,
 }
 
-/// Treatment of an existing destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
     /// The destination is replaced as a whole, in one step.
@@ -56,9 +54,6 @@ pub enum Before {
 impl Fileset {
     /// Reads `directories` without following links. If two of them hold one path, the later one is
     /// used.
-    ///
-    /// # Errors
-    /// A directory that does not exist, names that are not UTF-8, pipes, sockets and devices.
     pub fn scan(directories: &[PathBuf], predicate: &Predicate, reporter: &dyn Reporter) -> Result<Self, Error> {
         let mut entries = BTreeMap::new();
         for directory in directories {
@@ -91,7 +86,7 @@ impl Fileset {
         Ok(Self { entries })
     }
 
-    /// Returns the total size of all files in bytes.
+    /// In bytes.
     pub fn bytes(&self) -> u64 {
         let size = |found: &MatchedEntry| if let EntryKind::File { size, .. } = found.kind { size } else { 0 };
         self.entries.values().map(size).sum()
@@ -99,9 +94,6 @@ impl Fileset {
 
     /// Copies everything to `destination` and keeps permission bits, modification times and links.
     /// `inputs` are the directories that must neither contain the destination nor lie in it.
-    ///
-    /// # Errors
-    /// A destination that overlaps an input, or a file that cannot be copied.
     pub fn copy(
         &self,
         destination: &Path,

@@ -37,18 +37,14 @@ pub enum Replaceable {
     Anything,
 }
 
-/// Statistics of a flattened tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flattened {
-    /// Path of the tree.
     pub path: PathBuf,
     /// Names of the artifacts in it, sorted.
     pub artifacts: Vec<ArtifactName>,
     /// Number of regular files; every name of a hard link counts.
     pub files: u64,
-    /// Number of directories.
     pub directories: u64,
-    /// Number of symbolic links.
     pub links: u64,
     /// Total size of all files in bytes.
     pub bytes: u64,
@@ -61,10 +57,6 @@ pub struct Flattened {
 /// Merges artifact directories and archives into one tree. Permission bits, symbolic links and hard
 /// links are kept. The tree is written beside `output` and moved there once it is complete; an
 /// existing tree stays unchanged until then.
-///
-/// # Errors
-/// One path with two contents, a defect of an artifact, an output that is not empty and not ours,
-/// or that overlaps an input.
 pub fn flatten(
     inputs: &[PathBuf],
     output: &Path,
@@ -115,7 +107,7 @@ fn make(
     Ok(flattened)
 }
 
-/// Resolves the links in the output and checks that it may be written.
+/// Returns the output with its links resolved, if it may be written.
 fn check_output(output: &Path, existing: Replaceable, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let not_ours = || Error::OutputNotOurs { path: output.to_owned() };
     let real = separate(output, inputs)?;

@@ -26,9 +26,6 @@ pub(crate) fn read_small_followed(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Resolves the links in `output`, which need not exist, and checks that it neither lies in an
 /// input nor contains one.
-///
-/// # Errors
-/// [`Error::OutputOverlapsInput`]; nothing is created.
 pub fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let real = outside(output, inputs)?;
     for input in inputs {
@@ -40,11 +37,7 @@ pub fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// Resolves the links in `output`, which need not exist, and checks that it does not lie in an
-/// input.
-///
-/// # Errors
-/// [`Error::OutputOverlapsInput`]; nothing is created.
+/// The same, but the output may contain an input.
 pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let real = resolve(output)?;
     for input in inputs {

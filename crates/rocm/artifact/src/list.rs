@@ -15,7 +15,6 @@ use crate::location::ArtifactLocation;
 use crate::name::ArtifactName;
 use crate::scan;
 
-/// The contents of a directory of artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
     /// The artifacts, sorted by name.
@@ -28,19 +27,13 @@ pub struct Listing {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedArtifact {
-    /// The parsed name.
     pub artifact: ArtifactName,
-    /// The first field of the name.
     pub name: String,
-    /// The second field.
     pub component: String,
-    /// The third field.
     pub target_family: String,
     /// Directory, or the compression of its archive.
     pub form: ListedForm,
-    /// Path of the directory or archive.
     pub path: PathBuf,
-    /// Number of files and links.
     pub files: u64,
     /// Bytes of all files after unpacking.
     pub bytes: u64,
@@ -50,7 +43,6 @@ pub struct ListedArtifact {
     pub problem: Option<String>,
 }
 
-/// The form in which an artifact is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListedForm {
@@ -78,7 +70,7 @@ pub enum DigestState {
 }
 
 impl DigestState {
-    /// Returns the word for this state in the printed table.
+    /// As in the printed table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotAnArchive => "-",
@@ -92,9 +84,6 @@ impl DigestState {
 
 /// Lists a directory of artifacts. Archives are read to their end but not unpacked. A defect of one
 /// artifact is reported in its record and does not stop the listing.
-///
-/// # Errors
-/// A directory that cannot be read, and an interruption.
 pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error> {
     let survey = catalog::survey(directory)?;
     let total = survey.places.len() as u64;
@@ -154,7 +143,7 @@ fn list_one(name: &ArtifactName, place: &ArtifactLocation, reporter: &dyn Report
     })
 }
 
-/// Returns the state of an archive's digest, with a message if it is wrong or unreadable.
+/// The state of an archive's digest, with a message if it is wrong or unreadable.
 fn digest_state(path: &Path, reporter: &dyn Reporter) -> Result<(DigestState, Option<String>), Error> {
     match archive::read_sidecar(path) {
         Ok(None) => return Ok((DigestState::NoSidecar, None)),

@@ -8,13 +8,11 @@ use crate::error::Error;
 use crate::name::ArtifactName;
 use crate::scan::MANIFEST;
 
-/// The form in which an artifact is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArtifactForm {
     Directory,
     /// As an archive, which is unpacked before it is read.
     Archive {
-        /// Path of the archive.
         path: PathBuf,
         /// Its SHA-256 digest in lower-case hexadecimal.
         digest: String,
@@ -31,7 +29,7 @@ pub enum ArtifactLocation {
 }
 
 impl ArtifactLocation {
-    /// Returns the path. A link is not resolved, because its name is the artifact's.
+    /// A link is not resolved, because its name is the artifact's.
     pub fn path(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Archive(path, _) => path,
@@ -39,7 +37,7 @@ impl ArtifactLocation {
     }
 }
 
-/// Returns the artifacts at these paths, sorted by name.
+/// Sorted by name.
 pub(crate) fn locate(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, ArtifactLocation)>, Error> {
     let mut places: BTreeMap<ArtifactName, ArtifactLocation> = BTreeMap::new();
     for path in inputs {

@@ -34,8 +34,8 @@ pub struct Manifest {
     /// The CI run that built it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github_run_id: Option<String>,
-    /// The full version, for example `7.1.0a20260822`. A build that is given none writes none, as
-    /// all builds did before March 2026.
+    /// The full version, for example `7.1.0a20260822`. Before March 2026 no build wrote it, and a
+    /// build without a version still does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm_package_version: Option<String>,
     /// The first three numbers of the version.
@@ -47,7 +47,6 @@ pub struct Manifest {
     /// Build flags; values are booleans or integers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Map<String, Value>>,
-    /// All unknown keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -55,7 +54,6 @@ pub struct Manifest {
 /// One source repository of a build.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Submodule {
-    /// Name of the repository.
     pub submodule_name: String,
     /// Its path in the build system's tree.
     pub submodule_path: String,
@@ -68,21 +66,17 @@ pub struct Submodule {
     /// The patches applied to it.
     #[serde(default)]
     pub patches: Value,
-    /// All unknown keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 impl Manifest {
-    /// Reads the file at `path`.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read_json(path)
     }
 
-    /// Reads the manifest of the build that a catalog comes from.
-    ///
-    /// # Errors
-    /// [`Error::ManifestNotFound`] if `base_lib_generic` is missing or has no such file.
+    /// Reads the manifest of the build that a catalog comes from; [`Error::ManifestNotFound`] if it
+    /// has none.
     pub fn find(catalog: &Catalog) -> Result<Self, Error> {
         let path = locate(catalog, MANIFEST_FILE).ok_or_else(|| Error::ManifestNotFound {
             path: [BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE].iter().collect(),
@@ -104,15 +98,14 @@ impl Manifest {
         self.flag("KPACK_SPLIT_ARTIFACTS")
     }
 
-    /// Returns the text of the file: two spaces of indentation, non-ASCII characters unescaped, a
-    /// final newline.
+    /// Two spaces of indentation, non-ASCII characters unescaped, a final newline.
     pub fn to_json(&self) -> String {
         to_json(self)
     }
 }
 
-/// Returns the text of the manifest at `path` with a build flag set. All other bytes stay
-/// unchanged, including numbers that no Rust type can hold.
+/// The text of the manifest at `path` with a build flag set. All other bytes stay unchanged,
+/// including numbers that no Rust type can represent.
 pub fn read_with_flag(path: &Path, name: &str, value: bool) -> Result<String, Error> {
     let bytes = crate::input::read_small(path)?;
     with_flag(&String::from_utf8_lossy(&bytes), name, value)
@@ -146,7 +139,7 @@ fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::
 /// The members of an object, each with the text of its value.
 type Members<'t> = BTreeMap<String, &'t RawValue>;
 
-/// Returns the byte range of `value` in `text`, of which it must be a slice.
+/// The byte range of `value` in `text`, of which it must be a slice.
 fn place(text: &str, value: &RawValue) -> Range<usize> {
     let start = value.get().as_ptr().addr() - text.as_ptr().addr();
     start..start + value.get().len()
@@ -157,13 +150,11 @@ fn place(text: &str, value: &RawValue) -> Range<usize> {
 pub struct DistInfo {
     /// The GPU targets the build was made for, separated by `;`.
     pub dist_amdgpu_targets: String,
-    /// All unknown keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 impl DistInfo {
-    /// Reads the file at `path`.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read_json(path)
     }
@@ -173,12 +164,12 @@ impl DistInfo {
         locate(catalog, DIST_INFO_FILE).map(|path| Self::read(&path)).transpose()
     }
 
-    /// Returns the GPU targets in the order of the file.
+    /// In the order of the file.
     pub fn targets(&self) -> Vec<&str> {
         self.dist_amdgpu_targets.split([';', ',']).map(str::trim).filter(|target| !target.is_empty()).collect()
     }
 
-    /// Returns the text of the file: two spaces of indentation and a final newline.
+    /// Two spaces of indentation and a final newline.
     pub fn to_json(&self) -> String {
         to_json(self)
     }

@@ -14,7 +14,7 @@ use crate::archive::Compression;
 use crate::component::Component;
 use crate::error::Error;
 
-/// The target family of artifacts that hold nothing for a particular GPU.
+/// The target family of artifacts that are for no particular GPU.
 pub const GENERIC: &str = "generic";
 
 /// `{name}_{component}_{target_family}`, for example `core-hip_lib_generic` or
@@ -46,17 +46,16 @@ impl ArtifactName {
         Self::parse(stem).map(|name| (name, compression))
     }
 
-    /// Returns the file name of this artifact's archive.
     pub fn archive_name(&self, compression: Compression) -> String {
         format!("{self}{}", compression.suffix())
     }
 
-    /// Returns the component if it is one of the six in [`Component`].
+    /// `None` if the component is none of the six in [`Component`].
     pub fn known_component(&self) -> Option<Component> {
         Component::parse(&self.component)
     }
 
-    /// Returns the target family up to its first `:`, so `gfx942` for `gfx942:xnack+`.
+    /// The target family up to its first `:`, so `gfx942` for `gfx942:xnack+`.
     pub fn base_target(&self) -> &str {
         target::base_target(&self.target_family)
     }

@@ -30,7 +30,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Returns the scan if the artifact has no defect, and its first problem otherwise.
+    /// Fails with the first problem.
     pub(crate) fn strict(mut self) -> Result<Self, Error> {
         if self.problems.is_empty() { Ok(self) } else { Err(self.problems.swap_remove(0)) }
     }
@@ -93,10 +93,7 @@ impl<'a> Basedirs<'a> {
 /// Reads the artifact directory `root`. `shown` is its name in messages: the directory itself or
 /// its archive. The result does not depend on the directory order, and symbolic links are not
 /// followed.
-///
-/// # Errors
-/// Files that cannot be read, a missing manifest, an interruption. Other defects are listed in
-/// [`Scan::problems`].
+/// Defects that do not stop the scan are in [`Scan::problems`].
 pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dyn Reporter) -> Result<Scan, Error> {
     let text = match read_small(&root.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -149,7 +146,7 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
     Ok(scan)
 }
 
-/// Returns one error for each link of a sorted list of entries that leaves the tree of its basedir.
+/// One error for each link that leaves the tree of its basedir. `entries` are sorted.
 pub(crate) fn leaving_links(basedirs: &[String], entries: &[ArtifactEntry], shown: &Path) -> Vec<Error> {
     let mut by_basedir: BTreeMap<usize, Links> = BTreeMap::new();
     for entry in entries {
@@ -172,8 +169,7 @@ pub(crate) fn leaving_links(basedirs: &[String], entries: &[ArtifactEntry], show
     problems
 }
 
-/// Returns the type of a directory entry. The inner error is a word for the type if artifacts
-/// cannot hold it.
+/// The inner error is a word for the type if artifacts cannot contain it.
 pub(crate) fn kind_of(found: &walkdir::DirEntry) -> Result<Result<EntryKind, &'static str>, Error> {
     let file_type = found.file_type();
     if file_type.is_dir() {

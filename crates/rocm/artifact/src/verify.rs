@@ -19,7 +19,6 @@ use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
 use crate::{archive, contents, scan};
 
-/// One problem of a directory of artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ArtifactFinding {
     /// Severity; one error makes the check fail.
@@ -28,7 +27,6 @@ pub struct ArtifactFinding {
     pub artifact: String,
     /// Path in the flattened tree that the finding is about, if any.
     pub path: Option<String>,
-    /// Text of the finding.
     pub message: String,
 }
 
@@ -38,10 +36,8 @@ impl ArtifactFinding {
     }
 }
 
-/// The result of verifying a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ArtifactsReport {
-    /// Number of artifacts.
     pub artifacts: u64,
     /// Number of files and links in all artifacts.
     pub files: u64,
@@ -50,12 +46,10 @@ pub struct ArtifactsReport {
 }
 
 impl ArtifactsReport {
-    /// Returns the number of findings of that severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// `true` if at least one finding is an error.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
@@ -65,10 +59,7 @@ impl ArtifactsReport {
 /// that leave the tree (by themselves or through links of other artifacts), paths provided twice,
 /// names that other systems cannot hold, files that belong to another component, empty artifacts
 /// and unknown targets. Archives are unpacked below `scratch`.
-///
-/// # Errors
-/// Only what prevents the check: a directory or scratch space that cannot be used, and an
-/// interruption. Every defect of an artifact is a finding.
+/// Every defect of an artifact is a finding, not an error.
 pub fn verify(
     directory: &Path,
     scratch: &Path,
@@ -285,7 +276,7 @@ fn check_merged_links(catalog: &Catalog, findings: &mut Findings) {
     }
 }
 
-/// Returns basedir index, path and text of every link.
+/// Basedir index, path and text of every link.
 fn links_of(artifact: &Artifact) -> impl Iterator<Item = (usize, &str, &str)> {
     artifact.entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Symlink { target } => Some((entry.basedir, entry.path.as_str(), target.as_str())),
@@ -293,8 +284,8 @@ fn links_of(artifact: &Artifact) -> impl Iterator<Item = (usize, &str, &str)> {
     })
 }
 
-/// Adds notes about names that Linux, for which the trees are made, can hold and other systems
-/// cannot.
+/// Adds notes about names that are valid on Linux, for which the trees are made, and not on other
+/// systems.
 fn check_portable(catalog: &Catalog, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, &Artifact> = BTreeMap::new();
     for artifact in &catalog.artifacts {

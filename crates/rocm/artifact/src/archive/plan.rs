@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::input::outside;
 use crate::name::ArtifactName;
 
-/// Options for all archives of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ArchiveOptions {
     /// The format, which also determines the suffix of the name.
@@ -24,32 +23,25 @@ pub struct ArchiveOptions {
     pub threads: usize,
 }
 
-/// The archives that [`super::write()`] will create.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArchivePlan {
-    /// The options for all of them.
     pub options: ArchiveOptions,
     /// The archives, sorted by artifact name.
     pub archives: Vec<PlannedArchive>,
 }
 
-/// An archive that [`super::write()`] will create.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedArchive {
     pub artifact: ArtifactName,
-    /// Path of the artifact's directory.
     pub source: PathBuf,
-    /// Path of the archive.
     pub path: PathBuf,
     /// Number of files and links.
     pub files: u64,
-    /// Total size of all files in bytes.
     pub bytes: u64,
     #[serde(skip)]
     pub(super) contents: Artifact,
 }
 
-/// Where an archive came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArchiveState {
@@ -58,31 +50,23 @@ pub enum ArchiveState {
     Unchanged,
 }
 
-/// An archive in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PackedArtifact {
     pub artifact: ArtifactName,
-    /// Path of the archive.
     pub path: PathBuf,
     pub sidecar: PathBuf,
     /// SHA-256 digest of the archive in lower-case hexadecimal.
     pub digest: String,
-    /// Number of files and links in it.
     pub files: u64,
     /// Total size of all files in bytes, each hard link counted once.
     pub raw: u64,
     /// Size of the archive in bytes.
     pub compressed: u64,
-    /// Where it came from.
     pub state: ArchiveState,
 }
 
 /// Reads the artifact directories and plans one archive each below `output`, for
 /// [`super::write()`].
-///
-/// # Errors
-/// A defect of an artifact; a name given twice; a level the format does not have; an output inside
-/// an input.
 pub fn plan(
     directories: &[PathBuf],
     output: &Path,

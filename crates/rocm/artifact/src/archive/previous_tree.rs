@@ -20,7 +20,6 @@ pub(super) enum Sharing {
     Any,
 }
 
-/// The directory of an older version.
 pub(super) struct OlderTree<'a> {
     root: Option<&'a Path>,
     sharing: Sharing,
@@ -85,7 +84,7 @@ pub(super) struct OlderFile {
 }
 
 impl OlderFile {
-    /// `true` if it goes on with these bytes.
+    /// `true` if the file continues with these bytes.
     fn has_next(&mut self, bytes: &[u8], scratch: &mut Vec<u8>) -> bool {
         if self.compared + bytes.len() as u64 > self.state.size {
             return false;
@@ -98,8 +97,7 @@ impl OlderFile {
         is_same
     }
 
-    /// Writes what was compared into the new file. The path may lead to another file by now, or to
-    /// none.
+    /// Writes what was compared into the new file. The path may lead to another file by now.
     fn copy_compared(&mut self, file: &mut fs_err::File) -> Result<(), Error> {
         self.file.seek(SeekFrom::Start(0))?;
         let copied = io::copy(&mut (&mut self.file).take(self.compared), file)?;
@@ -110,8 +108,7 @@ impl OlderFile {
     }
 }
 
-/// A file that arrives piece by piece. It has no name of its own while it is equal to the older
-/// one.
+/// A file that arrives piece by piece. It is not created while it is equal to the older one.
 pub(super) struct UnpackedFile<'a> {
     path: &'a Path,
     state: State,

@@ -63,14 +63,14 @@ pub(crate) fn for_each_member(
     for_each_member_of(Box::new(open(archive, reporter)?), archive, reporter, take)
 }
 
-/// Opens an archive. An ending that is none is reported before the file is missed.
+/// Opens an archive. A wrong suffix is reported before a missing file.
 pub(crate) fn open<'a>(archive: &Path, reporter: &'a dyn Reporter) -> Result<Watched<'a, fs_err::File>, Error> {
     Compression::of(archive)?;
     Ok(Watched::new(open_regular(archive)?, reporter))
 }
 
-/// [`for_each_member`] of bytes that come from elsewhere. `archive` is what errors call them, and
-/// its ending is their compression.
+/// [`for_each_member`] for bytes from another source. `archive` names them in errors, and its
+/// suffix gives their compression.
 pub(crate) fn for_each_member_of(
     file: Box<dyn Read + '_>,
     archive: &Path,
@@ -145,7 +145,7 @@ fn read_manifest<R: Read>(
     Ok((Checker { basedirs, seen: HashMap::new() }, bytes))
 }
 
-/// The members read so far, by which the next one is judged.
+/// The members read so far, against which the next one is checked.
 struct Checker {
     basedirs: Vec<String>,
     seen: HashMap<String, EntryKind>,
@@ -267,8 +267,8 @@ fn describe(kind: EntryType) -> String {
     }
 }
 
-/// Reads what follows the first block of zeros: at least one more, and nothing else. The decoders
-/// check their checksums only at the end of the stream, so it is read completely.
+/// Reads the rest after the first block of zeros: at least one more such block, and nothing else.
+/// Decoders check their checksums only at the end of the stream, so it is read completely.
 fn finish(mut rest: impl Read) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     let mut zeros = 0;

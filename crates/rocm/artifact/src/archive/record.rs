@@ -1,8 +1,8 @@
 //! Input: a planned archive. Output: the archive that an earlier run wrote of the same files with
-//! the same options, if it is still there as that run left it.
+//! the same options, if it still exists unchanged.
 //!
-//! The records are in a folder beside the archives. They have no content of files, only what the
-//! file system knows about them, so nothing is read to compare.
+//! The records are in a folder beside the archives. They have only what the file system knows about
+//! the files, so no file is read to compare.
 
 use std::io;
 use std::path::Path;
@@ -16,20 +16,16 @@ use crate::entry::EntryKind;
 use crate::input::read_small;
 use crate::scan::MANIFEST;
 
-/// Folder of the records.
 const FOLDER: &str = ".rocwheel-archives";
 /// Limit in bytes for all records, which have some 300 bytes each.
 const ALL_RECORDS: u64 = 16 << 20;
 
-/// The records beside the archives of a folder.
 pub(super) struct ArchiveRecords(CacheFolder);
 
-/// What is known about a written archive.
 #[derive(Serialize, Deserialize)]
 struct ArchiveRecord {
     /// A hash of all inputs.
     inputs: String,
-    /// The stamp of the archive.
     archive: String,
     digest: String,
     raw: u64,

@@ -8,24 +8,22 @@ use rocwheel_progress::{Reporter, Watched};
 
 use crate::error::Error;
 
-/// Returns the path of the archive's sidecar, which lies beside it.
+/// The `.sha256sum` beside the archive.
 pub fn sidecar_path(archive: &Path) -> PathBuf {
     let mut path = archive.as_os_str().to_owned();
     path.push(".sha256sum");
     path.into()
 }
 
-/// Returns the SHA-256 digest of a file in lower-case hexadecimal. Advances the reporter's stage by
-/// the bytes read.
+/// SHA-256 in lower-case hexadecimal. Advances the reporter's stage by the bytes read.
 pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let digest = sha256_of(Watched::new(open_regular(path)?, reporter));
     reporter.check()?;
     Ok(hexadecimal(&digest?))
 }
 
-/// Returns the digest in the sidecar of `archive`, or `None` if there is no sidecar. The digest is
-/// the first word, so a bare digest (which `TheRock` writes) and the format of `sha256sum` are both
-/// accepted.
+/// `None` without a sidecar. The digest is the first word, so a bare digest (which `TheRock`
+/// writes) and the format of `sha256sum` are both accepted.
 pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
     let path = sidecar_path(archive);
     let bytes = match crate::input::read_small_followed(&path) {
@@ -37,18 +35,13 @@ pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
     digest.map(Some).ok_or(Error::MalformedSidecar { path })
 }
 
-/// Returns the SHA-256 in the text of a sidecar, in lower-case hexadecimal; `None` without one.
 pub fn parse_sidecar(text: &str) -> Option<String> {
     // `sha256sum` puts a backslash before the digest if it had to escape the file name.
     let digest = text.split_whitespace().next().unwrap_or_default().trim_start_matches('\\').to_ascii_lowercase();
     (digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digest)
 }
 
-/// Returns the digest of an archive, after comparing it with the digest in the sidecar if one
-/// exists.
-///
-/// # Errors
-/// [`Error::DigestMismatch`] names both digests.
+/// The digest of an archive, after comparing it with the sidecar if one exists.
 pub fn verify_digest(archive: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let expected = read_sidecar(archive)?;
     let actual = digest(archive, reporter)?;
@@ -60,7 +53,7 @@ pub fn verify_digest(archive: &Path, reporter: &dyn Reporter) -> Result<String, 
     }
 }
 
-/// Returns the line that `sha256sum` prints for a file of that name, with its escapes.
+/// The line that `sha256sum` prints for a file of that name, with its escapes.
 pub fn sidecar_line(digest: &str, file_name: &str) -> String {
     if file_name.contains(['\\', '\n', '\r']) {
         let escaped = file_name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");

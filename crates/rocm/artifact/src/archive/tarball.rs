@@ -13,7 +13,6 @@ pub(super) struct Tarball<W: Write> {
     epoch: u64,
 }
 
-/// The fields of a header besides the name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head<'a> {
     pub(super) kind: EntryType,
@@ -47,7 +46,6 @@ impl<W: Write> Tarball<W> {
         if used == 0 { Ok(()) } else { self.output.write_all(&[0; BLOCK][used..]) }
     }
 
-    /// Writes the end of the archive and returns the output.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.output.write_all(&[0; 2 * BLOCK])?;
         Ok(self.output)

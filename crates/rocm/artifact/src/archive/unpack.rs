@@ -31,18 +31,12 @@ const DIGITS: usize = 32;
 /// Unpacks an archive into `destination`, which must not exist and is removed after an error.
 /// Permission bits are kept, but the owner can always read and write; owners and times are not
 /// restored. Advances the reporter's stage by the compressed bytes read.
-///
-/// # Errors
-/// A damaged archive, and every member that must not be unpacked: see [`Error::UnsafeMember`].
 pub fn unpack(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     unpack_over(archive, (destination, None), reporter)
 }
 
 /// [`unpack`], with another version of the artifact beside it: files with the same bytes are not
 /// written again, but get a second name.
-///
-/// # Errors
-/// As [`unpack`].
 pub fn unpack_over(
     archive: &Path,
     (destination, older): (&Path, Option<&Path>),
@@ -54,11 +48,8 @@ pub fn unpack_over(
     }
 }
 
-/// [`unpack_over`] of bytes that come from elsewhere, such as a download. `archive` is what errors
-/// call them, and its ending is their compression.
-///
-/// # Errors
-/// As [`unpack`]; [`Error::OlderChanged`].
+/// [`unpack_over`] for bytes from another source, such as a download. `archive` names them in
+/// errors, and its suffix gives their compression.
 pub fn unpack_stream(
     file: Box<dyn Read + '_>,
     archive: &Path,
@@ -147,10 +138,10 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
 }
 
 /// The directory below which archives are unpacked, and those of earlier runs. A file that an
-/// earlier version of the archive has is not written again: it gets a second name. Its bytes are
-/// compared while they arrive, so earlier directories may hold anything and may change meanwhile;
-/// but a later write into one of their files reaches ours, too. Any number of processes may use the
-/// same directory.
+/// earlier version of the archive has gets a second name instead of a copy. Its bytes are compared
+/// while they arrive, so earlier directories may have any content and may change meanwhile; but a
+/// later write into one of their files changes ours too. Any number of processes may use the same
+/// directory.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     folder: PathBuf,
@@ -159,7 +150,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A directory, which is made if it is needed.
+    /// The directory is created when it is needed.
     pub fn new(folder: impl Into<PathBuf>) -> Scratch {
         Scratch { folder: folder.into(), earlier: Vec::new(), anew: false }
     }
@@ -170,7 +161,7 @@ impl Scratch {
         name.starts_with(UNFINISHED) || name.rsplit_once('-').is_some_and(|(_, digits)| is_digest(digits))
     }
 
-    /// Unpacks every archive again and gives no file a second name, whatever there is.
+    /// Unpacks every archive again and shares no files with earlier trees.
     #[must_use]
     pub fn anew(self) -> Scratch {
         Scratch { anew: true, ..self }
@@ -212,8 +203,8 @@ impl Scratch {
         !self.anew && is_intact(place)
     }
 
-    /// Returns the artifact directory of an archive, and unpacks it first if it is missing or
-    /// something was changed in it. The archive had the digest when it was in the state.
+    /// The artifact directory of an archive. It is unpacked again if it is missing or was changed.
+    /// `digest` is the archive's in `state`.
     fn provide(
         &self,
         (archive, label): (&Path, &str),
@@ -267,15 +258,15 @@ fn unpack_unchanged(
     Ok(tree_state)
 }
 
-/// Returns the digest of an archive as [`verify_digest`] does, and the state that has it: a file
-/// that is replaced or written to after this has another one.
+/// The digest as [`verify_digest`] returns it, and the state of the archive that has it: a file
+/// that is replaced or written to later has another state.
 fn digest_and_state(archive: &Path, reporter: &dyn Reporter) -> Result<(String, FileState), Error> {
     let state = FileState::of_open(&open_regular(archive)?)?;
     Ok((verify_digest(archive, reporter)?, state))
 }
 
-/// Returns the directory of every artifact, in the same order. Archives are compared with their
-/// sidecars and unpacked in `scratch`, on all threads.
+/// The directories of the artifacts, in the same order. Archives are compared with their sidecars
+/// and unpacked in `scratch`, on all threads.
 pub(crate) fn provide(
     places: &[(ArtifactName, ArtifactLocation)],
     scratch: &Scratch,

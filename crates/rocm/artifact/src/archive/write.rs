@@ -33,9 +33,6 @@ pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<PackedAr
 /// Like [`write()`], but keeps an archive that an earlier call wrote of the same files with the
 /// same options, if it is as that call left it. Files are compared by what the file system knows
 /// about them.
-///
-/// # Errors
-/// The errors of [`write()`].
 pub fn update(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<PackedArtifact>, Error> {
     let total = plan.archives.iter().map(|archive| archive.bytes).sum();
     let _stage = reporter.stage("Writing archives", Some(total), Unit::Bytes);
@@ -54,7 +51,7 @@ fn update_one(
         return Ok(unchanged);
     }
     let packed = write_one(planned, options, reporter)?;
-    // Of files that change meanwhile nobody knows which version is in the archive.
+    // If files change meanwhile, it is unknown which version is in the archive.
     if ArchiveInputs::of(planned, options)? == before {
         records.write(planned, &before, &packed);
     }

@@ -12,10 +12,8 @@ use crate::contents::same;
 use crate::entry::EntryKind;
 use crate::fileset::Fileset;
 
-/// The files of every component of an artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// The components by name.
     pub components: BTreeMap<String, ClaimedComponent>,
     /// Basedirs that do not exist and are not optional, without repetitions, sorted.
     pub missing: Vec<String>,
@@ -31,7 +29,6 @@ pub struct ClaimedComponent {
     pub basedirs: Vec<Claimed>,
 }
 
-/// The files that one component gets from one basedir.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
     /// The basedir, relative to the root of the build tree.
@@ -58,9 +55,6 @@ impl Descriptor {
     /// Gives every file below `root` to the first component that claims it. A component does not
     /// see the files that the components it extends have taken. Paths are compared without their
     /// basedir, because an installed tree has each path once.
-    ///
-    /// # Errors
-    /// [`Error::Circular`], [`Error::Conflict`], and failures to read files.
     pub fn claim(&self, root: &Path, reporter: &dyn Reporter) -> Result<Claims, Error> {
         let mut claiming = Claiming { root, reporter, scanned: HashMap::new(), claims: Claims::default() };
         let mut owners: HashMap<&str, Owners> = HashMap::new();
@@ -91,10 +85,6 @@ impl Descriptor {
         Ok(claims)
     }
 
-    /// Returns the files of the component called `name`.
-    ///
-    /// # Errors
-    /// [`Error::NoComponent`].
     pub fn component<'c>(&self, claims: &'c Claims, name: &str) -> Result<&'c ClaimedComponent, Error> {
         claims.components.get(name).ok_or_else(|| Error::NoComponent {
             path: self.path.clone(),

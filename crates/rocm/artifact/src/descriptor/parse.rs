@@ -20,24 +20,19 @@ const PLATFORM: &str = "linux";
 /// An artifact as its descriptor describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Path of the descriptor, for messages.
     pub(super) path: std::path::PathBuf,
     /// The components in the order of the text, then those of the six that it does not mention.
     pub(super) components: Vec<Rules>,
-    /// The `[options]` table.
     pub options: Options,
 }
 
 /// Patterns of files that may be in no component. They are read and kept, but have no effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Value of `unmatched_include`.
     pub unmatched_include: Vec<String>,
-    /// Value of `unmatched_exclude`.
     pub unmatched_exclude: Vec<String>,
 }
 
-/// The table of one component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rules {
     pub(super) name: String,
@@ -54,10 +49,7 @@ pub(super) struct Basedir {
 }
 
 impl Descriptor {
-    /// Reads the descriptor of the artifact called `artifact`.
-    ///
-    /// # Errors
-    /// The file cannot be read, is not TOML, or has an unknown key or a wrong value; see [`Error`].
+    /// `artifact` is the name of the artifact.
     pub fn read(path: &Path, artifact: &str) -> Result<Self, Error> {
         let bytes = read_small(path).map_err(crate::Error::from)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -65,9 +57,6 @@ impl Descriptor {
     }
 
     /// Like [`Descriptor::read`] for a text; `path` is only used in errors.
-    ///
-    /// # Errors
-    /// As for [`Descriptor::read`].
     pub fn parse(text: &str, path: &Path, artifact: &str) -> Result<Self, Error> {
         let table = DeTable::parse(text)
             .map_err(|source| Error::Malformed { path: path.to_owned(), source: Box::new(source) })?;
@@ -99,8 +88,8 @@ fn extends_by_default(name: &str) -> Vec<String> {
     before.map(|component| component.name().to_owned()).into_iter().collect()
 }
 
-/// Returns the entries in the order of the text: manifests list basedirs in it, and the first
-/// basedir with a file gets it.
+/// In the order of the text: manifests list basedirs in it, and the first basedir with a file gets
+/// it.
 fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<(&'a str, &'a DeValue<'a>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -188,7 +177,6 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a string or a list of strings.
     fn texts(&self, value: &DeValue<'_>, key: &str, place: &str) -> Result<Vec<String>, Error> {
         let wrong = || self.wrong(key, place, "a text or a list of texts");
         let text = |value: &DeValue<'_>| match value {

@@ -14,10 +14,6 @@ use crate::scan::MANIFEST;
 /// Writes the artifact directory `output`, replacing an existing artifact. Files are copied, not
 /// hard-linked to those of the build. `root` is the build tree; its stage directories must not
 /// overlap `output`.
-///
-/// # Errors
-/// `output` exists and is not an artifact, or it overlaps a stage directory; a file cannot be
-/// copied.
 pub fn write(component: &ClaimedComponent, root: &Path, output: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     Ok(write_artifact(component, root, output, reporter).map_err(|error| error.or_full_disk(output))?)
 }

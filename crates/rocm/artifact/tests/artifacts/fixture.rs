@@ -84,7 +84,7 @@ pub(crate) fn rich(parent: &Path, reverse: bool) -> Artifact {
         .directory("core/stage/nothing")
 }
 
-/// Returns bytes that hardly compress, the same each time.
+/// Bytes that hardly compress, the same each time.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     std::iter::repeat_with(|| {
@@ -171,7 +171,6 @@ pub(crate) fn snapshot(root: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the names in a directory.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs_err::read_dir(directory).unwrap();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
