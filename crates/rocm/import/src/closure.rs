@@ -25,7 +25,6 @@ const EM_AMDGPU: u16 = 224;
 /// The result of resolving all libraries. Files are indices into [`Unpacked::files`].
 #[derive(Debug, Default)]
 pub(crate) struct Resolution {
-    /// Files from outside ROCm that are needed.
     pub(crate) taken: BTreeSet<usize>,
     /// File → the files it needs or loads, in order.
     pub(crate) uses: BTreeMap<usize, Vec<usize>>,
@@ -33,7 +32,6 @@ pub(crate) struct Resolution {
     pub(crate) missing: Vec<Missing>,
     /// Names of libraries in the data of files that neither NEEDED entries nor tables explain.
     pub(crate) unlisted: Vec<Mention>,
-    /// Pairs of a file and a library from outside ROCm that it loads by name at run time.
     pub(crate) loaded_by_name: BTreeSet<(usize, usize)>,
 }
 
@@ -42,13 +40,13 @@ pub(crate) fn is_loadable(elf: &Elf) -> bool {
     matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary) && elf.machine == EM_X86_64
 }
 
-/// Returns the name that a library is found by: its SONAME, or else its file name.
+/// The name that a library is found by: its SONAME, or else its file name.
 pub(crate) fn library_name(file: &Placed) -> &str {
     let soname = file.elf.as_ref().and_then(|elf| elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(&file.place.path))
 }
 
-/// Returns the part of a path before its file name; empty if there is none.
+/// The part of a path before its file name; empty if there is none.
 pub(crate) fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
@@ -59,12 +57,7 @@ fn is_standard(file: &Placed) -> bool {
 }
 
 /// Resolves everything that ROCm's files need. `names` are the names of the sources, for messages.
-///
-/// # Errors
-/// A ROCm file for another processor, two libraries with one SONAME in standard directories, and
-/// two alternatives for a SONAME that is needed.
-///
-/// `dependencies` are the Debian packages that the packages of the input say they need.
+/// `dependencies` are the Debian packages that the packages of the input declare.
 pub(crate) fn resolve(
     unpacked: &Unpacked,
     names: &[String],
@@ -194,9 +187,9 @@ impl Walk<'_> {
         self.resolution.taken = self.reached.keys().copied().filter(|index| self.files[*index].system).collect();
     }
 
-    /// Returns the other libraries of the packages that libraries were taken from, if they load. No
-    /// data shows which of its own libraries a package loads by name (ICU's converters, plugins),
-    /// and their licence applies already. Libraries in folders below are only taken by SONAME.
+    /// The other libraries of the packages that libraries were taken from, if they load. No data
+    /// shows which of its own libraries a package loads by name (ICU's converters, plugins), and
+    /// their licence applies already. Libraries in folders below are only taken by SONAME.
     fn siblings(&mut self) -> Vec<usize> {
         let taken = self.reached.keys().filter(|index| self.files[**index].system);
         let sources: BTreeSet<usize> = taken.map(|index| self.files[*index].source).collect();
@@ -228,7 +221,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Returns the names in NEEDED entries and the patterns of run-time loads of a file.
+    /// The names in NEEDED entries and the patterns of run-time loads of a file.
     fn wants(&self, index: usize) -> Vec<(String, Demand)> {
         let file = &self.files[index];
         let needed = file.elf.iter().flat_map(|elf| &elf.needed).map(|name| (name.clone(), Demand::Needed));
@@ -293,7 +286,7 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the name of another version of a library of ROCm among the names of a set.
+/// The name of another version of a library of ROCm in a set.
 pub(crate) fn other_version<'a>(soname: &str, mut present: impl Iterator<Item = &'a str>) -> Option<String> {
     let stem = family(soname);
     let is_of_rocm = Providers::embedded().of(soname).is_some_and(|provider| provider.kind == LibraryProduct::Rocm);

@@ -32,7 +32,7 @@ fn is_pkg_config(path: &str) -> bool {
     path.rsplit('.').next() == Some("pc") && path.contains("/pkgconfig/")
 }
 
-/// Returns the text of the file that was at `input` and goes to `path` in the flattened tree.
+/// `input` is the old path of the file, `path` that in the flattened tree.
 pub(crate) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> String {
     let prefix = old_prefix(table, input, path);
     let depth = |path: &str| path.matches('/').count();
@@ -53,7 +53,7 @@ pub(crate) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> Str
     text
 }
 
-/// Returns the prefix that the file was installed for: `usr`, `opt/rocm-6.2.0` or an empty text.
+/// The prefix that the file was installed for: `usr`, `opt/rocm-6.2.0` or an empty text.
 fn old_prefix<'a>(table: &Table, input: &'a str, path: &str) -> &'a str {
     let mut prefix = input;
     while let Some((parent, _)) = prefix.rsplit_once('/') {

@@ -18,7 +18,6 @@ const MAX_CONTROL: u64 = 1 << 20;
 /// Largest list of files that is read, in bytes: enough for half a million files.
 const MAX_LIST: u64 = 64 << 20;
 
-/// The control fields that an import uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Control {
     pub(crate) package: String,
@@ -76,15 +75,13 @@ impl Control {
     }
 }
 
-/// Returns the leading numbers of the upstream part of a Debian version: `1:5.3.0+dfsg-2` →
-/// `5.3.0`.
+/// The leading numbers of the upstream part of a Debian version: `1:5.3.0+dfsg-2` → `5.3.0`.
 pub(crate) fn upstream(version: &str) -> String {
     let version = version.split_once(':').map_or(version, |(_, rest)| rest);
     let numbers: String = version.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect();
     numbers.trim_matches('.').to_owned()
 }
 
-/// The control archive of a package.
 pub(crate) struct ControlArchive {
     pub(crate) control: Control,
     /// Path in the package → MD5 digest in hexadecimal, of all files as the package lists them.
@@ -94,7 +91,6 @@ pub(crate) struct ControlArchive {
     pub(crate) sonames: Vec<String>,
 }
 
-/// Reads the control archive of the package at `path`.
 pub(crate) fn control(path: &Path) -> Result<ControlArchive, Error> {
     let mut texts = BTreeMap::new();
     each_member(path, "control.tar", |name, stream| {

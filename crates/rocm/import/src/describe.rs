@@ -24,8 +24,7 @@ const THEROCK: &str = "share/therock";
 /// The directory of the compiler's device libraries, and the link to it that programs look for.
 const DEVICE_LIBRARIES: (&str, &str) = ("lib/llvm/amdgcn", "amdgcn");
 
-/// Returns the GPU targets, without features, that the tree has code for, in fat binaries and in
-/// kernel databases.
+/// GPU targets, without features, that fat binaries and kernel databases have code for.
 pub(crate) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     let code = unpacked.files.iter().flat_map(|file| &file.inspected.targets);
     let databases =
@@ -35,7 +34,7 @@ pub(crate) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     found
 }
 
-/// Returns the libraries from outside ROCm that were taken, sorted by SONAME.
+/// The libraries from outside ROCm that were taken, sorted by SONAME.
 pub(crate) fn system_libraries(
     unpacked: &Unpacked,
     relinked: &Relinked,
@@ -73,7 +72,6 @@ pub(crate) fn system_libraries(
     entries.collect()
 }
 
-/// Maps the source package of each ROCm package to its upstream version.
 pub(crate) fn components(sources: &[InputPackage]) -> BTreeMap<String, String> {
     let rocm = sources.iter().filter(|source| source.artifact.is_some());
     rocm.map(|source| (source.source.clone(), upstream(&source.source_version))).collect()
@@ -142,8 +140,8 @@ fn generic(name: &str, component: Component) -> ArtifactName {
     ArtifactName { name: name.to_owned(), component: component.to_string(), target_family: GENERIC.to_owned() }
 }
 
-/// Returns `therock_manifest.json` (rocm-python-packages 1.9) with a description of the import
-/// under `rocwheel.import`.
+/// `therock_manifest.json` (rocm-python-packages 1.9) with a description of the import under
+/// `rocwheel.import`.
 fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
     let sources: Vec<Value> = plan
         .sources
@@ -182,7 +180,7 @@ fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
     }
 }
 
-/// Returns the first `X.Y.Z` of a version.
+/// The first `X.Y.Z` of a version.
 pub(crate) fn first_numbers(version: &str) -> String {
     upstream(version).split('.').take(3).collect::<Vec<_>>().join(".")
 }

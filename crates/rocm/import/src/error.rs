@@ -9,104 +9,75 @@ use rocwheel_progress::{Exit, Hint, in_backticks, is_full};
 
 use crate::report::Missing;
 
-/// Every failure of an import.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     /// The folder that was searched for packages has none.
     #[error("`{folder}` has no .deb files")]
     NoPackages { folder: PathBuf },
-    /// An error in the name of a GPU target, or in a table.
     #[error(transparent)]
     Rocm(#[from] rocwheel_tables::Error),
-    /// A file that is damaged or not a Debian package.
     #[error("could not read the package `{package}`: {reason}")]
     Package {
-        /// Path of the `.deb` file.
         package: PathBuf,
-        /// The reason, for the message.
         reason: String,
     },
     /// A package in a format that is not known.
     #[error("the package `{package}` has the format {version}; only 2.x is supported")]
     Format {
-        /// Path of the `.deb` file.
         package: PathBuf,
         /// Version of the format, as in `debian-binary`.
         version: String,
     },
-    /// A part of a package or tarball does not decompress or is cut off.
     #[error("could not read `{member}` of `{archive}`")]
     Damaged {
-        /// Path of the `.deb` file or tarball.
         archive: PathBuf,
         /// `control.tar.xz`, `data.tar.xz` or the file that was being read.
         member: String,
-        /// The error of the decompressor or tar reader.
         source: io::Error,
     },
     /// A member that must not be unpacked.
     #[error("refused to unpack `{member}` of `{archive}`: {reason}")]
     Unsafe {
-        /// Path of the `.deb` file or tarball.
         archive: PathBuf,
-        /// Name of the member.
         member: String,
-        /// The reason, for the message.
         reason: String,
     },
     /// A sparse file in the PAX format (`GNU.sparse.*`).
     #[error("`{member}` of `{archive}` is a sparse file in the PAX format, which is not supported")]
     Sparse {
-        /// Path of the `.deb` file or tarball.
         archive: PathBuf,
-        /// Name of the file.
         member: String,
     },
     /// One package is given twice.
     #[error("the package `{name}` is given twice: `{first}` and `{second}`")]
     DuplicatePackage {
-        /// Name of the package.
         name: String,
-        /// Path of one file.
         first: PathBuf,
-        /// Path of the other.
         second: PathBuf,
     },
-    /// The input holds nothing to import.
     #[error("there is nothing to import in `{path}`: {reason}")]
     Empty {
-        /// Path of the input.
         path: PathBuf,
-        /// The reason, for the message.
         reason: String,
     },
     /// Two files would have the same path in the output.
     #[error("`{path}` is provided twice, by {first} and by {second}")]
     Collision {
-        /// The path in the flattened tree.
         path: String,
         /// The package or input and the path in it.
         first: String,
-        /// The same of the second file.
         second: String,
     },
-    /// A link could not be made.
     #[error("could not make the link `{path}` to `{target}`, which is {from}")]
     Link {
-        /// Path of the link in the flattened tree.
         path: String,
-        /// Text of the link.
         target: String,
-        /// The package or input and the path in it.
         from: String,
-        /// The operating system's error.
         source: io::Error,
     },
     /// Packages of two HIP runtimes.
@@ -114,39 +85,29 @@ pub enum Error {
     TwoRuntimes {
         /// The packages of the runtimes, the older one first.
         packages: [String; 2],
-        /// The packages that depend on the older one.
         users: Vec<String>,
     },
-    /// Two libraries have one SONAME.
     #[error("two libraries are called `{soname}`: {first} and {second}")]
     TwoVersions {
         /// The SONAME of both.
         soname: String,
-        /// Package and path of one library.
         first: String,
-        /// Package and path of the other.
         second: String,
     },
-    /// Libraries that are needed and missing.
     #[error("{}", MissingList(.missing))]
     Unresolved {
-        /// The libraries, sorted by SONAME.
         missing: Vec<Missing>,
         /// Debian packages that the packages of missing libraries need in turn, as far as known.
         in_turn: Vec<String>,
     },
-    /// A prefix could not be walked.
     #[error("could not read `{path}`")]
     Walk {
-        /// Path of the directory or file.
         path: PathBuf,
-        /// The operating system's error.
         source: io::Error,
     },
     /// A directory that has nothing of what every ROCm installation has.
     #[error("`{}` does not look like a ROCm: it has neither a HIP runtime (`libamdhip64.so`) nor `.info/version`", prefix.display())]
     NoRocm {
-        /// Path of the directory.
         prefix: PathBuf,
     },
     /// A shared prefix without dpkg's database, so the files of its packages are not known.
@@ -160,53 +121,39 @@ pub enum Error {
     /// now.
     #[error("no space is left on the disk of `{output}`")]
     DiskFull {
-        /// The output, or the directory of a dry run's temporary files.
         output: PathBuf,
     },
-    /// The ROCm version cannot be determined.
     #[error("could not tell the ROCm version: no package or file of the input is the HIP runtime")]
     NoVersion,
     /// A version that does not begin with a digit.
     #[error("`{version}` is not a version")]
     BadVersion {
-        /// The text that was given.
         version: String,
     },
-    /// An ELF file could not be read or edited.
     #[error("could not {action} the ELF file `{path}`")]
     Elf {
         /// `read` or `edit`.
         action: &'static str,
-        /// Path of the file in the flattened tree.
         path: String,
-        /// The error of the ELF reader or editor.
         source: rocwheel_elf::Error,
     },
-    /// Device code could not be read.
     #[error("could not read the GPU code in `{path}`")]
     DeviceCode {
-        /// Path of the file in the flattened tree.
         path: String,
-        /// The error of the reader.
         source: rocwheel_kpack::Error,
     },
     /// A library for another processor.
     #[error("`{path}` is built for the processor type {machine}; only x86-64 (62) is supported")]
     Machine {
-        /// Path of the file in the flattened tree.
         path: String,
         /// ELF's `e_machine`.
         machine: u16,
     },
-    /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
-    /// A table that does not parse.
     #[error("could not understand the table `{name}`: {reason}")]
     Table {
-        /// File name of the table.
         name: &'static str,
-        /// The parser's error.
         reason: String,
     },
 }

@@ -15,9 +15,7 @@ use crate::{closure, describe, duplicate_libraries, packages, prefix, tarball};
 /// The owner of the output of an import.
 pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Writes the artifacts.
-///
-/// # Errors
-/// All variants of [`Error`]; nothing is left behind and an existing output stays unchanged.
+/// After an error nothing is left behind, and an existing output stays unchanged.
 pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
     let staging = OutputTree::new(&plan.options.output, MAKER)?;
     staging.reserve(plan.installed)?;
@@ -27,9 +25,6 @@ pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportRepor
 }
 
 /// Does the work of [`execute`] in a temporary directory below `scratch`, and removes it.
-///
-/// # Errors
-/// As for [`execute`], except those about the output.
 pub fn rehearse(plan: &ImportPlan, scratch: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
     let directory = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(scratch)?;
     fill(plan, directory.path(), reporter).map_err(|error| error.or_full_disk(scratch))

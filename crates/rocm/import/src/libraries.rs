@@ -24,7 +24,6 @@ pub(crate) struct SystemLibraries {
 }
 
 impl SystemLibraries {
-    /// Returns the table this program ships with.
     pub(crate) fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<SystemLibraries> =
             LazyLock::new(|| toml::from_str(LIBRARIES).expect("the embedded table is tested"));
@@ -42,7 +41,7 @@ impl SystemLibraries {
         self.policy.contains(soname)
     }
 
-    /// Returns the SONAME of the library in the set: `libnuma.so.1` → `librocm_sysdeps_numa.so.1`.
+    /// `libnuma.so.1` → `librocm_sysdeps_numa.so.1`.
     pub(crate) fn renamed(&self, soname: &str) -> String {
         match self.rename.get(soname) {
             Some(name) => name.clone(),
@@ -50,7 +49,6 @@ impl SystemLibraries {
         }
     }
 
-    /// Returns the name of the Debian package that probably holds a library.
     pub(crate) fn package(&self, soname: &str) -> Option<String> {
         if let Some(package) = self.package.get(soname) {
             return Some(package.clone());
@@ -91,8 +89,8 @@ impl SystemLibraries {
         (is_listed || is_library) && !outside.any(|soname| self.is_package_of(soname, package))
     }
 
-    /// Returns the packages that Debian packages of libraries need in turn, as far as the table
-    /// knows, without those in `present`. Sorted.
+    /// The packages that Debian packages of libraries need in turn, as far as the table knows,
+    /// without those in `present`. Sorted.
     pub(crate) fn needs_of<'a>(
         &self,
         packages: impl IntoIterator<Item = &'a str>,
@@ -111,8 +109,8 @@ struct Licenses {
     prefix: BTreeMap<String, String>,
 }
 
-/// Returns the SPDX expression for libraries of a source package in an upstream version; `None` if
-/// the table does not have it.
+/// The SPDX expression for libraries of a source package in an upstream version; `None` if the
+/// table does not have it.
 pub(crate) fn license(source: &str, version: &str) -> Option<&'static str> {
     static EMBEDDED: LazyLock<Licenses> =
         LazyLock::new(|| toml::from_str(LICENSES).expect("the embedded table is tested"));

@@ -24,7 +24,6 @@ const MEMORY_LIMIT: u64 = 512 << 20;
 /// threads take some 110 MiB.
 const PARALLEL_MEMORY_LIMIT: u64 = 160 << 20;
 
-/// Receives the members of an archive in its order.
 pub(crate) trait Visitor {
     /// `true` if the visitor imports a member with this path, so that its name has to be usable.
     /// Only asked about names that are not.
@@ -35,12 +34,11 @@ pub(crate) trait Visitor {
     /// Receives a regular file of `size` bytes; `content` ends after them.
     fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error>;
 
-    /// Receives a symbolic link with the text `target`.
     fn symlink(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Receives another name of the file `target`, an earlier member.
+    /// `target` is an earlier member.
     fn hard_link(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
         Ok(())
     }
@@ -98,7 +96,6 @@ impl Decoding<'_> {
     }
 }
 
-/// Reads the archive in `stream` to its end.
 pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Error> {
     let decoder = decoding.decoder(stream)?;
     let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, decoder));
@@ -187,7 +184,7 @@ fn check_symlink(decoding: &Decoding<'_>, raw: &[u8], path: &str, target: &str) 
     Ok(())
 }
 
-/// Returns the reason why no file of an artifact may have this name; `None` if it may.
+/// The reason why no file of an artifact may have this name; `None` if it may.
 fn unusable_name(raw: &[u8]) -> Option<&'static str> {
     match std::str::from_utf8(raw) {
         Err(_) => Some("its name is not UTF-8"),
@@ -196,8 +193,8 @@ fn unusable_name(raw: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns the name of a member as a relative path, without `./`; empty for the root. Text that is
-/// not UTF-8 has replacement characters.
+/// A relative path without `./`; empty for the root. Text that is not UTF-8 has replacement
+/// characters.
 fn checked_path(decoding: &Decoding<'_>, raw: &[u8]) -> Result<String, Error> {
     let text = String::from_utf8_lossy(raw);
     if text.starts_with('/') {

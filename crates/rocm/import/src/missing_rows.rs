@@ -30,9 +30,6 @@ const PREFIX: &str = "opt/rocm";
 
 /// Finds artifacts, libraries, kernel databases and GPU targets of the ROCm packages in a folder
 /// that `tables` lack. Sorted.
-///
-/// # Errors
-/// [`Error::NoPackages`] for a folder without packages; a package that cannot be read.
 pub fn missing_rows(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Result<Vec<Gap>, Error> {
     let mut packages: Vec<PathBuf> = Vec::new();
     for entry in fs_err::read_dir(folder)? {
@@ -84,7 +81,6 @@ fn is_system(control: &Control) -> bool {
         && Table::embedded().of_package(&control.package).is_none()
 }
 
-/// What a package holds.
 #[derive(Default)]
 struct Holds {
     /// Paths in the flattened tree.
@@ -95,7 +91,6 @@ struct Holds {
     targets: BTreeSet<String>,
 }
 
-/// Collects what a package holds.
 struct Listed<'a> {
     rules: &'a Table,
     is_amds: bool,
@@ -120,7 +115,7 @@ impl Visitor for Listed<'_> {
     }
 }
 
-/// Returns the directory of a file for one GPU target, if it looks like one of a kernel database.
+/// The directory of a file for one GPU target, if it looks like one of a kernel database.
 fn database(path: &str) -> Option<&str> {
     static TARGET: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"gfx[0-9]{1,4}[0-9a-f]").expect("a constant expression"));
@@ -174,7 +169,7 @@ impl Known<'_> {
     }
 }
 
-/// Returns the name of a library directly in `lib` that others can need, such as `librocrand.so.1`.
+/// The name of a library directly in `lib` that others can need, such as `librocrand.so.1`.
 fn library(path: &str) -> Option<&str> {
     let name = path.strip_prefix("lib/").filter(|name| !name.contains('/'))?;
     (name.starts_with("lib") && name.contains(".so.")).then_some(name)

@@ -10,10 +10,8 @@ use crate::error::Error;
 use crate::libraries::SystemLibraries;
 use crate::report::Missing;
 
-/// The input of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportSource {
-    /// Debian packages.
     Debs(Vec<PathBuf>),
     /// An installed ROCm: `/opt/rocm`, or the shared prefix `/usr` of a root with dpkg's database.
     Prefix(PathBuf),
@@ -34,10 +32,8 @@ pub struct ImportOptions {
 }
 
 impl ImportOptions {
-    /// Returns the missing libraries that are allowed to be.
-    ///
-    /// # Errors
-    /// [`Error::Unresolved`] if others are missing. `present` are the packages of the input.
+    /// Fails unless all missing libraries are allowed to be missing. `present` are the packages of
+    /// the input.
     pub(crate) fn judge(&self, missing: Vec<Missing>, present: &[String]) -> Result<Vec<Missing>, Error> {
         let allowed: Vec<Pattern> = self.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
         let is_allowed = |missing: &Missing| {

@@ -19,7 +19,6 @@ use crate::unpack::Unpacker;
 /// ones in parallel.
 const LARGE: u64 = 8 << 20;
 
-/// Plans the import of packages.
 pub(crate) fn plan(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let total = paths.iter().filter_map(|path| fs_err::metadata(path).ok()).map(|metadata| metadata.len()).sum();
     let stage = reporter.stage("Reading packages", Some(total), Unit::Bytes);

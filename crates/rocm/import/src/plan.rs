@@ -12,23 +12,18 @@ use crate::report::{InputPackage, Skipped, SourceKind};
 use crate::table::Table;
 use crate::unpack::Belongs;
 
-/// Version of the structure of the plan and the report.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// The sources of an import and their artifacts.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportPlan {
-    /// Version of this structure.
     pub schema: u32,
-    /// The kind of input.
     pub kind: SourceKind,
-    /// The version of the set.
     pub version: String,
     /// The packages sorted by name, or the one tree or tarball.
     pub sources: Vec<PlannedSource>,
     /// Packages of a shared prefix that are not imported, with the reason.
     pub left_out: Vec<Skipped>,
-    /// Debian packages that the sources say they need: the exact names of what may be missing.
+    /// Debian packages that the sources declare as needed: the exact names of what may be missing.
     #[serde(skip)]
     pub dependencies: BTreeSet<String>,
     /// `true` if the set has the library with which the HIP runtime reads `.kpack` archives; `None`
@@ -39,13 +34,11 @@ pub struct ImportPlan {
     pub options: ImportOptions,
 }
 
-/// A source and its location.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedSource {
     /// Name, versions, digest and artifact.
     #[serde(flatten)]
     pub source: InputPackage,
-    /// Path of the package, directory or tarball.
     pub path: PathBuf,
     /// For an installed prefix: the files to import, relative to `path`. Empty for packages and
     /// tarballs.
@@ -71,8 +64,7 @@ pub(crate) fn input_package(control: Control) -> InputPackage {
     }
 }
 
-/// Returns the version of a set of packages: the version of `rocm-core` if the set has it, else the
-/// HIP runtime's.
+/// The version of `rocm-core` if the set has it, else the HIP runtime's.
 pub(crate) fn version_of(sources: &[PlannedSource]) -> String {
     let of = |prefix: &str| {
         let mut sources = sources.iter().map(|planned| &planned.source);
@@ -83,7 +75,7 @@ pub(crate) fn version_of(sources: &[PlannedSource]) -> String {
     version.split('.').take(3).collect::<Vec<_>>().join(".")
 }
 
-/// Returns the rule by which the files of a source find their artifact.
+/// The rule by which the files of a source find their artifact.
 pub(crate) fn belongs(source: &InputPackage) -> Belongs {
     let rule = source.artifact.as_deref().and_then(|name| Table::embedded().artifact(name));
     rule.map_or(Belongs::System, |rule| Belongs::To(&rule.name))

@@ -9,10 +9,6 @@ use crate::plan::ImportPlan;
 use crate::{packages, prefix, tarball};
 
 /// Plans an import without writing anything.
-///
-/// # Errors
-/// Packages that are damaged or given twice, an input without ROCm files, and a version that cannot
-/// be determined.
 pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let mut plan = match source {
         ImportSource::Debs(paths) => packages::plan(paths, options, reporter)?,

@@ -115,7 +115,6 @@ fn looks_like_rocm(prefix: &Path) -> bool {
     !is_root && (MARKS.iter().any(|mark| prefix.join(mark).exists()) || ["lib", "lib64"].into_iter().any(has_runtime))
 }
 
-/// Copies the files of the plan.
 pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
     let jobs: Vec<(usize, &Path, Belongs, &str)> = plan
         .sources
@@ -157,7 +156,7 @@ fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, p
     unpacker.file(&Incoming { source, belongs, path, size: metadata.len(), executable }, &mut content)
 }
 
-/// Returns the nearest directory at or above the prefix that has a dpkg database.
+/// The nearest directory at or above the prefix that has a dpkg database.
 fn root_of(prefix: &Path) -> Option<PathBuf> {
     prefix.ancestors().find(|directory| has_dpkg(directory)).map(Path::to_owned)
 }
@@ -186,7 +185,7 @@ fn tree_source(name: String, version: &str) -> InputPackage {
     }
 }
 
-/// Returns the version in `.info/version` of an installed ROCm (`6.2.0-66`), or in its manifest.
+/// The version in `.info/version` of an installed ROCm (`6.2.0-66`), or in its manifest.
 fn private_version(prefix: &Path) -> String {
     let info = fs_err::read_to_string(prefix.join(".info/version")).unwrap_or_default();
     let version = upstream(info.trim());
@@ -197,8 +196,8 @@ fn private_version(prefix: &Path) -> String {
     manifest.ok().and_then(|manifest| manifest.rocm_package_version).unwrap_or_default()
 }
 
-/// Returns every file and link below `prefix`, relative and sorted. Names that no file of an
-/// artifact may have are an error, unless the file is skipped anyway.
+/// Every file and link, relative and sorted. Names that no file of an artifact may have are an
+/// error, unless the file is skipped anyway.
 fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
     let table = Table::embedded();
     let mut files = Vec::new();
@@ -227,7 +226,7 @@ fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
     Ok(files)
 }
 
-/// Returns dependencies of the imported packages that are installed but not imported.
+/// Dependencies of the imported packages that are installed but not imported.
 fn left_out(dpkg: &Dpkg, sources: &[PlannedSource]) -> Vec<Skipped> {
     let taken: BTreeSet<&str> = sources.iter().map(|planned| planned.source.name.as_str()).collect();
     let mut queue: VecDeque<&str> = taken.iter().copied().collect();
@@ -307,7 +306,7 @@ impl Dpkg {
 }
 
 impl Package {
-    /// Returns the files and links of the package, relative to the root.
+    /// Files and links of the package, relative to the root.
     fn files(&self) -> Result<Vec<String>, Error> {
         let text = fs_err::read_to_string(&self.list)?;
         let paths = text.lines().map(|line| line.trim_start_matches('/').to_owned());
@@ -357,8 +356,8 @@ impl Libraries {
         Ok(())
     }
 
-    /// Returns the packages that hold the libraries that are needed but missing, including those
-    /// that these libraries need.
+    /// The packages with the libraries that are needed but missing, and those that these libraries
+    /// need.
     fn close(&mut self, root: &Path, dpkg: &Dpkg) -> Result<BTreeSet<String>, Error> {
         let system = SystemLibraries::embedded();
         let mut packages = BTreeSet::new();

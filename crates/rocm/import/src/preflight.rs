@@ -35,10 +35,6 @@ const BEGINNING: u64 = 32 << 20;
 const MAX_DYNAMIC: u64 = 1 << 20;
 
 /// Checks what can be known without unpacking.
-///
-/// # Errors
-/// [`Error::TwoRuntimes`], [`Error::Collision`], [`Error::Unresolved`]; a package that cannot be
-/// read.
 pub(crate) fn check(
     sources: &[PlannedSource],
     archives: &[ControlArchive],
@@ -160,8 +156,8 @@ impl<'a> Set<'a> {
         Ok(missing.into_values().collect())
     }
 
-    /// Returns the packages that ROCm's packages need, from one to the next, with dependencies that
-    /// are not given and may be libraries.
+    /// The packages that ROCm's packages need, directly or indirectly, each with those of its
+    /// dependencies that are not given and may be libraries.
     fn suspects(&self) -> Vec<(usize, Vec<&'a Vec<String>>)> {
         let by_name: BTreeMap<&str, usize> = self
             .archives
@@ -191,7 +187,7 @@ impl<'a> Set<'a> {
         suspects
     }
 
-    /// Returns the libraries that the files of a package need or load, with the path of the file.
+    /// The libraries that the files of a package need or load, with the path of the file.
     fn wants(&self, index: usize) -> Result<Vec<(String, Wanted, String)>, Error> {
         let is_of_rocm = self.sources[index].source.artifact.is_some();
         let mut needs = Needs { is_of_rocm, wants: Vec::new() };
@@ -205,7 +201,6 @@ impl<'a> Set<'a> {
     }
 }
 
-/// Collects what the files of a package need.
 struct Needs {
     /// Of other packages only libraries are imported: what binutils' programs need does not count.
     is_of_rocm: bool,
@@ -241,7 +236,7 @@ struct Headers {
 }
 
 impl Headers {
-    /// Reads a stream of `size` bytes as far as needed; `None` if it is no 64-bit ELF file.
+    /// Reads a stream of `size` bytes as far as needed; `None` if it is not a 64-bit ELF file.
     fn read(content: &mut dyn Read, size: u64) -> io::Result<Option<Self>> {
         let mut beginning = Vec::new();
         Read::take(&mut *content, 4).read_to_end(&mut beginning)?;
@@ -267,7 +262,7 @@ impl Headers {
         Ok(Some(headers))
     }
 
-    /// Returns offset and size of the segment `PT_DYNAMIC`, in bytes.
+    /// Offset and size of the segment `PT_DYNAMIC`, in bytes.
     fn dynamic_section(&self) -> Option<(u64, u64)> {
         const PT_DYNAMIC: u64 = 2;
         let number = |offset: usize, length: usize| -> Option<u64> {

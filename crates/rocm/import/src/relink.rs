@@ -19,16 +19,13 @@ use crate::report::{Mention, Skipped};
 use crate::table::{Place, Table};
 use crate::unpack::{Link, Placed, SYSDEPS_DIRECTORY, Unpacked, Unpacker, owner, same_as, staged};
 
-/// The changes made while relinking.
 #[derive(Debug, Default)]
 pub(crate) struct Relinked {
     /// File index → (new SONAME, SONAME in the input), of the libraries from outside ROCm.
     pub(crate) taken: BTreeMap<usize, (String, String)>,
-    /// Files and links that were skipped.
     pub(crate) skipped: Vec<Skipped>,
     /// Search path entries that led out of the set.
     pub(crate) dropped: Vec<Mention>,
-    /// Links that were created.
     pub(crate) links: Vec<Place>,
     /// Files that load a library by its old name; the set holds a second copy of that name.
     pub(crate) kept_names: Vec<Mention>,
@@ -262,9 +259,8 @@ fn same_directory(left: &str, right: &str) -> bool {
     plain(left) == plain(right)
 }
 
-/// Returns the `$ORIGIN`-relative directories of everything a file uses: its own directory first,
-/// then in alphabetical order, which puts `lib` before `lib/llvm/lib` before
-/// `lib/rocm_sysdeps/lib`.
+/// The `$ORIGIN`-relative directories of everything a file uses: its own directory first, then in
+/// alphabetical order, which puts `lib` before `lib/llvm/lib` before `lib/rocm_sysdeps/lib`.
 fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
     let directory = |path: &str| path.rsplit_once('/').map_or(String::new(), |(directory, _)| directory.to_owned());
     let own = directory(&file.place.path);
@@ -277,8 +273,8 @@ fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
     path
 }
 
-/// Returns the relative path from one directory of the tree to another; `.` for the same one, since
-/// no link may be empty.
+/// The relative path from one directory of the tree to another; `.` for the same one, since no link
+/// may be empty.
 fn relative(from: &str, to: &str) -> String {
     let parts =
         |path: &str| -> Vec<String> { path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
@@ -370,7 +366,6 @@ fn link(
     Ok(())
 }
 
-/// Creates one link of the staging tree.
 pub(crate) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> Result<(), Error> {
     let path = staged(context.unpacker.root, context.unpacker.table, place);
     if let Some(parent) = path.parent() {
@@ -382,7 +377,7 @@ pub(crate) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> R
     })
 }
 
-/// Returns the path in the flattened tree that a link leads to; `None` if it leaves the input.
+/// The path in the flattened tree that a link leads to; `None` if it leaves the input.
 fn flat_target(table: &Table, link: &Link) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     if !link.target.starts_with('/') {

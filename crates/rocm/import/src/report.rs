@@ -9,13 +9,9 @@ use serde::Serialize;
 /// Everything that an import wrote, skipped and could not find. All lists are sorted.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportReport {
-    /// Version of this structure.
     pub schema: u32,
-    /// The kind of input.
     pub kind: SourceKind,
-    /// Directory of the artifacts.
     pub output: PathBuf,
-    /// The version of the whole set.
     pub version: String,
     /// The artifacts, sorted by name.
     pub artifacts: Vec<ArtifactSummary>,
@@ -51,11 +47,9 @@ pub struct ImportReport {
     pub input_entries: u64,
 }
 
-/// The kind of input of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
-    /// Debian packages.
     Deb,
     /// An installed tree.
     Prefix,
@@ -63,14 +57,11 @@ pub enum SourceKind {
     Tarball,
 }
 
-/// An artifact that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ArtifactSummary {
     /// `{name}_{component}_{target}`.
     pub name: String,
-    /// Number of regular files.
     pub files: u64,
-    /// Number of symbolic links.
     pub links: u64,
     /// Total size of the files in bytes.
     pub bytes: u64,
@@ -79,13 +70,11 @@ pub struct ArtifactSummary {
 /// A package, tree or tarball of the input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InputPackage {
-    /// Name of the package, file or directory.
     pub name: String,
     /// Version of the package, as the distribution writes it.
     pub version: String,
     /// Name of the source package; `prefix` for a tree, `TheRock` for a tarball.
     pub source: String,
-    /// Version of the source package.
     pub source_version: String,
     /// SHA-256 digest of the file in hexadecimal; `None` for a tree.
     pub sha256: Option<String>,
@@ -101,15 +90,11 @@ pub struct InputPackage {
 pub struct SystemLibrary {
     /// Its SONAME in the set.
     pub soname: String,
-    /// Its SONAME in the input.
+    /// SONAME in the input.
     pub original: String,
-    /// Name of the package that holds it.
     pub package: String,
-    /// Version of the package.
     pub version: String,
-    /// Name of the source package.
     pub source: String,
-    /// Version of the source package.
     pub source_version: String,
     /// SPDX expression; `None` if the table has none.
     pub license: Option<String>,
@@ -122,7 +107,6 @@ pub struct SystemLibrary {
 pub struct Missing {
     /// Its SONAME, or the pattern of the table of run-time loads.
     pub library: String,
-    /// The way it is needed.
     pub wanted: Wanted,
     /// The file that needs it, then the file that needs that one, up to a ROCm file; paths in the
     /// flattened tree.
@@ -137,7 +121,6 @@ pub struct Missing {
     pub other_version: Option<String>,
 }
 
-/// The way a library is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wanted {
@@ -148,7 +131,7 @@ pub enum Wanted {
 }
 
 impl Missing {
-    /// Returns the words for a message: `needed by `a`, which `b` needs`.
+    /// For messages: `needed by `a`, which `b` needs`.
     pub(crate) fn needed_by(&self) -> String {
         let verb = match self.wanted {
             Wanted::Needed => "needed",
@@ -171,14 +154,12 @@ impl Missing {
 /// A file of the input that is in no artifact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Skipped {
-    /// Name of the package or input.
     pub source: String,
     /// Path of the file in it.
     pub path: String,
     /// For a link whose target is not in the input: the text of the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The reason, for the report.
     pub reason: String,
 }
 

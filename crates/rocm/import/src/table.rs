@@ -16,10 +16,8 @@ const NAME: &str = "import.toml";
 const TABLE: &str = include_str!("../../../../data/import.toml");
 /// The artifact of files that no rule claims.
 pub(crate) const FALLBACK: &str = "base";
-/// The artifact of libraries from outside ROCm.
 pub(crate) const SYSDEPS: &str = "sysdeps";
 
-/// The rules of `data/import.toml`.
 pub(crate) struct Table {
     paths: Vec<(Regex, String)>,
     skips: Vec<(Vec<Pattern>, String)>,
@@ -47,7 +45,6 @@ pub(crate) struct Replacement {
     pub(crate) to: String,
 }
 
-/// The location of a file in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) artifact: ArtifactName,
@@ -94,7 +91,7 @@ struct CmakeText {
     to: String,
 }
 
-/// Returns the name of a package without a release at its end: `rocblas-dev7.2.4` → `rocblas-dev`.
+/// `rocblas-dev7.2.4` → `rocblas-dev`.
 pub(crate) fn without_release(package: &str) -> &str {
     let stem = package.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     let is_release = package[stem.len()..].split('.').filter(|number| !number.is_empty()).count() == 3;
@@ -110,7 +107,6 @@ fn any(patterns: &[Pattern], path: &str) -> bool {
 }
 
 impl Table {
-    /// Returns the table this program ships with.
     pub(crate) fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<Table> =
             LazyLock::new(|| Table::parse(TABLE, RocmTables::in_use()).expect("the embedded table is tested"));
@@ -154,8 +150,7 @@ impl Table {
         })
     }
 
-    /// Returns the path in the flattened tree of `input`, a path in the input without leading `/`
-    /// or `./`.
+    /// `input` is a path in the input without leading `/` or `./`.
     pub(crate) fn flatten(&self, input: &str) -> String {
         for (from, to) in &self.paths {
             if let Some(captures) = from.captures(input) {
@@ -167,21 +162,20 @@ impl Table {
         input.to_owned()
     }
 
-    /// Returns the reason why the file at `path` (flattened) is never imported; `None` if it may
-    /// be.
+    /// The reason why the file at `path` (flattened) is never imported; `None` if it may be.
     pub(crate) fn skip(&self, path: &str) -> Option<&str> {
         self.skips.iter().find(|(patterns, _)| any(patterns, path)).map(|(_, reason)| reason.as_str())
     }
 
-    /// Returns the artifact of a distribution package; `None` if the package is not ROCm's. AMD's
-    /// packages for several releases side by side have the release at the end of their names.
+    /// `None` if the package is not ROCm's. AMD's packages for several releases side by side have
+    /// the release at the end of their names.
     pub(crate) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
         let of = |name: &str| self.artifacts.iter().find(|artifact| any(&artifact.packages, name));
         of(package).or_else(|| of(without_release(package)))
     }
 
-    /// Returns the index of the package whose file at `path` (flattened) is taken if the bytes
-    /// differ; `None` if no row says it of exactly one of them.
+    /// The index of the package whose file at `path` (flattened) is taken if the bytes differ;
+    /// `None` if no row names exactly one of them.
     pub(crate) fn owner_of(&self, path: &str, packages: [&str; 2]) -> Option<usize> {
         let (_, owners) = self.owners.iter().find(|(files, _)| any(files, path))?;
         match packages.map(|package| any(owners, package) || any(owners, without_release(package))) {
@@ -191,7 +185,7 @@ impl Table {
         }
     }
 
-    /// Returns the artifact of a file by its flattened path.
+    /// By the flattened path.
     pub(crate) fn of_file(&self, path: &str) -> Option<&ArtifactRule> {
         self.artifacts.iter().find(|artifact| any(&artifact.files, path))
     }
@@ -200,12 +194,12 @@ impl Table {
         self.artifacts.iter().find(|artifact| artifact.name == name)
     }
 
-    /// Returns the directory of an artifact's tree, below the artifact's directory.
+    /// Relative to the artifact's directory.
     pub(crate) fn basedir(&self, artifact: &str) -> String {
         self.basedirs.get(artifact).cloned().unwrap_or_else(|| format!("{artifact}/stage"))
     }
 
-    /// Returns the location of the file at `path` (flattened) in the artifact of `rule`.
+    /// `path` is the flattened one.
     pub(crate) fn place(&self, rule: &ArtifactRule, path: String) -> Place {
         let database = Databases::embedded().classify(&path);
         let target = database.as_ref().and_then(|member| member.base_target());
@@ -235,7 +229,7 @@ impl Table {
         Component::CHAIN.into_iter().find(|component| default(*component)).unwrap_or(Component::Run)
     }
 
-    /// Returns the texts to replace in the CMake file at `path` (flattened).
+    /// `path` is the flattened one.
     pub(crate) fn replacements<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Replacement> {
         self.replacements.iter().filter(move |replacement| any(&replacement.files, path))
     }

@@ -24,7 +24,6 @@ use crate::unpack::{Belongs, Unpacker};
 const MANIFEST: &str = "share/therock/therock_manifest.json";
 const INFO: &str = ".info/version";
 
-/// Plans the import of the tarball at `path`.
 pub(crate) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let version = match (&options.version, version_in(&name)) {
@@ -61,7 +60,6 @@ pub(crate) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
     })
 }
 
-/// Unpacks the tarball of the plan.
 pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
     for (source, planned) in plan.sources.iter().enumerate() {
         let mut feed = Feed { unpacker, source, belongs: Belongs::ByPath };
@@ -76,16 +74,14 @@ fn walk(path: &Path, name: &str, visitor: &mut dyn Visitor) -> Result<(), Error>
     members::walk(&Decoding { archive: path, member: name, threads }, &mut file, visitor)
 }
 
-/// Extracts the version from a name: `therock-dist-linux-gfx94X-dcgpu-7.1.0a20260822.tar.gz` →
-/// `7.1.0a20260822`.
+/// `therock-dist-linux-gfx94X-dcgpu-7.1.0a20260822.tar.gz` → `7.1.0a20260822`.
 fn version_in(name: &str) -> Option<String> {
     static VERSION: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"-(\d+\.\d+\.\d+[^-]*)\.tar(?:\.\w+)?$").expect("a constant expression"));
     VERSION.captures(name).map(|found| found[1].to_owned())
 }
 
-/// Returns the version in the tarball's manifest, or in `.info/version` (`7.2.4-93`); empty without
-/// both.
+/// The version in the tarball's manifest, or in `.info/version` (`7.2.4-93`); empty without both.
 fn version_inside(path: &Path, name: &str) -> Result<String, Error> {
     #[derive(Default)]
     struct Find {

@@ -28,8 +28,8 @@ use crate::table::{FALLBACK, Place, SYSDEPS, Table};
 /// CMake and pkg-config files are rewritten in memory; larger files, in bytes, are copied
 /// unchanged.
 const MAX_TEXT: u64 = 4 << 20;
-/// Directory in the staging tree of files whose place another file has taken; `.` is in no name of
-/// an artifact.
+/// Directory in the staging tree of files whose path another file already has. No artifact's name
+/// contains `.`.
 const DUPLICATES: &str = ".duplicates";
 /// Directory of the libraries from outside ROCm, in the flattened tree.
 pub(crate) const SYSDEPS_DIRECTORY: &str = "lib/rocm_sysdeps/lib";
@@ -45,12 +45,9 @@ pub(crate) enum Belongs {
     System,
 }
 
-/// A file in the staging tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
-    /// Index of the source.
     pub(crate) source: usize,
-    /// Path in the source.
     pub(crate) input: String,
     pub(crate) place: Place,
     pub(crate) size: u64,
@@ -61,18 +58,15 @@ pub(crate) struct Placed {
     pub(crate) inspected: Inspected,
 }
 
-/// A symbolic link of the input.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) source: usize,
     pub(crate) input: String,
-    /// Text of the link in the input.
     pub(crate) target: String,
     /// Its location in the output; `None` in sources from outside ROCm.
     pub(crate) place: Option<Place>,
 }
 
-/// All files and links of the input.
 #[derive(Debug, Default)]
 pub(crate) struct Unpacked {
     pub(crate) files: Vec<Placed>,
@@ -83,10 +77,9 @@ pub(crate) struct Unpacked {
     pub(crate) entries: u64,
     /// Flattened path → index of the source and input path, of files.
     pub(crate) owners: BTreeMap<String, (usize, String)>,
-    /// Files whose place another file had taken when they came, and where they are until
-    /// [`Unpacker::settle`].
+    /// Files whose path another file already had, and where they are until [`Unpacker::settle`].
     duplicates: Vec<(Placed, PathBuf)>,
-    /// Files whose place another package's file with other bytes has taken.
+    /// Files whose path another package's file with other bytes has.
     pub(crate) displaced: Vec<Skipped>,
     /// Number of duplicates that were claimed, which names their files.
     claimed: usize,
@@ -94,12 +87,10 @@ pub(crate) struct Unpacked {
     paths: rocwheel_system::PathCheck,
 }
 
-/// Writes files into the staging tree.
 pub(crate) struct Unpacker<'a> {
     pub(crate) table: &'static Table,
     /// Root of the staging tree, which holds the artifact directories.
     pub(crate) root: &'a Path,
-    /// Names of the sources, for messages.
     pub(crate) names: &'a [String],
     pub(crate) reporter: &'a dyn Reporter,
     state: Mutex<Unpacked>,
@@ -125,7 +116,7 @@ impl<'a> Unpacker<'a> {
         Self { table: Table::embedded(), root, names, reporter, state: Mutex::default() }
     }
 
-    /// Returns everything that was unpacked, sorted, and empties the unpacker.
+    /// Everything that was unpacked, sorted. Empties the unpacker.
     pub(crate) fn take(&self) -> Unpacked {
         let mut unpacked = std::mem::take(&mut *self.state());
         unpacked.files.sort_by(|left, right| left.place.path.cmp(&right.place.path));
@@ -177,11 +168,9 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Removes files whose place another file has. Of several sources with the same bytes the first
-    /// keeps the file, whichever thread was faster; of different files the table's owner does.
-    ///
-    /// # Errors
-    /// [`Error::Collision`] for files with different bytes and no owner in the table.
+    /// Removes files whose path another file has. Of several sources with the same bytes the first
+    /// keeps the file, whichever thread was faster; of different files the table's owner does, and
+    /// without one they are an error.
     pub(crate) fn settle(&self, unpacked: &mut Unpacked) -> Result<(), Error> {
         let mut duplicates = std::mem::take(&mut unpacked.duplicates);
         if duplicates.is_empty() {
@@ -235,7 +224,6 @@ impl<'a> Unpacker<'a> {
         Ok(fs_err::remove_dir(self.root.join(DUPLICATES))?)
     }
 
-    /// Records one symbolic link.
     pub(crate) fn symlink(&self, source: usize, belongs: Belongs, path: &str, target: &str) {
         self.count();
         let place = match self.decide(belongs, path) {
@@ -274,7 +262,6 @@ impl<'a> Unpacker<'a> {
         self.skip(source, path, reason.to_owned());
     }
 
-    /// Returns the path of a file in the staging tree.
     pub(crate) fn path(&self, place: &Place) -> PathBuf {
         staged(self.root, self.table, place)
     }
@@ -292,7 +279,7 @@ impl<'a> Unpacker<'a> {
         self.state().skipped.push((source, skipped));
     }
 
-    /// Claims the place of a file. Returns another path to write it to if the place is taken.
+    /// Claims the path of a file. Returns another path to write it to if the path is taken.
     fn claim(&self, path: &str, source: usize, input: &str) -> Option<PathBuf> {
         let mut state = self.state();
         if state.owners.contains_key(path) {
@@ -328,8 +315,8 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// Returns the new text of a CMake or pkg-config file; `None` for other files, whose content is
-    /// not read.
+    /// The new text of a CMake or pkg-config file; `None` for other files, whose content is not
+    /// read.
     fn rewritten(
         &self,
         incoming: &Incoming<'_>,
@@ -350,7 +337,6 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Returns the path of a file below the staging root.
 pub(crate) fn staged(root: &Path, table: &Table, place: &Place) -> PathBuf {
     root.join(place.artifact.to_string()).join(table.basedir(&place.artifact.name)).join(&place.path)
 }
@@ -382,7 +368,7 @@ pub(crate) fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> 
     }
 }
 
-/// Returns the artifact in the name of a kernel archive: `.kpack/blas_lib_gfx1100.kpack` or
+/// The artifact in the name of a kernel archive: `.kpack/blas_lib_gfx1100.kpack` or
 /// `.kpack/blas_lib.kpm`.
 fn kernel_archive(path: &str) -> Option<ArtifactName> {
     let name = path.strip_prefix(".kpack/")?;

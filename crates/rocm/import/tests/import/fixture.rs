@@ -7,7 +7,6 @@ use std::process::Command;
 use rocwheel_import::{ImportOptions, ImportReport, ImportSource, Sonames};
 use rocwheel_progress::Silent;
 
-/// Compression of the members of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
     None,
@@ -109,12 +108,11 @@ impl Tar {
     }
 }
 
-/// Writes the package `NAME_VERSION.deb` with these files.
 pub fn deb(directory: &Path, name: &str, version: &str, data: Tar, packing: Packing) -> PathBuf {
     Deb { name, version, depends: "", lists: Vec::new() }.write(directory, data, packing)
 }
 
-/// What a package says of itself.
+/// The control fields and lists of a package.
 pub struct Deb<'a> {
     pub name: &'a str,
     pub version: &'a str,
@@ -125,7 +123,6 @@ pub struct Deb<'a> {
 }
 
 impl Deb<'_> {
-    /// Writes `NAME_VERSION.deb` with these files.
     pub fn write(&self, directory: &Path, data: Tar, packing: Packing) -> PathBuf {
         let (name, version) = (self.name, self.version);
         let mut control = format!("Package: {name}\nVersion: {version}\nSource: {name}-source\nArchitecture: amd64\n");
@@ -202,7 +199,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Returns every file and link below a directory with its content, for comparing trees.
+/// Every file and link below a directory with its content, for comparing trees.
 pub fn listing(root: &Path) -> Vec<(String, String)> {
     let mut listing = Vec::new();
     for entry in walkdir::WalkDir::new(root).min_depth(1).sort_by_file_name() {

@@ -77,7 +77,7 @@ fn all_missing_packages_are_named_before_anything_is_unpacked() {
     packages.library("libamd-comgr3", comgr, "libamd_comgr.so.3", &[&llvm, &zstd]);
     let hip = packages.library("libamdhip64-7", "libamd-comgr3, libelf1t64 | libelf1", "libamdhip64.so.7", &[&elf]);
     packages.library("libmiopen1", "libamdhip64-7, libboost-atomic1.90.0", "libMIOpen.so.1", &[&hip, &atomic]);
-    // The data of the package is damaged: whoever unpacked it would say so.
+    // The data of the package is damaged, so unpacking it would fail.
     let broken = packages.path("librocsolver0_7.2.4-1.deb");
     let tar = Tar::default().file(&at("librocsolver.so.0"), &vec![7; 90_000]);
     let deb = Deb { name: "librocsolver0", version: "7.2.4-1", depends: "libamdhip64-7", lists: Vec::new() };
@@ -142,7 +142,7 @@ fn a_library_of_another_rocm_is_explained() {
         error.hint().unwrap(),
         "leave out `librccl1`, which is built for another ROCm; or accept it with `--allow-unresolved libamdhip64.so.5`"
     );
-    // Both runtimes are no way out.
+    // Adding the other runtime does not help either.
     packages.library("libamdhip64-5", "libamd-comgr3", "libamdhip64.so.5", &[]);
     let error = packages.import().unwrap_err();
     assert!(matches!(error, Error::TwoRuntimes { .. }), "{error}");
