@@ -1,5 +1,5 @@
-//! Input: a file that is far away. Output: the GPU code in it, as far as directories, tables and
-//! headers name it. No code object is read, so kernels are not counted.
+//! Input: a file on a server. Output: the GPU code in it, as far as directories, tables and headers
+//! name it. No code object is read, so kernels are not counted.
 //!
 //! Of a wheel, the directory is read, and the beginning of each member that may have GPU code. A
 //! stored member is read where its tables are. A compressed one would have to be downloaded from
@@ -32,9 +32,8 @@ const TEXTS: [&str; 24] = [
     ".html", ".css", ".js", ".csv", ".pc", ".sh", ".xml", ".pyx", ".c", ".cpp",
 ];
 
-/// A file that is far away, and how it is read.
+/// A file on a server, and how it is read.
 pub struct DistantFile<'a> {
-    /// Its address, for messages.
     pub path: PathBuf,
     /// Its file name. An address has it with `%2B` for `+`, as all wheels with a local version do.
     pub name: String,
@@ -58,10 +57,8 @@ impl Content for Directory<'_> {
 }
 
 /// Surveys a distant file, or the members of a distant wheel, sorted by name. A problem of a file
-/// becomes a finding, also that it would have to be downloaded.
-///
-/// # Errors
-/// [`Error::Io`] if the first bytes cannot be read; [`Error::Interrupted`].
+/// becomes a finding, and so does a member that would have to be downloaded. It is an error if the
+/// first bytes cannot be read.
 pub fn survey_distant(
     file: &DistantFile<'_>,
     options: &Options,
@@ -139,7 +136,7 @@ fn read_member(
     Ok(survey_tables(place, looks, reader, options))
 }
 
-/// `true` for a file that has no GPU code by its name.
+/// `true` for a file whose name shows that it has no GPU code.
 fn is_text(wheel: &WheelDirectory, name: &str) -> bool {
     let is_metadata = name.strip_prefix(wheel.info()).is_some_and(|rest| rest.starts_with('/'));
     let extension = Path::new(name).extension().map(|extension| format!(".{}", extension.to_string_lossy()));

@@ -16,7 +16,6 @@ use crate::source::Unit;
 use crate::stream_front::Front;
 use crate::{CodeFormat, FileFormat, FileMessage, FoundCode, Kernels, Options, Subject};
 
-/// The result of one unit of work.
 pub(crate) struct Part {
     pub(crate) file: Shared,
     pub(crate) is_last: bool,
@@ -29,7 +28,6 @@ const MEMORY: u64 = 132 << 20;
 /// Largest window of zstd that a reader of streams takes by default, in bytes.
 const LARGEST_WINDOW: u64 = 128 << 20;
 
-/// Returns the budget for [`examine`].
 pub(crate) fn memory() -> MemoryBudget {
     MemoryBudget::new(MEMORY)
 }
@@ -128,7 +126,7 @@ impl Examiner<'_> {
                 self.code(&front, place(entry, stored))?;
             }
             if front.has_failed() {
-                // The error of the bundle, which is returned, says it once.
+                // The bundle's error, which is returned, reports it once.
                 self.code_objects.truncate(before.0);
                 self.findings.truncate(before.1);
             }
@@ -186,7 +184,7 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Examines the images of an archive of AOTriton. Their own headers say what they are for.
+    /// Examines the images of an archive of AOTriton, whose headers name their targets.
     fn images(&mut self, file: &Shared) -> Result<(), Error> {
         let archive = ImageArchive::open(&file.reader, file.size)?;
         let _share = self.memory.take(archive.uncompressed.min(XZ_MEMORY));

@@ -31,7 +31,6 @@ use open::Open;
 pub use open::{CUDA, WINDOWS_CUDA};
 use source::{Pause, Sources, Unit};
 
-/// Options of a survey.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Folder for data that must be unpacked before it can be read: members of tar archives of more
@@ -61,7 +60,6 @@ impl Options {
     }
 }
 
-/// The position of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
     /// The file on disk.
@@ -117,9 +115,7 @@ impl FileFormat {
 /// One file and the GPU code in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surveyed {
-    /// The path, and the member for a file in an archive.
     pub location: Location,
-    /// The type of the file.
     pub kind: FileFormat,
     /// Size of the unpacked file in bytes.
     pub size: u64,
@@ -185,7 +181,6 @@ pub struct FoundCode {
     pub stored: u64,
     /// The SHA-256 of the bytes; `None` if it was not requested.
     pub digest: Option<Digest>,
-    /// The type of the bytes.
     pub code: CodeFormat,
     /// The code object version, 2 to 6.
     pub version: Option<u8>,
@@ -222,18 +217,14 @@ impl CodeFormat {
     }
 }
 
-/// A message about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMessage {
-    /// The subject of the message.
     pub subject: Subject,
-    /// The severity.
     pub weight: Weight,
     /// One sentence that does not name the file.
     pub message: String,
 }
 
-/// The subjects of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The file, or a part of it, cannot be read.
@@ -264,7 +255,6 @@ impl Subject {
     }
 }
 
-/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
     /// Worth knowing, but not a problem.
@@ -300,8 +290,7 @@ impl FileMessage {
 
 /// Surveys one open file of `size` bytes. Archives other than `.kpack` are not searched.
 ///
-/// # Errors
-/// [`Error::Io`] if the first bytes cannot be read. Any other problem becomes a finding.
+/// It is an error if the first bytes cannot be read. Any other problem becomes a finding.
 pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Options) -> Result<Surveyed, Error> {
     let mut start = vec![0; open::START.min(usize::try_from(size).unwrap_or(open::START))];
     let failed = |source| Error::Io { what: "the first bytes", source };
@@ -324,10 +313,7 @@ pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Opti
 /// Surveys `paths` in order, folders sorted by name and without following links. Passes every file
 /// to `each`, in an order that does not depend on the number of threads.
 ///
-/// A problem with a file becomes a finding and does not stop the survey.
-///
-/// # Errors
-/// The errors of `each`, and [`Error::Interrupted`].
+/// A problem with a file becomes a finding and does not stop the survey; an error of `each` does.
 pub fn survey<E: From<Error> + Send>(
     paths: &[PathBuf],
     options: &Options,

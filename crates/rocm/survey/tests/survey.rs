@@ -71,7 +71,6 @@ fn look_for(paths: &[&Path], targets: Option<&[&str]>) -> Vec<Surveyed> {
     files
 }
 
-/// The only file with code.
 fn only(files: Vec<Surveyed>) -> Surveyed {
     let mut files: Vec<Surveyed> = files.into_iter().filter(Surveyed::is_of_interest).collect();
     assert_eq!(files.len(), 1, "{files:#?}");
@@ -103,7 +102,6 @@ fn assert_whole(file: &Surveyed) {
     assert_eq!(found, expected, "{}", file.location);
 }
 
-/// Writes a bundle with the given ids.
 fn write_bundle(path: &Path, form: BundleForm, parts: &[(&str, &[u8])]) {
     let contents: Vec<Vec<u8>> = parts.iter().map(|(_, bytes)| bytes.to_vec()).collect();
     let ids: Vec<String> = parts.iter().map(|(target, _)| format!("hipv4-amdgcn-amd-amdhsa--{target}")).collect();
