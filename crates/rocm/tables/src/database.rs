@@ -14,13 +14,11 @@ use crate::rows::{DatabaseRow, RuleRow, Within};
 /// `-generic`, and optionally `-xnack+` or `-xnack-`.
 const TARGET: &str = r"gfx[0-9]+(?:(?:-[0-9]+)?-generic|[a-z]*(?:-strict)?)(?:-xnack[-+])?";
 
-/// The rules that recognise files of kernel databases.
 #[derive(Debug)]
 pub struct Databases {
     rules: Vec<Rule>,
 }
 
-/// The role of a file in a kernel database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseMember<'a> {
     /// The library's name, for example `rocblas`.
@@ -62,8 +60,6 @@ fn tensile(name: &str) -> [RuleRow; 2] {
 }
 
 impl Databases {
-    /// # Errors
-    /// [`Error::Expression`] for a rule whose expression does not compile.
     pub(crate) fn new(rows: &[DatabaseRow]) -> Result<Self, Error> {
         let mut rules = Vec::new();
         for row in rows {

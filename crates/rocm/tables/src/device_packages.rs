@@ -23,7 +23,6 @@ pub enum PackageLevel {
     Family,
 }
 
-/// The table of device packages.
 #[derive(Debug, Clone)]
 pub struct DevicePackages {
     families: BTreeMap<String, Family>,

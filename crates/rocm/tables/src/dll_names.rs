@@ -27,8 +27,6 @@ pub enum DllProvider {
 pub(crate) struct DllNames(Vec<(DllProvider, GlobSet)>);
 
 impl DllNames {
-    /// # Errors
-    /// [`Error::DllName`] for a pattern that is not a valid glob.
     pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Error> {
         let set = |provider, patterns: &[String]| -> Result<(DllProvider, GlobSet), Error> {
             let wrong = |source| Error::DllName { source: Box::new(source) };

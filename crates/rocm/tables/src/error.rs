@@ -10,10 +10,8 @@ use crate::rows::KEYS;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text that is not a GPU target.
     #[error("`{target}` is no GPU target: {reason}")]
     Target {
-        /// The text that was parsed.
         target: String,
         /// The reason, without a full stop.
         reason: String,
@@ -21,11 +19,9 @@ pub enum Error {
     /// A name that no table has as a GPU target or family.
     #[error("unknown GPU target or family `{name}`")]
     UnknownFamily {
-        /// As the user wrote it.
         name: String,
         /// The known names that begin with it, else the most similar one.
         near: Vec<String>,
-        /// All known names.
         known: Vec<String>,
     },
     /// A regular expression of the table that does not compile.
@@ -33,13 +29,11 @@ pub enum Error {
     Expression {
         /// As written in the table.
         expression: String,
-        /// The error of the regular expression engine.
         source: Box<regex::Error>,
     },
     /// A pattern for names of DLLs that is not a valid glob.
     #[error("could not understand a name of a DLL in the tables")]
     DllName {
-        /// The pattern and the reason.
         source: Box<globset::Error>,
     },
     /// A file that is not TOML.
@@ -47,7 +41,6 @@ pub enum Error {
     Syntax {
         /// Name of the file, for the message.
         file: String,
-        /// The position and the reason.
         source: Box<toml::de::Error>,
     },
     /// A table that does not exist.
@@ -55,7 +48,6 @@ pub enum Error {
     UnknownTable {
         /// Name of the file, for the message.
         file: String,
-        /// The name in the file.
         table: String,
     },
     /// A table that is not a list of rows.
@@ -71,9 +63,7 @@ pub enum Error {
     NoKey {
         /// Name of the file, for the message.
         file: String,
-        /// Name of the table: `library`.
         table: String,
-        /// Name of the key field.
         key: &'static str,
     },
     /// A file with two rows that have the same key.
@@ -81,9 +71,7 @@ pub enum Error {
     TwiceInTable {
         /// Name of the file, for the message.
         file: String,
-        /// Name of the table: `library`.
         table: String,
-        /// Key of the row.
         row: String,
     },
     /// A row with an unknown field, or without a required one.
@@ -91,37 +79,28 @@ pub enum Error {
     BadRow {
         /// Name of the file, for the message.
         file: String,
-        /// Name of the table: `library`.
         table: String,
-        /// Key of the row.
         row: String,
-        /// The field and the reason.
         source: Box<toml::de::Error>,
     },
     /// A row that refers to another row that does not exist.
     #[error("the row `{row}` of `{table}` has the {field} `{name}`, which is no row")]
     NoSuchRow {
-        /// Name of the table: `library`.
         table: &'static str,
-        /// The key of the row.
         row: String,
-        /// The field that refers to another row.
         field: &'static str,
-        /// The name of the missing row.
         name: String,
     },
     /// A folder that is not a checkout of TheRock.
     #[error("`{folder}` is not a checkout of TheRock")]
     NoCheckout {
         folder: PathBuf,
-        /// The error of reading one of the checkout's files.
         source: std::io::Error,
     },
     /// A file of a checkout whose format has changed.
     #[error("found no {what} in `{file}`")]
     NotUnderstood {
         file: PathBuf,
-        /// The content that is missing.
         what: &'static str,
     },
     /// Rows that were added after the tables had been read; the tables do not change any more.

@@ -1,5 +1,4 @@
-//! Input: the folder of an installed ROCm, or of flattened artifacts. Output: what it says of
-//! itself.
+//! Input: the folder of an installed ROCm, or of flattened artifacts. Output: its version.
 
 use std::path::Path;
 

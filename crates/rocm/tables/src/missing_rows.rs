@@ -60,10 +60,6 @@ fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Finds the facts that a checkout of TheRock has and `tables` lack: targets and their families,
 /// artifacts, kernel databases, and libraries with short names.
-///
-/// # Errors
-/// [`Error::NoCheckout`] for a folder without the files that list them; [`Error::NotUnderstood`]
-/// for a file of another format.
 pub fn therock(checkout: &Path, tables: &RocmTables) -> Result<Vec<Gap>, Error> {
     let read = |path: &str| {
         fs_err::read_to_string(checkout.join(path))

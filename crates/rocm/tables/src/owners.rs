@@ -18,7 +18,6 @@ pub struct Owners {
 /// A product whose libraries others link to.
 #[derive(Debug)]
 pub struct LibraryOwner {
-    /// The common name of the product.
     pub name: String,
     require: Option<String>,
     parts: Vec<Pattern>,
@@ -59,8 +58,8 @@ impl OwnedLibrary {
 }
 
 impl LibraryOwner {
-    /// The part of the requirement that brings a library, given as a SONAME or the name of a DLL;
-    /// `None` if the requirement is not known to bring it.
+    /// A library is given as a SONAME or the name of a DLL; `None` if the requirement is not known
+    /// to bring it.
     pub fn part_with(&self, library: &str) -> Option<RequiredPart> {
         let is_dll = library.to_ascii_lowercase().ends_with(".dll");
         let library = soname_of(library);

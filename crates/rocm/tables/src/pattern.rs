@@ -14,7 +14,6 @@
 
 use std::fmt;
 
-/// A compiled glob.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pattern {
     glob: String,
@@ -74,7 +73,6 @@ impl Pattern {
         Self { glob: glob.to_owned(), parts }
     }
 
-    /// The glob as it was written.
     pub fn glob(&self) -> &str {
         &self.glob
     }
@@ -174,7 +172,6 @@ impl Predicate {
         }
     }
 
-    /// `true` if `path` is selected.
     pub fn matches(&self, path: &str) -> bool {
         let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(path));
         any(&self.forced) || ((self.includes.is_empty() || any(&self.includes)) && !any(&self.excludes))

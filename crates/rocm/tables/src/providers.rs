@@ -24,7 +24,6 @@ pub struct LibraryFamily {
     pub order: usize,
 }
 
-/// The known families.
 #[derive(Debug)]
 pub struct Providers {
     exact: BTreeMap<String, LibraryFamily>,

@@ -32,7 +32,7 @@ const BUILT_IN: [(&str, &str); 4] = [
 /// Keys that hold a list or a text instead of rows. A user's file replaces their values.
 const SINGLE: [&str; 8] = ["plain", "shortnames", "default-license", "system", "python", "runtime", "debug", "driver"];
 
-/// Why expressions cannot be wrong when they are needed.
+/// The `expect` text of compiled expressions.
 const COMPILED: &str = "a test compiles the expressions of the built-in tables, and `with` those of a user";
 
 static IN_USE: OnceLock<RocmTables> = OnceLock::new();
@@ -100,18 +100,12 @@ impl RocmTables {
     }
 
     /// Merges these files with a user's rows into the tables of this process.
-    ///
-    /// # Errors
-    /// A file that does not parse, has an unknown table, or has an unknown field;
-    /// [`Error::TooLate`] if the tables have been read before.
+    /// Fails with [`Error::TooLate`] if the tables have been read before.
     pub fn use_with(files: &[(String, String)]) -> Result<(), Error> {
         IN_USE.set(Self::with(files)?).map_err(|_| Error::TooLate)
     }
 
     /// The built-in tables, merged with these files. Each has a name, for messages, and a text.
-    ///
-    /// # Errors
-    /// The errors of [`RocmTables::use_with`], except [`Error::TooLate`].
     pub fn with(files: &[(String, String)]) -> Result<RocmTables, Error> {
         let mut raw = Table::new();
         let mut sources = BTreeMap::new();

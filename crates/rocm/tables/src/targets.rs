@@ -56,7 +56,6 @@ impl TargetTable {
         Self { targets: targets.collect() }
     }
 
-    /// The targets in the order of the table.
     pub fn targets(&self) -> &[Target] {
         &self.targets
     }
@@ -92,18 +91,14 @@ impl TargetTable {
     /// Expands a list of targets and families, separated by `;` or `,`, to targets. The result
     /// keeps the order of the list, without duplicates; a target may carry features
     /// (`gfx942:xnack+`). An empty list expands to nothing.
-    ///
-    /// # Errors
-    /// [`Error::UnknownFamily`] for a name that is not in the table.
+    /// A name that is not in the table is an error.
     pub fn expand(&self, list: &str) -> Result<Vec<String>, Error> {
         self.expand_with(list, &[])
     }
 
     /// Like [`TargetTable::expand`], but accepts the targets in `also` too, for example those that
     /// were found in the input.
-    ///
-    /// # Errors
-    /// [`Error::UnknownFamily`] for a name that is neither in the table nor in `also`.
+    /// A name that is neither in the table nor in `also` is an error.
     pub fn expand_with(&self, list: &str, also: &[String]) -> Result<Vec<String>, Error> {
         let mut expanded: Vec<String> = Vec::new();
         for name in list.split([';', ',']).map(str::trim).filter(|name| !name.is_empty()) {
