@@ -76,7 +76,7 @@ pub struct Explanation {
     pub explanation: String,
     /// How to fix it.
     pub cure: String,
-    /// What somebody has to decide or do if no command fixes it, for "needs a decision: …".
+    /// What the user has to decide or do if no command fixes it, for "needs a decision: …".
     pub decision: String,
 }
 

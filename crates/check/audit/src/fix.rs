@@ -155,7 +155,7 @@ pub(crate) fn rocm(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Rocm)
 }
 
-/// Proposes to write the preload list anew.
+/// Proposes to rewrite the preload list.
 pub(crate) fn preload(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Preload)
 }
@@ -210,7 +210,7 @@ pub(crate) fn compiled_for(distribution: &Distribution, python: &str, platform: 
     Fix::new(distribution, Step::Edit(options.to_vec()))
 }
 
-/// Proposes to write RECORD anew, or to install an installed distribution again.
+/// Proposes to rewrite RECORD, or to reinstall an installed distribution.
 pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Record).or_else(|| {
         let pinned = format!("{}=={}", distribution.name, distribution.version());

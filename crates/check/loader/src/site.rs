@@ -49,8 +49,8 @@ pub struct Site {
     folders: std::collections::BTreeSet<String>,
     /// Sentences about folders that were skipped during reading.
     pub notes: Vec<String>,
-    /// Wheels that were to be audited and that installers refuse. They are no distributions of the
-    /// environment. [`Site::open`] fails for such a wheel, so the caller puts them here.
+    /// Wheels to audit that installers refuse. They are not distributions of the environment.
+    /// [`Site::open`] fails for such a wheel, so the caller puts them here.
     pub refused: Vec<RefusedWheel>,
     scratch: PathBuf,
 }

@@ -110,7 +110,7 @@ pub struct Request {
 pub enum ReadingDepth {
     /// All binaries: a damaged one is an error.
     Whole,
-    /// The headers of binaries, from the cache if it has them: for a plan that nobody executes.
+    /// The headers of binaries, from the cache if it has them: for a plan that is only printed.
     Headers(Option<FactsCache>),
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn unreached<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
     left.into_iter().map(|(path, _)| path).chain(unreadable).collect()
 }
 
-/// What tells which files of a wheel are loaded or started.
+/// The evidence for which files of a wheel are loaded or started.
 struct Starts<'a> {
     wheel: usize,
     /// The wheel has extension modules, no Python code of it opens libraries whose names are
@@ -132,9 +132,9 @@ impl<'a> Starts<'a> {
                     || (0..context.site.distributions.len()).any(|wheel| context.loader_file(wheel, path).is_some()))
     }
 
-    /// `true` for a library with a version in its name, by which other files link to it. A process
-    /// opens none by such a name without saying it, and a build collected it. Packages without
-    /// extension modules have their libraries for others.
+    /// `true` for a library with a version in its name. Other files are linked to it by that name,
+    /// and a program that opened it would contain the name. Packages without extension modules have
+    /// their libraries for other packages.
     fn is_left_over(&self, context: &Context<'_>, name: &str) -> bool {
         let version = name.split_once(".so.").map(|(_, version)| version);
         version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))

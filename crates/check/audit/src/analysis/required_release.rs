@@ -15,7 +15,8 @@ use crate::declared::Extras;
 use crate::finding::Code;
 use crate::fix::{self, Fix};
 
-/// Why no requirement of a wheel that should bring a library does. `None` if one may bring it.
+/// The reason why the requirements of a wheel do not bring a library that they should. `None` if
+/// one may bring it.
 pub(super) fn wrong_requirement(
     context: &Context<'_>,
     wheel: usize,
@@ -198,9 +199,9 @@ pub(super) fn cuda(context: &Context<'_>, wheel: usize) -> Result<u32, String> {
 /// The major versions of a distribution that have every library looked at so far.
 #[derive(Debug, Default)]
 struct MajorVersions<'a> {
-    /// `None` as long as no library tells.
+    /// `None` until a library determines versions.
     common: Option<BTreeSet<u32>>,
-    /// The libraries that tell, each with its versions.
+    /// The libraries that determined versions, each with its own.
     libraries: Vec<(&'a str, BTreeSet<u32>)>,
 }
 

@@ -21,9 +21,10 @@ pub(crate) struct Unchecked {
     pub(crate) beside_checked: bool,
 }
 
-/// The files of a wheel for systems and machines that its tags promise and that the audit does not
-/// check. If no file is checked, also those that the tags do not promise. On a system that the user
-/// names, or for installed packages, files for other systems do not matter beside checked ones.
+/// The files of a wheel that the audit does not check, by system and machine. Files for systems
+/// that the tags promise always count. Other files count if no file of the wheel is checked. If the
+/// user names a system, or the packages are installed, files for other systems are ignored beside
+/// checked ones.
 pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
     if context.options.scope == AuditScope::Names {
         return Unchecked::default();

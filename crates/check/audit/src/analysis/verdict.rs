@@ -24,9 +24,9 @@ pub(crate) struct Verdict {
     /// All names of a list that `behind` may shorten.
     names: Vec<String>,
     fix: Option<Fix>,
-    /// What has to be decided where there is no fix, if more is known than the code says.
+    /// What the user has to decide because there is no fix, if more is known than the code tells.
     decision: Option<String>,
-    /// The distributions that were not given and that decide.
+    /// Distributions that were not given and that decide whether the library is missing.
     depends_on: Vec<String>,
     /// `false` for files that nothing is seen to load.
     pub(super) decides: bool,

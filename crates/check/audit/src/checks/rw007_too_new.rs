@@ -84,9 +84,9 @@ fn too_new(context: &Context<'_>, wheel: usize, needs: &[FileNeeds], findings: &
     }
 }
 
-/// A version of a C library that somebody is promised.
+/// A C library version that a tag or an option promises.
 struct PromisedLibrary {
-    /// The one who promises: "the tag `x` promises".
+    /// Subject and verb: "the tag `x` promises".
     promise: String,
     /// The tag, or the option.
     subject: String,

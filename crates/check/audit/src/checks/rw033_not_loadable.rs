@@ -1,5 +1,5 @@
-//! RW033: the loader refuses a file for its type, its system, its flags or its layout, or nobody
-//! may start a program.
+//! RW033: the loader refuses a file for its type, its system, its flags or its layout, or a program
+//! has no permission to be started.
 
 use std::collections::BTreeMap;
 

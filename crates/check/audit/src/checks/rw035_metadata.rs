@@ -39,7 +39,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 }
 
 /// Reports licence texts that METADATA names and the wheel does not have. Since core metadata 2.4
-/// they are in a folder of their own.
+/// they are in `.dist-info/licenses` (PEP 639).
 fn missing_licenses(installed: &Distribution) -> Option<Finding> {
     let wheel = installed.wheel()?;
     let info = installed.info();

@@ -81,7 +81,7 @@ impl AuditReport {
         LoadVerdict { answer, sentence, to_decide }
     }
 
-    /// Why nobody can tell from this audit whether the wheels load, although it found no error.
+    /// The reason why the wheels may fail to load although the audit found no error.
     fn doubt(&self) -> Option<String> {
         let deciding = || self.findings.iter().filter(|finding| finding.decides);
         let depends_on: BTreeSet<&String> = deciding().flat_map(|finding| &finding.depends_on).collect();

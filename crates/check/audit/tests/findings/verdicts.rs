@@ -46,7 +46,7 @@ fn the_verdict_of_one_wheel() {
             "cannot tell whether demo 1.0 loads: it depends on `something`, which was not looked at".to_owned()
         )
     );
-    // Without an error, a library that may be missing is no promise.
+    // Without an error, a library that may be missing is not a promise.
     let elsewhere = lacking.with("demo/other/libx.so.1", bench.library("liby.so.1", "", &["-Wl,-soname,libx.so.1"]));
     assert_eq!(judge(&[elsewhere]).0, LoadAnswer::Unknown);
     // RECORD concerns installation, not loading.
@@ -55,7 +55,7 @@ fn the_verdict_of_one_wheel() {
     assert_eq!(judge(&[wrong]), (LoadAnswer::Fails, "demo 1.0 does not install as it should".to_owned()));
 }
 
-/// The rocm of a wheel that a repair wrote is not looked at unless somebody gives it.
+/// The rocm of a wheel that a repair wrote is not looked at unless the user gives it.
 #[test]
 fn what_was_not_given_and_decides_is_no_yes() {
     let bench = Bench::new();
@@ -67,7 +67,7 @@ fn what_was_not_given_and_decides_is_no_yes() {
     assert_eq!(sentence, "cannot tell whether demo 1.0 loads: it depends on `rocm`, which was not looked at");
     let [command] = &to_decide[..] else { panic!("{to_decide:?}") };
     assert!(command.starts_with("rocwheel audit ") && command.ends_with(".whl --with index"), "{command}");
-    // Once an index was asked, the same question is no answer.
+    // Once an index was asked, the same question is not an answer.
     let unmet = |kind| Unmet {
         requirer: "demo 1.0".to_owned(),
         requirement: "rocm==7.*".to_owned(),
@@ -139,7 +139,7 @@ fn rw032_a_wheel_that_installers_refuse_is_a_finding_and_the_others_are_audited(
         assert_eq!(said(&beside), ["RW032 error"]);
         assert!(verdict(&beside).1.starts_with("1 of 2 wheels has errors: "), "{:?}", verdict(&beside));
     }
-    // What this machine cannot read is no fault of the wheel.
+    // The wheel is not to blame for what this machine cannot read.
     assert_eq!(RefusedWheel::find(&good), None);
     assert_eq!(RefusedWheel::find(&folder.path().join("gone-1.0-py3-none-any.whl")), None);
 }

@@ -68,8 +68,8 @@ impl Distribution {
     /// Opens a wheel.
     pub(super) fn open(path: &Path, role: Role) -> Result<Distribution, Error> {
         let wheel = Wheel::open(path)?;
-        // Old wheels have METADATA in other encodings. A wrongly displayed character is no reason
-        // to refuse them.
+        // Old wheels have METADATA in other encodings. A wrongly displayed character is not a
+        // reason to refuse them.
         let text = |file: &str| -> Result<Headers, Error> {
             let bytes = wheel.bytes(&format!("{}/{file}", wheel.info()))?;
             Ok(Headers::parse(&String::from_utf8_lossy(&bytes)))

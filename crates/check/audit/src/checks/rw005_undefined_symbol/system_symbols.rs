@@ -20,8 +20,8 @@ fn is_pythons(name: &str) -> bool {
 }
 
 /// `true` for names of the namespaces of libstdc++ (`std`, `__cxxabiv1`, `__gnu_cxx`), `operator
-/// new` and `delete`, and the C++ runtime, as the Itanium ABI mangles them (5.1.2, 5.1.8). Whatever
-/// of `std` a header defines and no library has is among them too.
+/// new` and `delete`, and the C++ runtime, as the Itanium ABI mangles them (5.1.2, 5.1.8). Includes
+/// names of `std` that only a header defines.
 pub(crate) fn is_of_cpp_library(name: &str) -> bool {
     let Some(encoding) = name.strip_prefix("_Z") else {
         return ["__cxa_", "__gxx_", "__dynamic_cast"].iter().any(|start| name.starts_with(start));
