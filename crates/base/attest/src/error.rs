@@ -17,7 +17,7 @@ pub enum AttestError {
     /// The system gives no random numbers.
     #[error("the system has no random numbers for a key")]
     NoRandom,
-    /// The bytes are no envelope, or one of another kind of document.
+    /// The bytes are not an envelope, or the envelope of another kind of document.
     #[error("`{name}` is not the envelope that is expected here: {reason}")]
     Envelope {
         /// The file.

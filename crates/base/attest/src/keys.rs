@@ -18,7 +18,7 @@ const PUBLIC: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 /// Bytes of a key.
 const SIZE: usize = 32;
 
-/// A private key. It is in no message and no log.
+/// A private key. Messages and logs never contain it.
 pub struct SigningKey(Ed25519KeyPair);
 
 impl std::fmt::Debug for SigningKey {

@@ -1,5 +1,5 @@
 //! Input: a document, and keys. Output: the document in a DSSE envelope with their signatures, and
-//! back; and statements of in-toto, which say something about files by their SHA-256.
+//! back; and in-toto statements about files, which are identified by their SHA-256.
 
 mod envelope;
 mod error;

@@ -1,7 +1,7 @@
 //! Input: bytes under a name. Output: the same bytes in a later run, or nothing at all.
 //!
 //! An entry is a file: the BLAKE3 hash of its name and its content in hexadecimal, a line break,
-//! the content. An entry that was cut, changed or renamed is no entry. It appears when it is
+//! the content. An entry that was cut, changed or renamed is ignored. It appears when it is
 //! complete, so several processes share a folder without a lock.
 
 use std::io;
@@ -50,8 +50,8 @@ impl CacheFolder {
         &self.path
     }
 
-    /// The entry with this name; `None` if there is none, if it is no regular file or larger than
-    /// all entries may be, or if it does not have its own hash.
+    /// The entry with this name; `None` if it does not exist, is not a regular file, is larger than
+    /// all entries may be, or has another hash.
     pub fn read(&self, name: &str) -> Option<CacheEntry> {
         let path = self.path_of(name);
         let written = fs::metadata(&path).ok()?.modified_at();
@@ -64,8 +64,8 @@ impl CacheFolder {
     /// counted at first, and when a share of the limit was written.
     ///
     /// # Errors
-    /// A folder that cannot be created, and a file that cannot be written. There is no half of an
-    /// entry then.
+    /// A folder that cannot be created, and a file that cannot be written. Then no part of the
+    /// entry is visible.
     pub fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
         let bytes = joined(hash_of(name, content), content);
@@ -97,7 +97,7 @@ impl CacheFolder {
     }
 
     /// Removes the oldest entries until the rest has at most the allowed size. Another process may
-    /// do the same: what is gone already is no error.
+    /// do the same, so a missing entry is not an error.
     fn sweep(&self) {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {

@@ -22,7 +22,7 @@ impl DigestCache {
         DigestCache(CacheFolder::new(folder, "digest", ALL_RECORDS))
     }
 
-    /// The SHA-256 of an open file. That the record cannot be written is no error.
+    /// The SHA-256 of an open file. A record that cannot be written is not an error.
     ///
     /// # Errors
     /// A file that cannot be read.

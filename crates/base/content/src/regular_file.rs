@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// A path that cannot be opened; a folder ([`io::ErrorKind::IsADirectory`]); anything else that is
-/// no regular file ([`io::ErrorKind::InvalidInput`]). The message names the path.
+/// not a regular file ([`io::ErrorKind::InvalidInput`]). The message names the path.
 pub fn open_regular(path: &Path) -> io::Result<fs_err::File> {
     let file = rocwheel_system::open_numbered(path).map_err(|error| {
         // The words of `fs_err`, which the binary recognizes.

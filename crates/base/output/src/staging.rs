@@ -16,7 +16,7 @@ const MARK: &str = ".in-use";
 /// Its name before it is locked. One in a folder with nothing else is of a process that was killed
 /// at that moment.
 const UNLOCKED: &str = ".unlocked";
-/// How often a folder is made that another process takes for abandoned. Once is rare.
+/// How often to make the folder again if another process takes it for abandoned. Even once is rare.
 const TRIES: usize = 16;
 /// Length of the random part of a name, as tempfile makes it.
 const RANDOM: usize = 6;

@@ -133,7 +133,7 @@ impl<E: Hint + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
-/// Advice for an error of writing whose file nobody named.
+/// Advice for an error of writing that does not name its file.
 fn hint_of_a_full_disk(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -161,7 +161,7 @@ impl<R: Read> Read for Watched<'_, R> {
 }
 
 /// An error and all its causes in one line, for reports that contain many errors. A cause whose
-/// words are there already is left out.
+/// words are there already is skipped.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Characters of a line from which on the middle is left out: a path has up to 4096.
+/// Longest line in characters; the middle of a longer one is skipped. A path has up to 4096.
 const LONGEST_LINE: usize = 4096;
 
 /// Escapes control characters and line breaks, and leaves out the middle of a text that is longer

@@ -2,8 +2,8 @@
 //! error with the file that could not be written, which [`Failure`](crate::Failure) puts first.
 //!
 //! A function that unpacks, copies or caches answers one `io::Error`, and its caller blames what is
-//! read: "cannot read `a.whl`: No space left on device". So whoever writes names the file, and the
-//! name survives any error that is put around it.
+//! read: "cannot read `a.whl`: No space left on device". So the writer names the file, and the name
+//! survives any error that is put around it.
 
 use std::fmt;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -11,11 +11,11 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::Hint;
 
-/// How the names of folders begin in which results wait until they are complete. Messages have the
-/// place of the result instead.
+/// Prefix of folders that hold results until they are complete. Messages name the place of the
+/// result instead.
 const STAGING: &str = ".rocwheel-";
 
-/// How the name of a folder for what is unpacked begins; six random letters follow.
+/// Prefix of folders for unpacked files; six random letters follow.
 const SCRATCH: &str = "rocwheel-";
 
 /// A file or folder that cannot be written.
@@ -54,8 +54,7 @@ pub fn write_error(path: &Path) -> impl Fn(io::Error) -> io::Error {
     }
 }
 
-/// The path without folders for results that are not complete, and without a last folder for what
-/// is unpacked.
+/// The path without staging folders, and without a scratch folder at its end.
 fn without_staging(path: &Path) -> PathBuf {
     let is_staging =
         |part: &Component<'_>| matches!(part, Component::Normal(name) if name.to_string_lossy().starts_with(STAGING));
@@ -82,7 +81,6 @@ impl WriteFault {
         None
     }
 
-    /// The same fault for an error of its own.
     pub(crate) fn copy(&self) -> WriteFault {
         let source = match system_error(&self.source) {
             Some(code) => io::Error::from_raw_os_error(code),

@@ -41,7 +41,7 @@ pub trait FileMetadata {
     fn mode(&self, path: &Path) -> u32;
 
     /// `true` if the owner, the group or others may execute it. On Windows, if it is a program or a
-    /// library by its first bytes, or begins with `#!`. A file that cannot be read is none.
+    /// library by its first bytes, or begins with `#!`. `false` for a file that cannot be read.
     fn is_executable(&self, path: &Path) -> bool {
         self.mode(path) & 0o111 != 0
     }
@@ -67,6 +67,6 @@ pub trait FileMetadata {
     /// On Windows, a file that cannot be opened.
     fn changed_at(&self, path: &Path) -> io::Result<Timestamp>;
 
-    /// Owner and group; `None` on Windows, where they are no numbers.
+    /// Owner and group; `None` on Windows, where they are not numbers.
     fn owner(&self) -> Option<FileOwner>;
 }

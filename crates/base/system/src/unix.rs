@@ -357,7 +357,7 @@ pub fn folder_entries(path: &Path) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path)
 }
 
-/// Effective user and group of this process; `None` where they are no numbers.
+/// Effective user and group of this process; `None` where they are not numbers.
 pub fn current_user() -> Option<FileOwner> {
     Some(FileOwner { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() })
 }

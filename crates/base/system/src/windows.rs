@@ -205,8 +205,8 @@ pub fn raise_argument_limit(_: u64) -> Option<u64> {
     None
 }
 
-/// Nothing is to be done: the heap of Windows gets blocks of 1 MiB and more from the system, and
-/// returns them when they are freed.
+/// Does nothing: the heap of Windows gets blocks of 1 MiB and more from the system, and returns
+/// them when they are freed.
 pub fn return_large_blocks() {}
 
 #[cfg(test)]

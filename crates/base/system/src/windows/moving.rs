@@ -77,8 +77,8 @@ pub fn remove_contents(folder: &Path, kept: &str) -> io::Result<()> {
     })
 }
 
-/// Removes something again for two seconds, as long as another program has a file in it open.
-/// Nothing to remove is no error.
+/// Removes something again for two seconds, as long as another program has a file in it open. A
+/// missing path is not an error.
 fn repeat_removal(path: &Path, attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let may_pass = |error: &io::Error| is_refused(error) || error.kind() == io::ErrorKind::DirectoryNotEmpty;
     match repeat(may_pass, attempt) {
@@ -181,7 +181,7 @@ mod tests {
             remove_folder(&tree).unwrap();
         });
         assert!(!tree.exists());
-        // One that is gone is not an error; one that is no folder is.
+        // A missing path is not an error; a path that is not a folder is.
         remove_folder(&tree).unwrap();
         fs_err::write(&tree, "x").unwrap();
         assert!(remove_folder(&tree).unwrap_err().to_string().contains("tree`"));
