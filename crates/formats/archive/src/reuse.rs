@@ -79,7 +79,7 @@ impl EarlierWheel {
     }
 }
 
-/// Where a record was made, which decides what becomes of the SHA-256 of members in it.
+/// Where a record was made: only this machine's records are trusted for the SHA-256 of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RecordOrigin {
     /// On this machine: equal content is not hashed again.
@@ -202,8 +202,8 @@ impl PackedSource {
     }
 
     /// Adds a wheel with a record of another machine, as [`PackedSource::record_of`] returned it.
-    /// The caller trusts whoever made the record to name the packer. Everything else that it says
-    /// is compared with the bytes, or is computed again.
+    /// The caller trusts its author to name the packer. Everything else in it is compared with the
+    /// bytes, or computed again.
     ///
     /// Returns `false` for a record that is damaged, or of another packer; then nothing is added.
     pub fn add_recorded(&self, wheel: EarlierWheel, record: &[u8]) -> bool {
@@ -231,7 +231,7 @@ impl PackedSource {
     }
 
     /// Records how a finished wheel was packed, for this run and later ones. A record that cannot
-    /// be written is no error: the wheel is complete without it.
+    /// be written is not an error: the wheel is complete without it.
     pub(crate) fn remember(&self, path: &Path, members: Vec<PackedMember>, reporter: &dyn Reporter) {
         let size: u64 = members.iter().map(|member| member.size).sum();
         let Some(shared) = self.0.as_ref().filter(|_| size >= WORTHWHILE) else { return };

@@ -81,7 +81,7 @@ pub struct ZipWriter {
     raw: u64,
     large: Growing,
     comment: Vec<u8>,
-    /// How members were packed, for later runs; empty if nobody wants to know.
+    /// How members were packed, for later runs; empty if that is not recorded.
     packed: Vec<PackedMember>,
     /// How members of the wheel that is copied from were packed, by the position of their bytes.
     inherited: HashMap<u64, PackedMember>,
@@ -382,8 +382,8 @@ impl ZipWriter {
         Error::Write { path: self.output.path().to_owned(), member: member.map(str::to_owned), source }
     }
 
-    /// Writes the central directory and renames the file to its final name. The answer has also
-    /// what the file has in common with the one that its members are copied from.
+    /// Writes the central directory and renames the file to its final name. Also returns the
+    /// beginning that the file shares with the one its members are copied from.
     pub fn finish(mut self, reporter: &dyn Reporter) -> Result<(Written, Beginning), Error> {
         self.differ()?;
         let offset = self.output.position();

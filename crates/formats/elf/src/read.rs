@@ -41,7 +41,7 @@ pub struct Elf {
     pub runpath: Option<String>,
     /// DT_FLAGS_1, the `DF_1_*` bits; zero if the file has no such entry.
     pub flags_1: u64,
-    /// `true` if relocations are packed in a table of their own (DT_RELR).
+    /// `true` if relocations are packed in a separate table (DT_RELR).
     pub has_packed_relocations: bool,
     /// Versions needed from each library, in file order.
     pub version_needs: Vec<VersionNeed>,

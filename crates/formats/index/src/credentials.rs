@@ -67,7 +67,8 @@ impl Credentials {
     /// Adds the rows of a netrc file.
     ///
     /// # Errors
-    /// The text is no netrc file. The error has no details, because they could contain a password.
+    /// The text is not a netrc file. The error has no details, because they could contain a
+    /// password.
     pub fn add_netrc(&mut self, text: &str) -> Result<(), NoNetrc> {
         let netrc: netrc::Netrc = text.parse().map_err(|_| NoNetrc)?;
         let rows = netrc.hosts.into_iter().filter(|(host, _)| host != "default");
@@ -140,7 +141,7 @@ impl Credentials {
     }
 }
 
-/// The text is no netrc file.
+/// The text is not a netrc file.
 #[derive(Debug, thiserror::Error)]
 #[error("it is no netrc file")]
 pub struct NoNetrc;

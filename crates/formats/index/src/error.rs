@@ -56,7 +56,7 @@ pub enum Error {
         text: String,
         source: url::ParseError,
     },
-    /// An address of a server that is no web server.
+    /// An address whose scheme is not that of a web server.
     #[error("`{text}` is not the address of an index: it begins with none of `http://`, `https://` and `file://`")]
     Scheme {
         /// The text as given, without password.

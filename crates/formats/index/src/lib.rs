@@ -173,7 +173,7 @@ pub struct Unmet {
 /// What a requirement that no source meets means for an installer that has only these sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnmetKind {
-    /// An audited wheel has the requirement, and no version meets it, for whatever Python: every
+    /// An audited wheel has the requirement, and no version meets it for any Python: every
     /// installer refuses.
     Impossible,
     /// An audited wheel has the requirement, and what meets it is not for this Python or system.

@@ -17,7 +17,7 @@ use crate::pages::ProjectStatus;
 pub const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
 
-/// How a file begins that gzip packed (RFC 1952).
+/// The first bytes of a gzip file (RFC 1952).
 pub const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A file of a project, as listed on a page.
@@ -163,8 +163,8 @@ impl PageForm {
     }
 }
 
-/// Reads the status of the project from its page (PEP 792), and the reason for it. A page without
-/// one, or with one that this program does not know, is of an active project.
+/// Reads the status of the project from its page (PEP 792), and the reason for it. A project
+/// without a known status is active.
 ///
 /// # Errors
 /// The defect of the page, in words.

@@ -43,8 +43,8 @@ pub struct StringLiteral<'a> {
 }
 
 impl StringLiteral<'_> {
-    /// The string with escapes resolved; `None` for bytes and f-strings, which are no text or known
-    /// only at run time.
+    /// The string with escapes resolved; `None` for bytes, and for f-strings, which are known only
+    /// at run time.
     ///
     /// # Errors
     /// The end is missing, or an escape is invalid or not supported.

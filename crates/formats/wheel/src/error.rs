@@ -36,7 +36,7 @@ pub enum Error {
     /// A metadata field whose value would break the file.
     #[error("metadata field {field} cannot hold `{value}`: {reason}")]
     Metadata {
-        /// Field name as it is written to METADATA.
+        /// Field name, as written to METADATA.
         field: String,
         /// The value that does not fit.
         value: String,

@@ -26,7 +26,7 @@ pub struct MetadataFault {
 /// Who refuses a wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefusedBy {
-    /// Nobody; but readers do not find what was meant.
+    /// No reader refuses it, but readers do not find what was meant.
     Nobody,
     /// PyPI, which does not accept it; installers do.
     Index,

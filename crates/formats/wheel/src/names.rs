@@ -287,7 +287,7 @@ impl<'n> WheelNameParts<'n> {
     /// Divides a file name, and checks everything but the version.
     ///
     /// # Errors
-    /// [`Error::Name`] for what is no name of a wheel.
+    /// [`Error::Name`] for text that is not the name of a wheel.
     pub fn parse(text: &'n str) -> Result<WheelNameParts<'n>, Error> {
         let fail = |reason| wrong_wheel_name(text, reason);
         let stem = text.strip_suffix(".whl").ok_or_else(|| fail("it does not end in `.whl`"))?;
@@ -322,7 +322,7 @@ impl<'n> WheelNameParts<'n> {
     /// The version.
     ///
     /// # Errors
-    /// [`Error::Name`] for a text that is no version (PEP 440).
+    /// [`Error::Name`] for a text that is not a version (PEP 440).
     pub fn parsed_version(&self) -> Result<Version, Error> {
         let parsed =
             if self.version.contains('_') { self.version.replace('_', "-").parse() } else { self.version.parse() };

@@ -25,7 +25,7 @@ pub(crate) struct Space {
     bytes: Vec<u8>,
 }
 
-/// The first bytes of a buffer, which grows if it is too short. What was in it is not cleared.
+/// The first bytes of a buffer, which grows if it is too short. Old contents are not cleared.
 fn beginning(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);

@@ -22,7 +22,7 @@ pub struct ZipDirectory {
     members: Vec<Listed>,
 }
 
-/// A member of an archive that is far away. Nothing but what is asked for is read.
+/// A member of a remote archive. Only the requested bytes are read.
 pub struct DistantMember {
     path: PathBuf,
     file: SharedReader,

@@ -120,7 +120,7 @@ impl PackingRecord {
     }
 }
 
-/// A folder of records. A record has one content for ever.
+/// A folder of records. The content of a record never changes.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordFolder(CacheFolder);
 

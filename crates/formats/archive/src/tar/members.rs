@@ -15,11 +15,11 @@ const LARGEST_EXTENSION: u64 = 1 << 20;
 /// One member of an archive.
 #[derive(Debug, Clone)]
 pub struct TarMember {
-    /// Its path as the archive says it.
+    /// Its path, as in the archive.
     pub name: String,
     /// The text of a link; empty for other members.
     pub link: String,
-    /// `true` if it has bytes of its own.
+    /// `true` if it has content.
     pub is_file: bool,
     /// Number of bytes of its content.
     pub size: u64,
@@ -28,10 +28,10 @@ pub struct TarMember {
     /// Position of its content.
     pub content: u64,
     block: [u8; BLOCK],
-    /// Extended headers of this member, as they are.
+    /// Extended headers of this member, unchanged.
     extended: Vec<u8>,
     records: Vec<(String, String)>,
-    /// Headers for all members that follow, as they are.
+    /// Headers for all members that follow, unchanged.
     global: Vec<u8>,
 }
 

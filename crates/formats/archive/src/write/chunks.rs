@@ -150,7 +150,7 @@ pub(super) struct Large<'a> {
     /// A member of an earlier wheel that may have the same bytes. Nothing is hashed then: if all
     /// chunks turn out to be equal, so is the hash.
     known: Option<Arc<KnownMember>>,
-    /// `true` if a chunk is another one than in `known`.
+    /// `true` if a chunk differs from that of `known`.
     differs: AtomicBool,
 }
 
@@ -349,7 +349,7 @@ impl Workshop {
         found
     }
 
-    /// What a record says of a piece; `None` if there are no records.
+    /// The record of a piece; `None` if pieces are not recorded.
     fn piece(&self, key: PieceKey, found: Option<Found>, packed: &[u8]) -> Option<PackedPiece> {
         self.reuse.is_active().then(|| PackedPiece {
             level: key.level,

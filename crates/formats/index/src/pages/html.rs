@@ -83,7 +83,7 @@ fn head(title: &str, meta: &str) -> String {
     )
 }
 
-/// Leads a person to the chooser. It is no link: programs take every link of these pages for a
+/// Leads a person to the chooser. It is not a link: programs take every link of these pages for a
 /// project or a file.
 fn write_chooser(text: &mut String, address: Option<&str>) {
     if let Some(address) = address {
@@ -91,7 +91,7 @@ fn write_chooser(text: &mut String, address: Option<&str>) {
     }
 }
 
-/// The comment with the number of a publication begins like this.
+/// The beginning of the comment with the number of a publication.
 const GENERATION: &str = "<!-- generation ";
 
 fn write_generation(text: &mut String, generation: Option<u64>) {

@@ -63,7 +63,7 @@ impl Settings {
         })
     }
 
-    /// `true` if the file sets any place of packages.
+    /// `true` if the file sets any source of packages.
     fn says_where(&self) -> bool {
         let Settings { index, index_url, extra_index_url, find_links, no_index, offline: _, pip } = self;
         !(index.is_empty() && extra_index_url.is_empty() && find_links.is_empty())
