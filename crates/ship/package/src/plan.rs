@@ -151,7 +151,7 @@ pub struct LargeWheel {
     pub bytes: u64,
 }
 
-/// The reason for a shape that the artifacts' manifest does not say.
+/// The reason for a shape that the artifacts' manifest does not state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ShapeReason {
     /// The wheel that the manifest's shape would make.

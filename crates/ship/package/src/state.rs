@@ -108,9 +108,9 @@ impl OutputFolder {
         unpacked_below(&self.root)
     }
 
-    /// Returns text that is another if a source of a package is. Files that were unpacked below
-    /// this folder get and lose names while other runs have them in their trees, so for these it is
-    /// the path, which has the digest of the archive, and the metadata that stays.
+    /// Returns text that changes with a source of a package. Other runs add and remove hard links
+    /// to files that were unpacked below this folder, so for these the text is the path, which has
+    /// the digest of the archive, and the metadata that links do not change.
     pub fn stamp_of_source(&self, path: &Path) -> std::io::Result<String> {
         let stamp = FileStamp::at(path)?;
         Ok(match path.strip_prefix(self.scratch()) {

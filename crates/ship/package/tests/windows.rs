@@ -206,7 +206,7 @@ fn the_same_input_gives_the_same_bytes_elsewhere() {
 }
 
 /// On Windows a file has no mode, and rocwheel looks at its first bytes; on Linux an archive has
-/// whatever its maker gave it. Neither may change the packages for Windows.
+/// the modes that its maker gave it. Neither may change the packages for Windows.
 #[test]
 fn modes_do_not_change_packages_for_windows() {
     let digests = |mode: u32| {

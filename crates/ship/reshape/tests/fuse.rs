@@ -71,7 +71,7 @@ fn split(files: &[(&str, Vec<u8>)]) -> Split {
     fixture::split(files, &Settings::default())
 }
 
-/// Loads the library, or runs the program, and returns what it said.
+/// Loads the library, or runs the program, and returns the output.
 fn load(bytes: &[u8], name: &str, is_library: bool) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = fixture::gpu().path(name);

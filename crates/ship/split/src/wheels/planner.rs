@@ -284,7 +284,6 @@ struct Naming<'a> {
     distribution: &'a str,
 }
 
-/// Everything with GPU code has to stay, or there is none.
 fn no_gpu_code<'a>(path: &Path, left: impl Iterator<Item = &'a LeftAlone>) -> Failure {
     let reasons: String = left.map(|left| format!("; `{}`: {}", left.key, left.reason)).collect();
     let failure = Failure::message(format!("`{}` holds no GPU code that can be split off{reasons}", path.display()));
