@@ -120,8 +120,8 @@ pub fn submit(
                 let array = SubmittedArray { job, cells: array.tasks.clone() };
                 new.arrays.push(array.clone());
                 submitted.arrays.push(array);
-                // The record is written at once, so that the next run knows of the array whatever
-                // happens to this one.
+                // The record is written at once, so that the next run knows of the array even if
+                // this one is killed.
                 submitted.write(folder)
             });
         if let Err(error) = answer {

@@ -13,7 +13,7 @@ pub(super) struct RocmIndex<'a> {
 }
 
 impl RocmIndex<'_> {
-    /// The index of a ROCm; `None` if it has none of its own.
+    /// `None` if the ROCm has no separate index.
     pub(super) fn of<'a>(rocm: &Rocm, fetch: &'a dyn Fetch) -> Result<Option<RocmIndex<'a>>, Error> {
         let Rocm::Index { url: Some(url), .. } = rocm else { return Ok(None) };
         Ok(match Source::parse(url)? {

@@ -100,9 +100,8 @@ impl<'a> UserEnvironment<'a> {
     }
 
     /// Installs wheels and their requirements. A wheel replaces an installed distribution of its
-    /// name, even of the same version. What the index of ROCm has is installed from there alone:
-    /// of two indexes pip would take the higher version, whoever uploaded it. `fetch` asks that
-    /// index.
+    /// name, even of the same version. Packages in ROCm's index are installed only from there: of
+    /// two indexes pip would take the higher version, whoever uploaded it. `fetch` asks that index.
     ///
     /// # Errors
     /// The installer fails, and the error has its last lines; or the index of ROCm does not answer.
@@ -127,8 +126,9 @@ impl<'a> UserEnvironment<'a> {
         self.succeed("install", words)
     }
 
-    /// Installs the requirements of wheels that the index of ROCm has, and theirs in turn, each
-    /// without its requirements, so that the installer asks nobody for the others.
+    /// Installs the requirements of wheels that ROCm's index has, and their requirements in turn.
+    /// Each is installed without its own requirements, so that the installer looks for none of them
+    /// in another index.
     fn install_from(&self, index: &RocmIndex<'_>, wheels: &[PathBuf], rocm: &Rocm) -> Result<(), Error> {
         let target = InstallTarget { python: self.python, platform: Platform::native(), glibc: None };
         let mut waiting = Vec::new();
