@@ -10,7 +10,7 @@ use crate::ConversionProblem;
 
 pub(super) fn convert(text: &str) -> Converted {
     let code = code_only(text);
-    // These are no brackets of template arguments.
+    // These are not brackets of template arguments.
     let names = text.replace(">=", "==").replace("<=", "==").replace("->", "==");
     let mut output = String::with_capacity(text.len() + 256);
     let (mut copied, mut at, mut count, mut left) = (0, 0, 0, Vec::new());
