@@ -1,6 +1,6 @@
 //! Input: an evaluated recipe. Output: the same as a script that a shell or the Windows command
-//! prompt runs. What only a machine knows is a variable, set at the script's beginning. The program
-//! itself runs the steps, and does not start the script.
+//! prompt runs. Values that only a machine knows are variables, set at the beginning of the script.
+//! The program itself runs the steps, and does not start the script.
 
 mod batch;
 mod shell;
@@ -33,14 +33,14 @@ trait Dialect {
     fn variable(&self, variable: &str) -> String;
     /// The lines that give a variable its value, unless it has one, and the other names in them.
     fn default(&self, name: &str, variable: &str, recipe: &Evaluated) -> (Vec<String>, &'static [&'static str]);
-    /// The same lines, whose failure is no failure of the script.
+    /// The same lines; their failure does not fail the script.
     fn may_fail(&self, lines: Vec<String>) -> Vec<String>;
     /// The line that installs the wheel for its checks.
     fn install(&self, pattern: &str) -> String;
 }
 
-/// Names whose values are places and programs of a machine, or found out on it. A published script
-/// has none of them.
+/// Names whose values are paths and programs of a machine, or are determined on it. A published
+/// script contains none of them.
 const OF_MACHINE: [&str; 12] = [
     "source",
     "work",
@@ -167,7 +167,7 @@ fn resolved(
     resolved
 }
 
-/// The lines that give the variables of names their values, those first that others refer to.
+/// The lines that set the variables of names, each after those that it refers to.
 fn settings(mut open: BTreeSet<String>, recipe: &Evaluated, dialect: &dyn Dialect) -> Vec<String> {
     let is_given = |name: &String| name.starts_with("environment.") || name.starts_with("variable.");
     open.retain(|name| !is_given(name));
@@ -223,7 +223,7 @@ fn body(recipe: &Evaluated, dialect: &dyn Dialect) -> String {
     text
 }
 
-/// A check of the result. One that needs an environment of its own is a comment.
+/// A check of the result. One that needs its own environment becomes a comment.
 fn check(check: &Check, dialect: &dyn Dialect) -> Vec<String> {
     let place = match (check.fresh, check.requirements) {
         (true, false) => ", where nothing but the wheel is installed",

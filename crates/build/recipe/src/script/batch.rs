@@ -11,7 +11,7 @@ fn path(text: &str) -> String {
     format!("\"{}\"", escaped(text, |part| percent(part).replace('/', "\\")))
 }
 
-/// A text in which `%` is no variable.
+/// Escapes `%`, which would begin a variable.
 fn percent(text: &str) -> String {
     text.replace('%', "%%")
 }
@@ -66,7 +66,7 @@ impl Dialect for Batch {
     }
 
     fn set_from_file(&self, file: &str) -> String {
-        // A batch file that another makes is how the command prompt takes values.
+        // The command prompt takes values from a batch file, so the program writes one.
         let program = "import json, sys; [print('set', chr(34) + name + '=' + text + chr(34)) for name, text in \
                        json.load(open(sys.argv[1])).items()]";
         let made = "\"%TEMP%\\rocwheel-variables.cmd\"";
@@ -264,14 +264,14 @@ impl Dialect for Batch {
     }
 }
 
-/// The line that gives a variable what a program prints. `for /f` would take the command between
-/// quotes, of which it has some of its own.
+/// Sets a variable to what a program prints. `for /f` would need the command in quotes, and it
+/// contains quotes itself.
 fn asked(variable: &str, command: &str) -> Vec<String> {
     let file = "\"%TEMP%\\rocwheel-value.txt\"";
     vec![format!("if not defined {variable} {command} >{file} && set /p {variable}=<{file}")]
 }
 
-/// The same of a Python program.
+/// The same for a Python program.
 fn asked_python(variable: &str, program: &str, words: &str) -> Vec<String> {
     asked(variable, &format!("\"%PYTHON%\" -c \"{program}\" {words}"))
 }

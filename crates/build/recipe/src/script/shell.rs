@@ -14,7 +14,7 @@ pub(super) const BEGIN: &str = "<<'END'";
 pub(super) const BEGIN_WITH_NAMES: &str = "<<END";
 pub(super) const END: &str = "END";
 
-/// A quoted shell word; a name of ours keeps its meaning.
+/// A quoted shell word; our names (`${…}`) keep their meaning.
 pub fn quoted(word: &str) -> String {
     if next_name(word).is_none() {
         return shell_word_with(word, |_| false);
@@ -63,7 +63,7 @@ impl Dialect for Shell {
     }
 
     fn set_default(&self, name: &str, value: &str) -> String {
-        // A variable that is empty is an answer too.
+        // An empty variable counts as set.
         format!("[ -n \"${{{name}+set}}\" ] || export {name}={}", quoted(value))
     }
 
