@@ -146,7 +146,7 @@ fn sets_that_do_not_fit_are_refused() {
     let error = world.run(&other).unwrap_err();
     assert!(error.hint().unwrap().contains("the patch sets there are main"), "{error}");
     other.patchset = None;
-    // A default set that does not exist is no error; the unused sets are reported.
+    // A default set that does not exist is not an error; the unused sets are reported.
     other.projects[0].reference = Some("nightly".into());
     let warning = world.plan(&other).unwrap().checkouts[0].warning.clone().unwrap();
     assert!(warning.contains("there is no set `nightly`") && warning.contains("only main"), "{warning}");
