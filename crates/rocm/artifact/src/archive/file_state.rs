@@ -1,4 +1,4 @@
-//! Input: a file. Output: what tells whether it is still the same file with the same bytes.
+//! Input: a file. Output: a state that differs if the file or its bytes have changed.
 
 use std::io;
 use std::path::Path;
@@ -16,13 +16,13 @@ pub(super) struct FileState {
 }
 
 impl FileState {
-    /// The state of an open file, whatever its path leads to by now.
+    /// The state of an open file, even if its path leads to another file now.
     pub(super) fn of_open(file: &fs_err::File) -> io::Result<FileState> {
         let metadata = file.metadata()?;
         Ok(FileState { identity: open_identity(file)?, size: metadata.len(), modified: metadata.modified_at() })
     }
 
-    /// The state of what is at a path. A link is not followed.
+    /// The state of the file at a path. A link is not followed.
     pub(super) fn of_path(path: &Path) -> io::Result<FileState> {
         let metadata = fs_err::symlink_metadata(path)?;
         let identity = metadata.identity(path)?;

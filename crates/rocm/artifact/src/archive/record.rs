@@ -66,7 +66,7 @@ impl ArchiveRecords {
         ArchiveRecords(CacheFolder::new(folder, "record", ALL_RECORDS))
     }
 
-    /// The existing archive, if it is what `inputs` would give.
+    /// The existing archive, if it was made from these `inputs`.
     pub(super) fn unchanged(&self, planned: &PlannedArchive, inputs: &ArchiveInputs) -> Option<PackedArtifact> {
         let CacheEntry { content, written } = self.0.read(&name(planned))?;
         let record: ArchiveRecord = serde_json::from_slice(&content).ok()?;
