@@ -27,7 +27,7 @@ pub struct ImportPlan {
     #[serde(skip)]
     pub dependencies: BTreeSet<String>,
     /// `true` if the set has the library with which the HIP runtime reads `.kpack` archives; `None`
-    /// if only unpacking tells.
+    /// if it is known only after unpacking.
     pub has_archive_reader: Option<bool>,
     /// Bytes on disk as the packages announce them; 0 if unknown.
     pub installed: u64,

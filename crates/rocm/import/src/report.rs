@@ -27,7 +27,7 @@ pub struct ImportReport {
     pub unresolved: Vec<Missing>,
     /// Files of the input that are in no artifact.
     pub skipped: Vec<Skipped>,
-    /// Those of the skipped files whose place has another package's file with other bytes.
+    /// Skipped files whose path another package's file with other bytes has.
     pub displaced: Vec<Skipped>,
     /// Files that no rule claims; they are in the artifact `base`.
     pub unknown: Vec<String>,
