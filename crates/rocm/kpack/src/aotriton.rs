@@ -56,7 +56,7 @@ impl ImageArchive {
     /// Reads the header of an archive of `size` bytes.
     ///
     /// # Errors
-    /// [`Error::Images`] for a file that is no archive, or that is cut in its header.
+    /// [`Error::Images`] for a file that is not an archive, or whose header is cut off.
     pub fn open(reader: &dyn ReadAt, size: u64) -> Result<Self, Error> {
         let mut header = [0; HEADER as usize];
         if size < HEADER {

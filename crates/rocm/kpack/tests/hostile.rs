@@ -48,7 +48,7 @@ fn text(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {}", text(source)))
 }
 
-/// Reads and edits a file in every way, whatever it holds.
+/// Reads and edits a file with any content in every way.
 fn survives(bytes: &Vec<u8>) {
     let Ok(Some(fat)) = read(bytes) else { return };
     for size in [1, 100, 5000, 200_000] {

@@ -85,8 +85,8 @@ impl Bundle {
     /// `each` does not read are skipped.
     ///
     /// # Errors
-    /// Those of [`Bundle::visit`]. If a stream fails, its error is returned, whatever `each` made
-    /// of it.
+    /// Those of [`Bundle::visit`]. If a stream fails, its error is returned even if `each` ignores
+    /// it.
     pub fn visit_streams<E: From<Error>>(
         &self,
         reader: &dyn ReadAt,

@@ -29,7 +29,7 @@ const HEADER: usize = size_of::<FileHeader64<LittleEndian>>();
 /// A code object in the data of a host file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddedCode {
-    /// Its bytes in the file, as its headers say.
+    /// Its bytes in the file, according to its headers.
     pub range: Range<u64>,
     /// `true` if its headers name more bytes than the data around it has.
     pub is_cut: bool,
@@ -70,7 +70,7 @@ fn data(elf: &Elf, size: u64) -> Vec<Range<u64>> {
         ranges.extend(data.map(|load| (load.offset, load.file_size)));
     }
     ranges.sort_unstable();
-    // Nothing is searched twice, whatever the headers say.
+    // Headers may overlap; no byte is searched twice.
     let mut end = 0;
     let mut clip = |(offset, length): (u64, u64)| {
         let range = offset.max(end)..offset.saturating_add(length).min(size);
@@ -107,7 +107,7 @@ fn search(reader: &dyn ReadAt, range: Range<u64>, found: &mut Vec<EmbeddedCode>)
     Ok(())
 }
 
-/// `true` if these are the 64 bytes of a header, and no constant that begins like one.
+/// `true` if these are the 64 bytes of a header, and not a constant that begins like one.
 fn is_header(bytes: &[u8]) -> bool {
     is_code_object(bytes) && bytes[20] == EV_CURRENT.0 && bytes[52..54] == (HEADER as u16).to_le_bytes()
 }
