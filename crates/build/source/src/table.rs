@@ -285,7 +285,7 @@ mod tests {
     fn the_table_of_the_program_is_right() {
         let table = Table::parse(BUILT_IN, "data/sources.toml").unwrap();
         assert_eq!(table.projects.len(), 7);
-        assert_eq!(table.lines.len(), 9);
+        assert_eq!(table.lines.len(), 10);
         assert_eq!(table.line("release/2.9").unwrap().name, "2.9");
         assert_eq!(table.project("pytorch_audio").unwrap().name, "torchaudio");
         assert!(table.project("torch").unwrap().origin(Some("rocm")).contains("ROCm/pytorch"));

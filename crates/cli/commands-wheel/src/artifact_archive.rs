@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Directory to write the archives to
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// ResultFormat of the archives
+    /// Format of the archives
     #[arg(long, value_name = "FORMAT", default_value = "zstd")]
     compression: CompressionArgument,
     /// How hard to compress: 1 to 22 for zstd [default: 3], 0 to 9 for xz [default: 6]

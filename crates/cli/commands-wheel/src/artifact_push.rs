@@ -60,7 +60,7 @@ pub struct Arguments {
     /// TheRock's table of stages
     #[arg(long, value_name = "FILE", default_value = "BUILD_TOPOLOGY.toml")]
     topology: PathBuf,
-    /// ResultFormat of the archives that are made of directories
+    /// Format of the archives that are made of directories
     #[arg(long, value_name = "FORMAT", default_value = "zstd")]
     compression: CompressionArgument,
     /// How hard to compress: 1 to 22 for zstd [default: 3], 0 to 9 for xz [default: 6]

@@ -26,6 +26,7 @@ impl Usage {
         Self { message: error.to_string().into(), hint: error.hint().map(Cow::Owned) }
     }
 
+    #[must_use]
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -78,6 +78,7 @@ pub enum StorePlace {
 
 impl StorePlace {
     /// The stream of a name in the store.
+    #[must_use]
     pub fn below(self, stream: &str) -> StorePlace {
         match self {
             StorePlace::Folder(path) => StorePlace::Folder(path.join(stream)),

@@ -109,9 +109,9 @@ fn missing(error: &clap::Error, at: &str) -> Option<Usage> {
 
 fn command(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Usage> {
     // Documents write scripts with their folders: `./build_rocm.sh`.
-    let is_script = wrong.ends_with(".py") || wrong.ends_with(".sh");
-    let wrong = wrong.rsplit(['/', '\\']).next().filter(|_| is_script).unwrap_or(wrong);
-    let script = wrong.strip_suffix(".py").or(wrong.strip_suffix(".sh")).unwrap_or(wrong);
+    let without_ending = wrong.strip_suffix(".py").or(wrong.strip_suffix(".sh"));
+    let script = without_ending.map_or(wrong, |path| path.rsplit(['/', '\\']).next().unwrap_or(path));
+    let wrong = if without_ending.is_some() { wrong.rsplit(['/', '\\']).next().unwrap_or(wrong) } else { wrong };
     if compat::has_script(script) && at != "compat" {
         let usage = Usage::new(format!("there is no command `{wrong}` here"));
         let hint = format!("did you mean `rocwheel compat {script}`? It takes the options of that script");

@@ -83,7 +83,6 @@ pub struct Tools {
     no_load: Vec<(Pattern, String)>,
 }
 
-/// A tool in one distribution.
 #[derive(Debug, Clone, Serialize)]
 pub struct PackagedTool {
     pub name: String,

@@ -29,7 +29,7 @@ pub struct PlannedWheel {
     pub platform_tag: String,
     /// The file and symbol that determine the platform tag.
     pub platform_reason: Option<String>,
-    /// Summary for METADATA, one line.
+    /// One line.
     pub summary: String,
     /// SPDX expression of the licence.
     pub license: String,
@@ -80,10 +80,8 @@ pub struct PlannedSelector {
     /// Folder below `place`, for sets with one selector for each family.
     pub folder: Option<String>,
     pub file_name: String,
-    /// The packages that it offers.
     #[serde(skip)]
     pub promise: Promise,
-    /// The Python code inside.
     #[serde(skip)]
     pub(crate) templates: Arc<Templates>,
     /// Its extras with their requirements.
@@ -98,7 +96,6 @@ pub struct LeftOut {
     pub files: usize,
 }
 
-/// A package that is skipped because it would be incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Incomplete {
     pub package: String,
@@ -108,7 +105,6 @@ pub struct Incomplete {
     pub missing: Vec<AbsentLibrary>,
 }
 
-/// Everything that a run will write.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     /// Version of this structure.

@@ -19,7 +19,6 @@ use crate::inspect::Natures;
 use crate::rules::Rule;
 use crate::tree::{Node, Tree};
 
-/// The source of the bytes of a planned file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSource {
@@ -72,7 +71,6 @@ impl PlannedFile {
         PlannedFile { source, size, executable, owners: node.owners.clone() }
     }
 
-    /// Returns the path of the artifact's file, if there is one.
     pub fn path(&self) -> Option<&PathBuf> {
         match &self.source {
             FileSource::File { path } | FileSource::Edited { path, .. } => Some(path),
@@ -103,7 +101,6 @@ pub struct Population {
     pub files: BTreeMap<String, PlannedFile>,
     /// Names that are skipped because the same library is packaged under its SONAME: path → SONAME.
     pub aliases: BTreeMap<String, String>,
-    /// Remarks about paths that are not plain copies.
     pub notes: Vec<Note>,
 }
 

@@ -78,7 +78,6 @@ impl SelectorForm {
     }
 }
 
-/// The settings of one `rocwheel package` run.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Folder with artifact directories or archives.

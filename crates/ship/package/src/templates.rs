@@ -163,7 +163,6 @@ impl Templates {
         &self.selector[DIST_INFO_PATH]
     }
 
-    /// Returns the description of the selector.
     pub fn readme(&self) -> &str {
         &self.selector[README]
     }

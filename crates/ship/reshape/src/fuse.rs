@@ -214,7 +214,6 @@ pub struct Fused {
     pub files: Vec<FusedFile>,
 }
 
-/// A file that has GPU code again.
 #[derive(Debug, Clone, Serialize)]
 pub struct FusedFile {
     /// Path at which it is installed.

@@ -66,7 +66,6 @@ impl Packing {
     }
 }
 
-/// The result of [`execute`].
 #[derive(Debug)]
 pub struct SplitParts {
     /// One for each binary of the plan, in its order.
@@ -97,7 +96,6 @@ struct Work<'a> {
     piece: Piece,
 }
 
-/// A code object that is ready to be written.
 struct Packed<'a> {
     archive: usize,
     key: &'a str,
@@ -109,7 +107,6 @@ struct Packed<'a> {
 /// An archive that is being written, whose errors name it.
 type NamedArchive = ArchiveWriter<BufWriter<NamedWriter<File>>>;
 
-/// A code object that waits for its turn.
 enum Waiting {
     Held(Blob),
     /// Offset and size in the file, and the size of the code object, in bytes.

@@ -94,12 +94,11 @@ pub enum OldRuntime {
     Allow,
 }
 
-/// The work of [`execute`].
 #[derive(Debug, Serialize)]
 pub struct TreePlan {
     /// The names and components that have GPU code, sorted.
     pub groups: Vec<PlannedGroup>,
-    /// The artifacts that will be written, sorted by name.
+    /// Sorted by name.
     pub artifacts: Vec<PlannedArtifact>,
     /// Messages about files of kernel databases that are not moved; sorted.
     pub notes: Vec<String>,

@@ -180,7 +180,6 @@ fn unwanted(path: &str, item: &Item, selection: &TargetSelection) -> Option<Stri
     Databases::embedded().classify(path)?.target.filter(|target| !selection.takes(target))
 }
 
-/// Looks for GPU code in every file.
 fn look(view: &View, reporter: &dyn Reporter) -> Result<Vec<Option<Looked>>, Failure> {
     let items: Vec<(&str, &Item)> = view.items().collect();
     let look = |(path, item): &(&str, &Item)| {

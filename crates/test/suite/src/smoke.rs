@@ -124,10 +124,9 @@ impl SmokeDriver {
     /// A Python that does not work, and names that are not known.
     pub fn new(setup: &SmokeSetup<'_>) -> Result<Self, SuiteError> {
         let script = write_program(setup.scratch)?;
-        let mut words = match setup.compile_for.is_empty() {
-            true => vec!["list".to_owned()],
-            false => vec!["compiles".to_owned(), Vec::from_iter(setup.compile_for.iter().cloned()).join(",")],
-        };
+        let targets: Vec<&str> = setup.compile_for.iter().map(String::as_str).collect();
+        let mut words =
+            if targets.is_empty() { vec!["list".to_owned()] } else { vec!["compiles".to_owned(), targets.join(",")] };
         words.extend(setup.packages.iter().cloned());
         let listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(setup, said))?;
         if let Some(name) = listing.unknown.first() {

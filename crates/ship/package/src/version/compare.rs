@@ -65,7 +65,6 @@ pub fn compare(left: &str, right: &str) -> Result<Comparison, Failure> {
     })
 }
 
-/// Parses a version of a wheel.
 pub(super) fn parse(text: &str) -> Result<Version, Failure> {
     text.parse().map_err(|_| {
         let hint = "suffixes that work are `rcN`, `aN`, `.postN`, `.devN` and `+` with letters, digits and dots";

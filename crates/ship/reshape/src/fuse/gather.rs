@@ -26,7 +26,6 @@ pub(crate) fn shown(path: &str) -> &str {
     path.trim_start_matches("_/")
 }
 
-/// One build of a file.
 pub struct BuildPart {
     pub(crate) build: String,
     /// Path at which the file is installed.
@@ -54,7 +53,6 @@ pub(crate) struct Reached {
     pub(crate) codes: Vec<Code>,
 }
 
-/// A code object of a build.
 #[derive(Clone)]
 pub(crate) struct Code {
     pub(crate) id: String,

@@ -7,10 +7,8 @@ use std::path::PathBuf;
 use rocwheel_tables::target::sort;
 use serde::Serialize;
 
-/// The result of [`crate::prune::prune`].
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PruneReport {
-    /// One result for each input.
     pub inputs: Vec<Pruned>,
     /// Bytes of all inputs.
     pub before: u64,
@@ -41,7 +39,6 @@ pub struct Pruned {
     pub verified: u64,
 }
 
-/// The result for one file with GPU code.
 #[derive(Debug, Clone, Serialize)]
 pub struct PrunedFile {
     /// Path of the file in the input; empty if it is the input.

@@ -25,7 +25,7 @@ pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "ro
 
 #[derive(Debug, Serialize)]
 pub struct SplitArtifactsReport {
-    /// The written artifacts, sorted by name.
+    /// Sorted by name.
     pub artifacts: Vec<WrittenArtifact>,
     /// Bytes of the fat binary sections in the input.
     pub section_bytes: u64,

@@ -63,7 +63,6 @@ pub struct SizeGrowth {
     pub largest: u64,
 }
 
-/// The result of [`execute`].
 #[derive(Debug, Serialize)]
 pub struct SplitWheelsReport {
     /// The host wheel, the variant, then the device wheels in the order of the plan.
@@ -146,7 +145,6 @@ fn folder_or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
-/// A wheel in the staging folder.
 struct StagedWheel {
     kind: SplitWheelKind,
     key: Option<String>,

@@ -26,7 +26,6 @@ use crate::{CandidateFile, LeftAlone, Options, Packing, TargetSelection, Unchang
 /// The name of the folder of archives.
 const ARCHIVES: &str = ".kpack";
 
-/// The work of [`super::execute()`] for one wheel.
 #[derive(Serialize)]
 pub struct Plan {
     pub input: PathBuf,
@@ -254,14 +253,12 @@ impl Plan {
         metadata::host_lines(&self.extras, &self.version, &self.requires, markers)
     }
 
-    /// Returns the file names of all wheels that will be written.
     pub fn file_names(&self) -> impl Iterator<Item = &str> {
         let devices = self.devices.iter().map(|device| device.file_name.as_str());
         [self.host.as_str()].into_iter().chain(self.variant.as_deref()).chain(devices)
     }
 }
 
-/// Checks the parts of a request that do not depend on the wheel.
 fn check_request(request: &Request) -> Result<(), Failure> {
     if let Some(prefix) = &request.prefix {
         rocwheel_wheel::check_name(prefix)?;

@@ -133,7 +133,7 @@ pub(super) struct PushArguments {
     /// Directory of the build, with a folder `artifacts`
     #[arg(long, value_name = "DIR")]
     build_dir: PathBuf,
-    /// ResultFormat of the archives
+    /// Format of the archives
     #[arg(long, value_name = "TYPE", default_value = "zstd")]
     compression_type: String,
     /// How hard to compress

@@ -94,7 +94,7 @@ pub(super) struct ArchiveArguments {
     /// The archive
     #[arg(short = 'o', value_name = "FILE")]
     output: OutputOption,
-    /// ResultFormat [default: as the archive's name ends]
+    /// Format [default: as the archive's name ends]
     #[arg(long, value_name = "FORMAT")]
     compression_type: Option<CompressionType>,
     /// How hard to compress: 1 to 22 for zstd [default: 3], 0 to 9 for xz [default: 6]
