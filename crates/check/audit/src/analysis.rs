@@ -215,7 +215,6 @@ impl<'a> Context<'a> {
         files.iter().find(|file| file.names(library)).map(|file| file.path.as_str())
     }
 
-    /// The preload lists in the files of a wheel.
     pub(crate) fn lists(&self, wheel: usize) -> impl Iterator<Item = &PreloadList> {
         self.preloads.lists.iter().filter(move |list| self.owner(&list.file) == Some(wheel))
     }
@@ -226,7 +225,6 @@ impl<'a> Context<'a> {
         wheels.position(|wheel| wheel.name == name && platform.takes(&wheel.platforms()))
     }
 
-    /// The requirements of a wheel on a system.
     pub(crate) fn required_on(&self, platform: Platform, wheel: usize) -> &Requirements {
         let on_windows = self.on_windows.as_ref().filter(|_| platform == Platform::Windows);
         &on_windows.unwrap_or(&self.requirements)[wheel]

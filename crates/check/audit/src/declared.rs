@@ -103,7 +103,6 @@ impl Declared {
         self.index.get(name).copied().filter(|wheel| system.takes(&self.platforms[*wheel].0))
     }
 
-    /// The requirements of a wheel that apply to the target.
     pub fn of(&self, wheel: usize, extras: Extras) -> impl Iterator<Item = &Requirement> {
         self.wheels[wheel].all.iter().filter(move |requirement| match extras {
             Extras::Asked => requirement.applies_in(&self.environments[wheel], &self.extras[wheel]),

@@ -105,7 +105,6 @@ pub struct Finding {
     pub subject: String,
     /// The problem in one sentence without a full stop.
     pub message: String,
-    /// The command that fixes the problem, if one does.
     pub fix: Option<Fix>,
     /// What has to be decided because no command fixes the problem, for "needs a decision: …";
     /// `None` beside a fix.
@@ -167,13 +166,11 @@ impl Finding {
         Finding { file, related, ..self }
     }
 
-    /// Sets all names of the list that the message shortens.
     #[must_use]
     pub fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Finding {
         Finding { names: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Sets the command that fixes the problem, if there is one.
     #[must_use]
     pub fn fixed_by(self, fix: impl Into<Option<Fix>>) -> Finding {
         Finding { fix: fix.into(), ..self }

@@ -53,7 +53,7 @@ pub struct LoadedByName {
 /// The environment that was simulated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditedEnvironment {
-    /// The version of Python: `3.12`.
+    /// E.g. `3.12`.
     pub python: String,
     /// The glibc that the user named: `2.28`.
     pub glibc: Option<String>,
@@ -140,7 +140,6 @@ pub struct ScenarioSummary {
     pub preloaded: Vec<String>,
     /// Number of files of the set that were loaded.
     pub loaded: u64,
-    /// Libraries that were found nowhere.
     pub missing: Vec<String>,
 }
 

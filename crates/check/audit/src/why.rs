@@ -70,7 +70,7 @@ pub fn names(facts: &SiteFacts) -> BTreeSet<&str> {
     of_files.chain(needed).chain(on_windows).chain(needed_there).collect()
 }
 
-/// Finds the files that pull `library` in; `None` if no file of the set has the name or needs it.
+/// `None` if no file of the set has the name or needs it.
 pub fn why(site: &Site, facts: &SiteFacts, library: &str) -> Option<Why> {
     let on_linux = facts.native().map(|(path, object)| (path, &object.elf.needed[..]));
     let on_windows = facts.native_of_windows().map(|(path, file)| (path, file.needed()));

@@ -53,7 +53,6 @@ pub enum Programs {
     Same,
 }
 
-/// The audit of wheels that were written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     pub wheels: u64,
@@ -96,7 +95,6 @@ impl Verdict {
         Verdict { unjudged: Some(error.to_string()), ..Verdict::of(set, FindingCounts::default()) }
     }
 
-    /// `true` if there is no new error.
     pub fn is_good(&self) -> bool {
         self.new_errors.is_empty()
     }

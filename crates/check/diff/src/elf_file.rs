@@ -217,7 +217,6 @@ impl Part {
     }
 }
 
-/// The sections that differ.
 #[derive(Default)]
 struct Differing {
     /// Sections with code, data, relocations and symbols.

@@ -16,7 +16,6 @@ use crate::version_change::VersionChanges;
 /// Bytes compared at a time.
 const WINDOW: usize = 1 << 18;
 
-/// The settings that all comparisons share.
 pub(crate) struct Context<'a> {
     pub(crate) scratch: &'a Path,
     pub(crate) spool: Spool,
@@ -51,7 +50,6 @@ impl Findings {
     }
 }
 
-/// Two files with different bytes, opened.
 pub(crate) struct Opened<'a> {
     /// The path without version, which determines how the files are compared.
     pub(crate) key: &'a str,

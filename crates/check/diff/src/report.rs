@@ -124,7 +124,6 @@ impl ComparisonReport {
         self.changes().filter(|(_, _, change)| change.accepted.is_none()).count()
     }
 
-    /// Returns the number of files with the same bytes.
     pub fn same(&self) -> u64 {
         self.packages.iter().map(|package| package.same).sum()
     }

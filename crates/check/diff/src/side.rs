@@ -46,7 +46,6 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Returns the report of an entry that only one side has.
     pub(crate) fn alone(&self, kind: ChangeKind) -> FileReport {
         let size = self.entry.size();
         let sizes =
@@ -135,7 +134,6 @@ fn sdist_name(file: &str) -> Option<(String, String)> {
     (is_version && rocwheel_wheel::check_name(name).is_ok()).then(|| (name.to_owned(), version.to_owned()))
 }
 
-/// Returns the name of an archive of ROCm's build.
 fn artifact_name(file: &str) -> Option<String> {
     let name = file.strip_suffix(".tar.zst").or_else(|| file.strip_suffix(".tar.xz"))?;
     name.parse::<ArtifactName>().is_ok().then(|| name.to_owned())
@@ -221,7 +219,6 @@ impl Package {
         }
     }
 
-    /// Returns the tags in the file name of a wheel.
     pub(crate) fn tags(&self) -> BTreeSet<String> {
         match &self.form {
             Form::Wheel(wheel) => wheel.name.tags().iter().map(ToString::to_string).collect(),

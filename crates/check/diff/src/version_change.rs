@@ -56,7 +56,6 @@ fn is_certain(change: &VersionSpelling) -> bool {
     })
 }
 
-/// Replaces the old versions in a text by the new ones.
 fn replaced<'v>(text: &str, changes: impl IntoIterator<Item = &'v VersionSpelling>) -> String {
     replace_versions(text, &changes.into_iter().collect::<Vec<_>>(), |_| true)
 }

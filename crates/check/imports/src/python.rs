@@ -38,7 +38,6 @@ pub(crate) fn calls(text: &str, names: &[&str]) -> Vec<Call> {
     find_calls(&tokens(text), names)
 }
 
-/// An import statement anywhere in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Import {
     /// The number of dots: 0 for `import a.b`, 1 for `from .a import b`.
@@ -241,7 +240,6 @@ impl Reader<'_> {
         sign(self.tokens, self.position)
     }
 
-    /// Reads arguments up to the closing bracket.
     fn arguments(&mut self, call: &mut Call) {
         while self.position < self.tokens.len() && self.sign() != Some(')') {
             let before = self.position;

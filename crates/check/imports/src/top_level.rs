@@ -13,7 +13,6 @@ use crate::python::{Module, Value, calls};
 /// Functions that import the module which their first argument names.
 const IMPORTING: [&str; 4] = ["import_module", "__import__", "run_module", "find_spec"];
 
-/// How a file uses a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModuleUse {
     Imports,
@@ -89,7 +88,6 @@ impl<'a> TopLevel<'a> {
         rest.is_empty() || is_dotted(module) && self.inside.contains(&first)
     }
 
-    /// How a Python file uses this module.
     fn used_by(&self, text: &str, module: &Module) -> Option<ModuleUse> {
         let is_import = module.imports.iter().any(|import| import.level == 0 && self.is_or_has(&import.module));
         let is_argument = |value: Option<&Value>| matches!(value, Some(Value::Text(name)) if self.is_or_has(name));
@@ -117,7 +115,7 @@ fn is_dotted(text: &str) -> bool {
     text.chars().all(|sign| sign == '.' || is_of_name(sign))
 }
 
-/// The modules that a file uses. A file that cannot be read uses none.
+/// A file that cannot be read uses none.
 fn uses<'a>(site: &Site, path: &str, modules: &[TopLevel<'a>]) -> Vec<(ModuleUse, &'a str)> {
     let is_program = path.starts_with("bin/");
     let are_entry_points = path.ends_with(".dist-info/entry_points.txt");

@@ -51,7 +51,6 @@ pub use planner::plan;
 /// The way in which files find ROCm's libraries in other packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolve {
-    /// By search paths.
     Rpath,
     /// By loading them when the package is imported.
     Preload,
@@ -72,7 +71,6 @@ impl Resolve {
 pub struct Request {
     /// The mode; `None` for rocm if files need ROCm or torch, else graft.
     pub mode: Option<RepairMode>,
-    /// The way in which files find ROCm in mode rocm.
     pub resolve: Resolve,
     /// Directories to search for libraries before those of the system.
     pub library_path: Vec<PathBuf>,
@@ -90,7 +88,6 @@ pub struct Request {
     pub rocm_version: Option<String>,
     /// The provider of ROCm's libraries in mode rocm.
     pub rocm_from: RocmFrom,
-    /// The ROCm tree of mode fat.
     pub tree: Option<PathBuf>,
     /// The package that gets the ROCm tree; `None` for the one whose binaries are largest.
     pub package: Option<String>,

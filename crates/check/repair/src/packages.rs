@@ -94,7 +94,6 @@ fn installed(status: &str, names: &BTreeSet<&str>) -> BTreeMap<String, SystemPac
     packages
 }
 
-/// The text of a copyright file.
 pub(crate) fn read_copyright(path: &Path) -> Option<String> {
     let size = fs_err::metadata(path).ok()?.len();
     let bytes = (size <= LARGEST).then(|| fs_err::read(path).ok()).flatten()?;

@@ -24,15 +24,12 @@ pub enum RepairMode {
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     pub input: PathBuf,
-    /// File name of the result.
     pub output: String,
     /// The mode, chosen by the user or by the needs of the files.
     pub mode: RepairMode,
     /// Libraries that are copied into the wheel, sorted by their new names.
     pub grafted: Vec<Graft>,
-    /// Binaries that change, by member.
     pub edits: Vec<FileEdit>,
-    /// Libraries that are needed but not copied.
     pub kept_out: Vec<KeptOut>,
     /// Members that are added or whose text changes, without the grafted libraries.
     pub texts: Vec<WrittenText>,
@@ -68,7 +65,6 @@ pub struct ValueChange {
     pub after: String,
 }
 
-/// A library that is copied into the wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Graft {
     /// The name by which files need it.
@@ -188,9 +184,9 @@ pub struct WrittenText {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RequirementChange {
-    /// The text in METADATA; `None` for a new requirement.
+    /// `None` for a new requirement.
     pub before: Option<String>,
-    /// The new text in METADATA; `None` for a removed requirement.
+    /// `None` for a removed requirement.
     pub after: Option<String>,
 }
 

@@ -73,7 +73,6 @@ fn mode(resolution: &Resolution) -> RepairMode {
     if has_family { RepairMode::Rocm } else { RepairMode::Graft }
 }
 
-/// Refuses wheels for other systems.
 fn check_system(wheel: &Wheel, request: &Request) -> Result<(), Error> {
     let foreign = |what: &str, hint| Error::Foreign { wheel: wheel.path().to_owned(), what: what.to_owned(), hint };
     for platform in &wheel.name.platforms {

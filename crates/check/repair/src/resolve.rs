@@ -44,7 +44,6 @@ pub(crate) struct Rules<'a> {
 pub(crate) enum Families {
     /// Copy them like any other library.
     Take,
-    /// Do not copy them.
     KeepOut,
     /// Do not copy those of torch. Those of ROCm must be in the tree that is added.
     Tree,
@@ -226,7 +225,6 @@ impl Lead {
     }
 }
 
-/// Binaries by name.
 struct Index {
     names: BTreeMap<String, Vec<usize>>,
 }

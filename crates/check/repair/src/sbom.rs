@@ -21,7 +21,6 @@ pub(crate) fn name(taken: impl Fn(&str) -> bool) -> String {
     numbered(number)
 }
 
-/// The text of the bill of materials.
 pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&RocmTree, &str)>) -> Vec<u8> {
     let (name, version) = (wheel.distribution.as_str(), wheel.version.as_str());
     let reference = format!(

@@ -16,7 +16,6 @@ const LINUX: &str = "linux_x86_64";
 /// The bit of the x86-64 baseline in the processor level that a file declares.
 const BASELINE: u32 = 1;
 
-/// The tag that the user requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// The lowest one that fits the files.
@@ -25,7 +24,6 @@ pub(crate) enum Wanted {
     Linux,
     /// This policy, and a lower one if it also fits the files.
     Policy(Policy),
-    /// Exactly this policy.
     Only(Policy),
 }
 

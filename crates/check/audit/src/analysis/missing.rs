@@ -269,7 +269,6 @@ fn is_loaded_elsewhere(context: &Context<'_>, wheel: usize, path: &str) -> bool 
     rooted.into_iter().any(|rooted| rooted.trace.position(path).is_some())
 }
 
-/// Describes a library that no known distribution brings.
 fn unknown_library(context: &Context<'_>, wheel: usize, missing: &FailedLookup) -> Verdict {
     let installed = &context.site.distributions[wheel];
     if let Some(verdict) = of_rocms_packages(context, wheel, missing) {

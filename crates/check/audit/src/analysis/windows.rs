@@ -97,7 +97,6 @@ pub(crate) fn would_lack(context: &Context<'_>, wheel: usize) -> bool {
     imported.iter().any(|imported| search.judge(imported).is_some_and(|verdict| verdict.is_error()))
 }
 
-/// Reports the DLLs that Windows does not find.
 pub(crate) fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let mut search = Search::new(context, &context.imported);
     let mut groups = Groups::new();

@@ -100,7 +100,6 @@ fn wheel_version(installed: &Distribution) -> Option<Finding> {
     Some(Finding::new(Code::Tags, "Wheel-Version", message).of(installed.file_name()))
 }
 
-/// Reports tags that no installer accepts.
 fn unknown_tags(installed: &Distribution, name: &WheelName) -> Vec<Finding> {
     let parts = [(TagPart::Python, &name.pythons), (TagPart::Abi, &name.abis), (TagPart::Platform, &name.platforms)];
     let mut findings = Vec::new();

@@ -301,7 +301,6 @@ fn without_function(context: &Context<'_>, wheel: usize, findings: &mut Vec<Find
     }
 }
 
-/// Reports a wheel that the Python named by the user cannot install.
 fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Finding>) {
     let python = context.site.place.python;
     let finding =

@@ -118,7 +118,6 @@ fn grafted_rocm(name: &str) -> bool {
         .is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.{ending}")).is_some_and(LibraryOwner::is_rocm))
 }
 
-/// `true` if a file contains these bytes.
 fn mentions(context: &Context<'_>, path: &str, bytes: &[u8]) -> bool {
     const WINDOW: usize = 1 << 20;
     let Ok(reader) = context.site.reader(path) else { return false };

@@ -77,7 +77,6 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     }
 }
 
-/// Reports DLLs whose import tables cannot be read.
 fn unreadable_imports(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     for (path, file) in context.windows_files(wheel) {
         if let Err(reason) = &file.imports {
