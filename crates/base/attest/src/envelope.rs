@@ -21,7 +21,6 @@ pub struct SignedEnvelope {
     signatures: Vec<EnvelopeSignature>,
 }
 
-/// A signature by one key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvelopeSignature {
     /// [`PublicKey::id`] of the key; empty if the signer does not name it.

@@ -12,7 +12,6 @@ pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 /// The payload type of a statement in an envelope.
 pub const STATEMENT_PAYLOAD: &str = "application/vnd.in-toto+json";
 
-/// A file that a statement is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatementSubject {
     pub name: String,

@@ -29,7 +29,6 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// The disk is too small.
     #[error("`{path}` has {free} bytes free, but the output takes {needed}")]
     Space {
         /// The directory that holds the output.
@@ -45,7 +44,6 @@ pub enum Error {
         path: PathBuf,
         target: PathBuf,
     },
-    /// Another run writes to the same output.
     #[error("another run is writing to the output `{path}`")]
     Locked {
         path: PathBuf,

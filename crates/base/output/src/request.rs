@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// The place of a command's results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// This folder, which is created if it is missing. The inputs stay.

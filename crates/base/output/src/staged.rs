@@ -102,7 +102,6 @@ impl<T> Staged<T> {
         &self.files
     }
 
-    /// The report of the command as it will be after the commit.
     pub fn report(&self) -> &T {
         &self.report
     }

@@ -23,12 +23,10 @@ pub enum Error {
     Io(#[from] io::Error),
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// It cannot be started.
     #[error(transparent)]
     NotStarted(#[from] NotStarted),
 }
 
-/// A program that cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[error("could not start `{program}`")]
 pub struct NotStarted {
@@ -147,7 +145,6 @@ impl HeldProcess {
         }
     }
 
-    /// `true` if it has ended.
     pub fn is_over(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }

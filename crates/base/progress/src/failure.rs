@@ -100,7 +100,6 @@ impl Failure {
         &self.0.rows
     }
 
-    /// The exit code of the program for this failure.
     pub fn exit(&self) -> Exit {
         self.0.exit
     }

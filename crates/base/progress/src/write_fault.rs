@@ -18,7 +18,6 @@ const STAGING: &str = ".rocwheel-";
 /// Prefix of folders for unpacked files; six random letters follow.
 const SCRATCH: &str = "rocwheel-";
 
-/// A file or folder that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write `{}`", path.display())]
 pub struct WriteFault {
