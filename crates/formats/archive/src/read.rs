@@ -35,7 +35,6 @@ pub enum MemberKind {
     Symlink,
 }
 
-/// A member of an open archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// Path inside the archive.

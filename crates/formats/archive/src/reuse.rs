@@ -46,7 +46,6 @@ struct Shared {
     has_warned: AtomicBool,
 }
 
-/// A wheel whose packed bytes may be used.
 pub struct EarlierWheel {
     /// Size of the wheel in bytes.
     pub size: u64,
@@ -88,7 +87,6 @@ enum RecordOrigin {
     Other,
 }
 
-/// All pieces that can be used.
 #[derive(Default)]
 struct Known {
     pieces: HashMap<PieceKey, Vec<Piece>>,
@@ -107,7 +105,6 @@ pub(crate) struct PieceKey {
     pub(crate) place: Place,
 }
 
-/// The packed form of a piece.
 #[derive(Clone)]
 struct Piece {
     wheel: Arc<EarlierWheel>,
@@ -132,7 +129,6 @@ impl KnownMember {
     }
 }
 
-/// A content that was found.
 pub(crate) struct Found {
     /// Hash of the packed bytes.
     pub(crate) blake3: [u8; 32],

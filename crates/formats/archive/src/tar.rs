@@ -24,7 +24,6 @@ pub(crate) fn padding(size: u64) -> &'static [u8] {
     if used == 0 { &[] } else { &END[..BLOCK - used] }
 }
 
-/// Collects the members of a tar archive.
 pub struct TarBuilder {
     epoch: u64,
     /// Headers and padding after the last file content.

@@ -13,7 +13,6 @@ use crate::options::{WriteOptions, Written};
 use crate::output::Output;
 use crate::tar::{END, TarBuilder, padding};
 
-/// A `.tar.gz` file that is being written.
 pub struct TarGzWriter {
     path: PathBuf,
     encoder: GzEncoder<Output>,

@@ -34,7 +34,6 @@ const MEMBERS_A_UNIT: usize = 256;
 /// Number of bytes that are copied between two checks for an interruption.
 const DIRECT: u64 = 16 << 20;
 
-/// A member that will be written.
 pub struct ZipSource<'a> {
     /// Path inside the archive.
     pub name: &'a str,
@@ -64,7 +63,6 @@ impl Copied<'_> {
     }
 }
 
-/// Hash and size of a member that was written.
 pub struct WrittenMember {
     /// SHA-256 of its bytes.
     pub sha256: Digest,
@@ -72,7 +70,6 @@ pub struct WrittenMember {
     pub size: u64,
 }
 
-/// A ZIP file that is being written.
 pub struct ZipWriter {
     output: Output,
     options: WriteOptions,
@@ -90,7 +87,6 @@ pub struct ZipWriter {
     common: Option<Beginning>,
 }
 
-/// The large member that is being written.
 #[derive(Default)]
 struct Growing {
     offset: u64,
@@ -441,7 +437,6 @@ fn units<'a>(workshop: &Workshop, sources: &'a [ZipSource<'a>]) -> Result<Vec<Un
     Ok(units)
 }
 
-/// The error for a content that could not be read.
 pub fn read_error(member: &str, content: &dyn Content, source: io::Error) -> Error {
     let member = member.to_owned();
     let origin = content.origin().map(Path::to_owned);

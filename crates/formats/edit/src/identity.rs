@@ -16,7 +16,6 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Reads name and version from METADATA or PKG-INFO.
     pub(crate) fn new(headers: &Headers, edit: &WheelEdit) -> Result<Identity, Error> {
         let name = headers.get("Name").unwrap_or_default();
         let version = headers.get("Version").unwrap_or_default();

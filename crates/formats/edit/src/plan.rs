@@ -25,7 +25,7 @@ pub struct Plan {
     pub version: String,
     /// Name of the file that is written.
     pub output: String,
-    /// The differences; empty if the file is copied unchanged.
+    /// Empty if the file is copied unchanged.
     pub changes: Vec<FieldChange>,
     /// Lines of members that still contain the old version.
     pub leftovers: Vec<Leftover>,

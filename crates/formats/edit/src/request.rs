@@ -8,7 +8,6 @@ use rocwheel_wheel::MemberPattern;
 use crate::identity::Siblings;
 use crate::wheel_edit::WheelEdit;
 
-/// The input of planning, apart from the file.
 pub(crate) struct Request<'a> {
     pub(crate) edit: &'a WheelEdit,
     pub(crate) siblings: Siblings,

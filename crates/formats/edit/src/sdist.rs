@@ -166,7 +166,6 @@ fn egg_infos(sdist: &SdistFile, identity: &Identity) -> BTreeSet<String> {
     folders.filter(is_own).map(str::to_owned).collect()
 }
 
-/// The lists to which planning adds its results.
 struct Found<'a> {
     changes: &'a mut Vec<FieldChange>,
     notes: &'a mut Vec<String>,
@@ -281,7 +280,6 @@ fn also_in(
     }
 }
 
-/// Writes the edited source distribution to `path`.
 pub(crate) fn write(
     steps: &SdistSteps,
     path: &Path,

@@ -11,7 +11,6 @@ use crate::scan;
 /// Limit in bytes for the texts that are kept in memory for the search of versions; later texts are
 /// not searched.
 const HELD: u64 = 64 << 20;
-/// A source distribution that has been read.
 pub(crate) struct SdistFile {
     pub(crate) path: PathBuf,
     /// Size of the file in bytes.
@@ -20,7 +19,6 @@ pub(crate) struct SdistFile {
     pub(crate) top: String,
     /// Paths of the files, relative to that folder.
     pub(crate) files: BTreeSet<String>,
-    /// The contents of the files that were read.
     pub(crate) texts: BTreeMap<String, Vec<u8>>,
     /// `true` if the limit for texts was reached.
     pub(crate) is_partial: bool,
@@ -82,7 +80,6 @@ impl SdistFile {
         Error::MalformedSdist { path: self.path.clone(), reason }
     }
 
-    /// The text of a metadata file.
     pub(crate) fn text(&self, file: &str) -> Result<String, Error> {
         let bytes = self.texts.get(file).ok_or_else(|| self.malformed(format!("it has no `{file}`")))?;
         String::from_utf8(bytes.clone()).map_err(|_| self.malformed(format!("`{file}` is not UTF-8")))

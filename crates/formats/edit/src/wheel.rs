@@ -320,7 +320,6 @@ fn libraries(
     Ok(libraries)
 }
 
-/// The patch of one file, with its old and new search path.
 struct SearchPathChange {
     patch: Patch,
     before: Option<String>,

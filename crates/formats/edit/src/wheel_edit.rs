@@ -30,7 +30,6 @@ pub struct WheelEdit {
     pub drop: Vec<MemberPattern>,
     /// Members in which the new version replaces the old one.
     pub also_in: Vec<MemberPattern>,
-    /// Treatment of RECORD if nothing else changes.
     pub record: RecordEdit,
 }
 

@@ -24,7 +24,6 @@ use crate::{Gathered, Known, Request, Source, Unmet, UnmetKind, folder, shown};
 /// Number of rounds before the choice fails; real sets take two or three.
 const ROUNDS: usize = 32;
 
-/// A file that could be chosen.
 #[derive(Debug, Clone)]
 struct Candidate {
     name: WheelName,

@@ -14,7 +14,6 @@ use url::{Host, Origin, Url};
 /// Printed in place of a secret.
 const MASK: &str = "****";
 
-/// A user of a server.
 #[derive(Clone)]
 struct Login {
     user: String,

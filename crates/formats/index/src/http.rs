@@ -51,7 +51,6 @@ impl Http {
         Ok(Http { agent: config.into(), credentials: RwLock::default(), pace: Pace::default })
     }
 
-    /// The client with users of servers.
     #[must_use]
     pub fn with_credentials(self, credentials: Credentials) -> Http {
         Http { credentials: RwLock::new(credentials), ..self }

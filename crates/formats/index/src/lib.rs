@@ -132,7 +132,6 @@ pub struct Answer {
     pub body: Box<dyn Read + Send>,
 }
 
-/// The request of [`gather`].
 pub struct Request<'a> {
     /// The audited wheels, and `.dist-info` folders of installed distributions. Of several with one
     /// name, the last counts.
@@ -206,7 +205,6 @@ pub fn gather(request: &Request<'_>, reporter: &dyn Reporter) -> Result<Gathered
     Chooser::new(request, audited, reporter)?.run()
 }
 
-/// A wheel whose requirements are known.
 #[derive(Debug, Clone)]
 struct Known {
     name: String,

@@ -12,7 +12,6 @@ use rocwheel_wheel::{Headers, Platform, PythonVersion};
 use url::Url;
 use version_ranges::Ranges;
 
-/// The Python and system of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallTarget {
     /// The Python version. Markers on the patch release see a high number, 99.
@@ -62,7 +61,6 @@ impl InstallTarget {
     }
 }
 
-/// One `Requires-Dist`.
 #[derive(Debug, Clone)]
 pub struct Requirement {
     /// The text as in METADATA.
@@ -172,7 +170,6 @@ pub struct Invalid {
     pub reason: String,
 }
 
-/// The requirements in one METADATA.
 #[derive(Debug, Clone, Default)]
 pub struct Requirements {
     /// In the order of the file, for all systems and extras.
@@ -184,7 +181,6 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    /// Reads the requirements of a METADATA.
     pub fn of(metadata: &Headers) -> Requirements {
         let extras = metadata.all("Provides-Extra").iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
         let mut found = Requirements { extras, ..Requirements::default() };

@@ -8,13 +8,11 @@ use super::token::{Token, TokenKind, checked_tokens};
 /// Maximum nesting of brackets; deeper texts are refused.
 const DEEPEST: usize = 64;
 
-/// The value of a literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Text(String),
     /// A number as in the source.
     Number(String),
-    /// True or false.
     Flag(bool),
     /// A dotted name that is defined elsewhere.
     Name(String),

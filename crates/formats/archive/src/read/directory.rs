@@ -113,7 +113,6 @@ pub(super) fn locate(path: &Path, file: &impl ReadAt, listed: &Listed) -> Result
     Ok(Listed { offset: header.end, own: header.own, ..listed.clone() })
 }
 
-/// A member as the directory has it.
 fn member(entry: &ZipFileEntry<'_>, path: &Path) -> Result<Listed, Error> {
     let name = entry.name().map_err(|error| Error::Open { path: path.to_owned(), source: error.into() })?.into_owned();
     let kind = kind(&name, entry.external_attributes());
@@ -281,7 +280,6 @@ fn method(method: CompressionMethod) -> u16 {
     }
 }
 
-/// The values of the local header before a member's bytes.
 struct Local {
     flags: u16,
     compressed: u32,

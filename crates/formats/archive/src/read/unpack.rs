@@ -78,7 +78,6 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
     }
 
-    /// The unpacked bytes.
     pub(crate) fn bytes(&self) -> Result<Vec<u8>, Error> {
         let mut space = Space::default();
         self.bytes_in(&mut space)?;

@@ -12,7 +12,6 @@ use super::{BLOCK, LARGEST_SIZE, octal, padding, pax_record, put, split_name};
 /// Limit in bytes for the extended headers of one member.
 const LARGEST_EXTENSION: u64 = 1 << 20;
 
-/// One member of an archive.
 #[derive(Debug, Clone)]
 pub struct TarMember {
     /// Its path, as in the archive.
@@ -109,7 +108,6 @@ impl TarMember {
     }
 }
 
-/// Writes the checksum of a header into it.
 fn seal(block: &mut [u8; BLOCK]) {
     block[148..156].fill(b' ');
     let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
@@ -264,7 +262,6 @@ fn malformed(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("this is no tar archive that can be changed: {reason}"))
 }
 
-/// Compares the checksum of a header.
 fn check(block: &[u8; BLOCK]) -> io::Result<()> {
     let said = number(&block[148..156])?;
     let sum: u64 =

@@ -67,7 +67,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One unit of work.
 pub(super) enum Unit<'a> {
     /// Members that together fit into one chunk, by index.
     Small(Range<usize>),
@@ -75,7 +74,6 @@ pub(super) enum Unit<'a> {
     Chunk(Arc<Large<'a>>, usize),
 }
 
-/// The result of a unit.
 pub(super) enum Done<'a> {
     Small(Vec<Packed>),
     Chunk(Arc<Large<'a>>, Part),
@@ -251,7 +249,6 @@ impl<'a> Large<'a> {
     }
 }
 
-/// Works on one unit.
 pub(super) fn run<'a>(workshop: &Workshop, sources: &'a [ZipSource<'a>], unit: Unit<'a>) -> Result<Done<'a>, Error> {
     match unit {
         Unit::Small(range) => {

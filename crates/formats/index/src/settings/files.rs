@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_wheel::Platform;
 
-/// Finds the configuration files of pip and uv.
 pub struct ConfigurationFiles<'a> {
     /// Reads an environment variable. An empty one counts as unset.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
@@ -32,7 +31,6 @@ impl ConfigurationFiles<'_> {
         named.or_else(|| Some(self.home.as_ref()?.join(usual)))
     }
 
-    /// The folder for settings of the machine.
     fn machine(&self) -> PathBuf {
         match self.platform {
             Platform::Linux => "/etc".into(),

@@ -5,7 +5,6 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// The answer of the server for a path.
 #[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) status: u16,
@@ -38,7 +37,6 @@ impl Server {
         Server { address, asked }
     }
 
-    /// The requested paths, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
