@@ -87,6 +87,7 @@ fn file(path: &Path) -> Result<Item, Failure> {
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 
+/// The builds of all artifacts with one name and component.
 pub struct Artifacts {
     /// Name and component, as `{name}_{component}`.
     pub group: String,
