@@ -408,7 +408,7 @@ impl Image {
     }
 
     /// Extends segments to the dynamic section and its strings, where these are mapped behind the
-    /// end: an edit moves what segments hold.
+    /// end: an edit moves the contents of segments.
     pub(crate) fn cover_tables(&mut self) {
         let dynamic = self.segment(elf::PT_DYNAMIC).map(|segment| (segment.address, segment.file_size));
         let value = |tag| self.dynamic.as_ref().and_then(|dynamic| dynamic.value(tag));

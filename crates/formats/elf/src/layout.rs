@@ -228,7 +228,7 @@ impl<'a> Layout<'a> {
 
 /// Returns the blocks that have to move for one more header, and for a few more if those blocks are
 /// small. patchelf does not check for space behind the table once the first section is elsewhere,
-/// and overwrites what follows it.
+/// and overwrites the bytes behind it.
 pub(crate) fn room_for_headers(image: &Image, source: Source<'_>) -> Result<Option<Vec<Block>>, Error> {
     let start = image.program_header_offset.saturating_add(image.segments.len() as u64 * HEADER_SIZE);
     for headers in (2..=1 + SPARE).rev() {

@@ -40,7 +40,7 @@ pub struct EntryPointFile {
 }
 
 impl EntryPointFile {
-    /// Reads the text. This never fails: what cannot be read is a fault.
+    /// Reads the text. This never fails: an unreadable line is a fault.
     pub fn parse(text: &str) -> EntryPointFile {
         let mut file = EntryPointFile::default();
         let mut group: Option<String> = None;

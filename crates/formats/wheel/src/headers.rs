@@ -98,8 +98,8 @@ impl Headers {
         self.named(name).any(|field| field.text.trim_end().lines().count() > 1)
     }
 
-    /// The line that ends the headers although it is not empty: readers take it, and what follows
-    /// it, for the text after the headers.
+    /// The line that ends the headers although it is not empty: readers take it and the lines
+    /// behind it for the text after the headers.
     pub fn broken_line(&self) -> Option<&str> {
         self.rest.lines().next().map(str::trim_end).filter(|line| !line.is_empty())
     }

@@ -71,7 +71,7 @@ struct Row {
     musl: LoaderSupport,
     /// The feature, as the object of "has".
     name: &'static str,
-    /// What glibc says, or what goes wrong.
+    /// The message of glibc, or the effect.
     fault: &'static str,
 }
 
@@ -148,7 +148,7 @@ impl LoaderFeature {
         self.row().name
     }
 
-    /// What glibc's loader says, or what goes wrong.
+    /// The message of glibc's loader, or the effect.
     pub fn fault(self) -> &'static str {
         self.row().fault
     }

@@ -19,7 +19,7 @@ use crate::loader_features::{CLibrary, LoaderFeature, LoaderSupport};
 
 /// The set of glibc's symbol versions.
 const GLIBC: &str = "GLIBC";
-/// The loader of glibc, which provides what no symbol version shows.
+/// The loader of glibc, whose features no symbol version shows.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// The requirements of one file on the dynamic loader.
@@ -141,7 +141,8 @@ pub struct PolicyBlocker {
     /// The version, `GLIBC_2.36`; or the name of the library, if the library itself is missing from
     /// lower policies.
     pub version: String,
-    /// What only the loader of that version knows; `None` if symbols of the version are needed.
+    /// The feature that only the loader of that version has; `None` if symbols of the version are
+    /// needed.
     pub feature: Option<LoaderFeature>,
 }
 

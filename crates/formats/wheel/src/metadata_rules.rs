@@ -163,7 +163,8 @@ impl Rules {
         }
     }
 
-    /// uv takes a few old spellings of versions, and refuses what has no operator. pip warns.
+    /// uv accepts a few old spellings of versions, and refuses a version without an operator. pip
+    /// warns.
     fn requires_python(&mut self, headers: &Headers) {
         const FIELD: &str = "Requires-Python";
         let Some(value) = headers.get(FIELD).filter(|value| !value.is_empty()) else { return };
