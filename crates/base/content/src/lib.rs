@@ -227,8 +227,8 @@ impl ConcatReader {
     }
 }
 
-/// Adds the path of the part to an error, because the caller knows only the whole. fs_err may have
-/// added it already.
+/// Adds the path of the part to an error, because the caller has only the path of the whole. fs_err
+/// may have added it already.
 fn named(part: &dyn Content, error: io::Error) -> io::Error {
     match part.origin() {
         Some(path) if !error.to_string().contains(&*path.to_string_lossy()) => {
