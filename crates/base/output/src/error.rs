@@ -40,14 +40,9 @@ pub enum Error {
     },
     /// The output is a symbolic link to a path that does not exist.
     #[error("the output `{path}` is a link to `{target}`, which does not exist")]
-    Dangling {
-        path: PathBuf,
-        target: PathBuf,
-    },
+    Dangling { path: PathBuf, target: PathBuf },
     #[error("another run is writing to the output `{path}`")]
-    Locked {
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
 }
 
 impl Hint for Error {

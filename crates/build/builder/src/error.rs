@@ -17,10 +17,7 @@ pub enum Error {
     #[error(transparent)]
     Recipe(rocwheel_recipe::Error),
     #[error("{attempt}")]
-    Download {
-        attempt: String,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Download { attempt: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error(transparent)]
     Archive(#[from] rocwheel_source::Error),
     /// The index of ROCm does not answer as an index does.
@@ -62,11 +59,7 @@ pub enum Error {
     Step(Box<StepFailure>),
     /// A build's result is not the expected one.
     #[error("{job} made the wrong thing: {reason}")]
-    Output {
-        job: String,
-        reason: String,
-        hint: Option<String>,
-    },
+    Output { job: String, reason: String, hint: Option<String> },
     /// The audit finds errors in a result.
     #[error("the audit finds {}{} in `{wheel}`: {first}", count, if *count == 1 { " error" } else { " errors" })]
     Refused {
@@ -76,10 +69,7 @@ pub enum Error {
         first: String,
     },
     #[error("{reason}")]
-    Engine {
-        reason: String,
-        hint: Option<String>,
-    },
+    Engine { reason: String, hint: Option<String> },
     /// A failure that the program in a container reported.
     #[error("in a container of `{image}`: {message}")]
     Inside {
@@ -99,11 +89,7 @@ pub enum Error {
         is_temporary: bool,
     },
     #[error("this machine cannot build {job}: {reason}")]
-    Preflight {
-        job: String,
-        reason: String,
-        hint: String,
-    },
+    Preflight { job: String, reason: String, hint: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

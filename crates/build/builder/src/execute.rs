@@ -146,13 +146,9 @@ pub enum JobOutcome {
     /// The environment with the sources installed in place is ready (`--develop`).
     Ready { environment: PathBuf },
     /// The selected stages are done, but not all (`--only`).
-    Partly {
-        stage: String,
-    },
+    Partly { stage: String },
     /// The time limit was reached; another run continues.
-    Stopped {
-        stage: String,
-    },
+    Stopped { stage: String },
 }
 
 impl JobOutcome {

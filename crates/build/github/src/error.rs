@@ -21,10 +21,7 @@ pub enum Error {
     #[error(transparent)]
     NoProgram(#[from] NotStarted),
     #[error("{reason}")]
-    GitHub {
-        reason: String,
-        hint: Option<String>,
-    },
+    GitHub { reason: String, hint: Option<String> },
 }
 
 impl From<rocwheel_recipe::Error> for Error {

@@ -37,10 +37,7 @@ pub enum Error {
     },
     /// The request contradicts itself or the recipe, or is incomplete.
     #[error("{reason}")]
-    Request {
-        reason: String,
-        hint: Option<String>,
-    },
+    Request { reason: String, hint: Option<String> },
     /// A recipe cannot be built for some GPU targets.
     #[error("{recipe} cannot be built for {targets}")]
     Targets {
@@ -51,10 +48,7 @@ pub enum Error {
         more: Option<String>,
     },
     #[error("{reason}")]
-    Source {
-        reason: String,
-        hint: Option<String>,
-    },
+    Source { reason: String, hint: Option<String> },
     #[error(transparent)]
     Rocm(#[from] rocwheel_tables::Error),
     /// A file of an installed ROCm is damaged.
@@ -68,9 +62,7 @@ pub enum Error {
     #[error(transparent)]
     NoProgram(#[from] NotStarted),
     #[error("another run builds {job}")]
-    Locked {
-        job: String,
-    },
+    Locked { job: String },
 }
 
 fn at_line(line: Option<usize>) -> String {

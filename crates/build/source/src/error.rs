@@ -15,23 +15,13 @@ pub enum Error {
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     #[error("could not start `git`")]
-    NoGit {
-        source: io::Error,
-    },
+    NoGit { source: io::Error },
     #[error("`git` is version {found}, and 2.32 or newer is needed")]
-    OldGit {
-        found: String,
-    },
+    OldGit { found: String },
     #[error("could not {attempt}")]
-    Git {
-        attempt: String,
-        source: Box<GitFailure>,
-    },
+    Git { attempt: String, source: Box<GitFailure> },
     #[error("could not understand the table of sources `{path}`: {reason}")]
-    Table {
-        path: String,
-        reason: String,
-    },
+    Table { path: String, reason: String },
     #[error("there is no project `{name}`")]
     UnknownProject {
         name: String,
@@ -39,16 +29,10 @@ pub enum Error {
         known: Vec<String>,
     },
     #[error("there is no version line `{name}`")]
-    UnknownLine {
-        name: String,
-        known: Vec<String>,
-    },
+    UnknownLine { name: String, known: Vec<String> },
     /// The request contradicts itself.
     #[error("{reason}")]
-    Request {
-        reason: String,
-        hint: Option<String>,
-    },
+    Request { reason: String, hint: Option<String> },
     #[error("could not read the pin file `{}`{}: {reason}", path.display(), at_line(*line))]
     Pin {
         path: PathBuf,
@@ -57,30 +41,18 @@ pub enum Error {
         reason: String,
     },
     #[error("there is no pin file `{}`", path.display())]
-    NoPin {
-        path: PathBuf,
-    },
+    NoPin { path: PathBuf },
     /// A pin file does not name a project that it has to name.
     #[error("`{}` does not mention `{project}`", path.display())]
-    NotPinned {
-        path: PathBuf,
-        project: String,
-    },
+    NotPinned { path: PathBuf, project: String },
     /// A folder is neither empty nor a git repository.
     #[error("`{}` exists and is not a git repository", path.display())]
-    NotGit {
-        path: PathBuf,
-    },
+    NotGit { path: PathBuf },
     /// A repository lacks the tag that a checkout of ours has.
     #[error("`{}` has no tag `{tag}`", path.display())]
-    NoTag {
-        path: PathBuf,
-        tag: &'static str,
-    },
+    NoTag { path: PathBuf, tag: &'static str },
     #[error("another run works in `{}`", path.display())]
-    Locked {
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
     /// The tree has work that a checkout would lose.
     #[error("`{}` has work in it that a checkout would lose:\n{}", path.display(), listed(found))]
     Dirty {
@@ -91,54 +63,27 @@ pub enum Error {
     },
     /// The origin does not have the reference.
     #[error("`{origin}` has no branch, tag or commit `{reference}`")]
-    NoRef {
-        origin: String,
-        reference: String,
-        nearest: Vec<String>,
-    },
+    NoRef { origin: String, reference: String, nearest: Vec<String> },
     /// A checkout would move, which was forbidden (`--locked`).
     #[error("`{}` is at {found}, not at {wanted}", path.display())]
-    Moved {
-        path: PathBuf,
-        found: String,
-        wanted: String,
-    },
+    Moved { path: PathBuf, found: String, wanted: String },
     /// A branch or tag was requested with `--locked`, where only a commit is accepted.
     #[error("`{reference}` of {project} may move")]
-    MayMove {
-        project: String,
-        reference: String,
-    },
+    MayMove { project: String, reference: String },
     #[error("could not convert the sources in `{}`", path.display())]
-    Hipify {
-        path: PathBuf,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Hipify { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     /// A source archive is damaged or unsafe.
     #[error("could not take the source archive `{}`: {reason}", path.display())]
-    Archive {
-        path: PathBuf,
-        reason: String,
-    },
+    Archive { path: PathBuf, reason: String },
     /// A source archive is not the expected one.
     #[error("`{}` has SHA-256 {found}, not {wanted}", path.display())]
-    Checksum {
-        path: PathBuf,
-        found: String,
-        wanted: String,
-    },
+    Checksum { path: PathBuf, found: String, wanted: String },
     /// A file is not a manifest.
     #[error("could not understand the manifest `{}`: {reason}", path.display())]
-    Manifest {
-        path: PathBuf,
-        reason: String,
-    },
+    Manifest { path: PathBuf, reason: String },
     /// A manifest was requested for a project without a checkout.
     #[error("there is no checkout of {project} in `{}`", path.display())]
-    NoCheckout {
-        project: String,
-        path: PathBuf,
-    },
+    NoCheckout { project: String, path: PathBuf },
     /// A patch does not apply.
     #[error("patch `{}` does not apply to `{}`{}", patch.display(), path.display(), in_files(files))]
     Conflict {
@@ -152,15 +97,9 @@ pub enum Error {
     },
     /// A folder has patches for a submodule that the tree does not have.
     #[error("`{}` holds patches for `{repository}`, which is no submodule of the checkout", path.display())]
-    PatchTarget {
-        path: PathBuf,
-        repository: String,
-    },
+    PatchTarget { path: PathBuf, repository: String },
     #[error("there is no patch set `{}`", path.display())]
-    NoPatchSet {
-        path: PathBuf,
-        known: Vec<String>,
-    },
+    NoPatchSet { path: PathBuf, known: Vec<String> },
 }
 
 fn at_line(line: Option<usize>) -> String {

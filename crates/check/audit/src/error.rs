@@ -20,10 +20,7 @@ pub enum Error {
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
     #[error("could not look through the GPU code of `{}`", path.display())]
-    GpuCode {
-        path: PathBuf,
-        source: Box<rocwheel_kpack::Error>,
-    },
+    GpuCode { path: PathBuf, source: Box<rocwheel_kpack::Error> },
 }
 
 impl Hint for Error {

@@ -27,15 +27,10 @@ pub enum Error {
     },
     /// A path is neither a file nor a folder.
     #[error("`{}` is neither a file nor a folder", path.display())]
-    NoFile {
-        path: PathBuf,
-    },
+    NoFile { path: PathBuf },
     /// Neither side has a file.
     #[error("`{}` and `{}` have no files: there is nothing to compare", old.display(), new.display())]
-    NoFiles {
-        old: PathBuf,
-        new: PathBuf,
-    },
+    NoFiles { old: PathBuf, new: PathBuf },
     /// Two packages of one side are the same distribution for the same Python and system.
     #[error("`{}` and `{}` are both `{name}`: which of them is to be compared is not known", first.display(), second.display())]
     Ambiguous {
@@ -55,14 +50,9 @@ pub enum Error {
         reason: String,
     },
     #[error("`{rule}` is not a change that `--fail-on` knows")]
-    Rule {
-        rule: String,
-        nearest: Option<&'static str>,
-    },
+    Rule { rule: String, nearest: Option<&'static str> },
     #[error("`{text}` is not a limit for growth")]
-    Growth {
-        text: String,
-    },
+    Growth { text: String },
 }
 
 /// Converts an error of a reader: it is an interruption if the reporter was told to stop.

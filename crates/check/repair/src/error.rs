@@ -61,11 +61,7 @@ pub enum Error {
     },
     /// The wheel is for a system that cannot be repaired.
     #[error("`{}` is {what}, which `rocwheel repair` does not support", wheel.display())]
-    Foreign {
-        wheel: PathBuf,
-        what: String,
-        hint: &'static str,
-    },
+    Foreign { wheel: PathBuf, what: String, hint: &'static str },
     /// No manylinux policy guarantees the needs of the binaries, or the requested one does not.
     #[error("`{}` cannot be tagged {wanted}:{}", wheel.display(), first(reasons))]
     Tag {
@@ -79,15 +75,9 @@ pub enum Error {
     },
     /// A tag that is not a manylinux tag of this machine.
     #[error("`{tag}` is not a known manylinux tag")]
-    UnknownTag {
-        tag: String,
-        known: Vec<String>,
-    },
+    UnknownTag { tag: String, known: Vec<String> },
     #[error("`{glob}` is not a glob")]
-    Glob {
-        glob: String,
-        source: globset::Error,
-    },
+    Glob { glob: String, source: globset::Error },
     /// The version of ROCm is required but unknown.
     #[error("`{}` needs ROCm's libraries, and which version it was built for is not known", wheel.display())]
     RocmVersion { wheel: PathBuf },

@@ -1,8 +1,6 @@
 //! The commands that read, check and change wheels and artifacts: arguments → settings →
 //! `command` → exit code. One file is one command.
 
-#![allow(missing_docs, reason = "only the program uses this crate")]
-
 pub mod artifact_archive;
 pub mod artifact_fetch;
 pub mod artifact_flatten;

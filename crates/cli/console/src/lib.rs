@@ -1,8 +1,6 @@
 //! What every command shares. Input: the environment, the global options and the configuration
 //! files. Output: messages, progress, JSON and annotations; failures with their exit codes.
 
-#![allow(missing_docs, reason = "only the program uses this crate")]
-
 pub mod any_index;
 pub mod arguments;
 pub mod configuration;

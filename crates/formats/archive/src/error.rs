@@ -11,10 +11,7 @@ use crate::fault::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot create a file in `{}`", directory.display())]
-    Create {
-        directory: PathBuf,
-        source: io::Error,
-    },
+    Create { directory: PathBuf, source: io::Error },
     /// The output could not be written: disk full, quota, file too large.
     #[error("cannot write `{}`{}", path.display(), during(member.as_deref()))]
     Write {
@@ -24,10 +21,7 @@ pub enum Error {
         source: io::Error,
     },
     #[error("cannot move the finished file to `{}`", path.display())]
-    Persist {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Persist { path: PathBuf, source: io::Error },
     #[error("cannot read the content of member `{member}`{}", from(origin.as_ref()))]
     Read {
         member: String,
@@ -48,34 +42,19 @@ pub enum Error {
         source: io::Error,
     },
     #[error("member name `{name}` cannot be used: {reason}")]
-    MemberName {
-        name: String,
-        reason: &'static str,
-    },
+    MemberName { name: String, reason: &'static str },
     #[error("two members are named `{name}`")]
-    DuplicateMember {
-        name: String,
-    },
+    DuplicateMember { name: String },
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     #[error("cannot read wheel `{}`", path.display())]
-    Open {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     /// An archive that installers would read differently, or a wheel that violates the wheel
     /// specification.
     #[error("wheel `{}` is malformed: {reason}", path.display())]
-    Malformed {
-        path: PathBuf,
-        reason: String,
-    },
+    Malformed { path: PathBuf, reason: String },
     #[error("cannot unpack member `{member}` of `{}`", path.display())]
-    Unpack {
-        path: PathBuf,
-        member: String,
-        source: Fault,
-    },
+    Unpack { path: PathBuf, member: String, source: Fault },
 }
 
 fn during(member: Option<&str>) -> String {

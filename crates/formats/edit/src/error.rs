@@ -25,20 +25,12 @@ pub enum Error {
     /// An edit after which builders and installers would believe the fields of a source
     /// distribution (PEP 643).
     #[error("`{}` would get the fields of core metadata 2.2, from which on no build changes them", path.display())]
-    StaticSdist {
-        path: PathBuf,
-    },
+    StaticSdist { path: PathBuf },
     #[error("cannot change the search path of member `{member}` of `{}`", path.display())]
-    Elf {
-        path: PathBuf,
-        member: String,
-        source: Box<rocwheel_elf::Error>,
-    },
+    Elf { path: PathBuf, member: String, source: Box<rocwheel_elf::Error> },
     /// A file with the name of the output exists.
     #[error("the output `{}` exists", path.display())]
-    Exists {
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
 }
 
 impl Hint for Error {

@@ -40,15 +40,10 @@ pub enum Error {
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     #[error("could not read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// The request needs an index, but the network must not be used.
     #[error("cannot read the index `{address}` offline")]
-    Offline {
-        address: String,
-    },
+    Offline { address: String },
     /// The address of an index cannot be parsed.
     #[error("`{text}` is not the address of an index")]
     Address {
@@ -63,10 +58,7 @@ pub enum Error {
         text: String,
     },
     #[error("could not list the wheels in `{}`", path.display())]
-    Folder {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Folder { path: PathBuf, source: std::io::Error },
     #[error("`{address}` has {limit} bytes or more")]
     TooLarge {
         /// The address, without password.
@@ -116,10 +108,7 @@ pub enum Error {
         found: String,
     },
     #[error("could not write `{}`", path.display())]
-    Cache {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Cache { path: PathBuf, source: std::io::Error },
     /// No version meets the requirements of two wheels.
     #[error("no version of {name} is right for both: {first}, {second}")]
     Conflict {

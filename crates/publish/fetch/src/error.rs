@@ -24,9 +24,7 @@ pub enum Error {
         source: io::Error,
     },
     #[error("`{folder}` has no artifacts")]
-    NothingThere {
-        folder: String,
-    },
+    NothingThere { folder: String },
     /// Patterns, targets or names that are asked for and that nothing has.
     #[error("`{folder}` has nothing for {}", in_backticks(wanted))]
     Unmatched {
@@ -36,10 +34,7 @@ pub enum Error {
         existing: Vec<String>,
     },
     #[error("`{folder}` has {count} artifacts, none of which is selected")]
-    NothingSelected {
-        folder: String,
-        count: usize,
-    },
+    NothingSelected { folder: String, count: usize },
     #[error("{} could not be fetched:{}", count(problems.len()), list(problems))]
     Downloads {
         /// `FILE: why`.
@@ -70,16 +65,10 @@ pub enum Error {
         seconds: u64,
     },
     #[error("`{pattern}` is no pattern of artifact names: {reason}")]
-    Pattern {
-        pattern: String,
-        reason: String,
-    },
+    Pattern { pattern: String, reason: String },
     /// The table of stages cannot be used.
     #[error("`{}`: {reason}", path.display())]
-    Topology {
-        path: PathBuf,
-        reason: String,
-    },
+    Topology { path: PathBuf, reason: String },
     /// A release type, repository or run that cannot be.
     #[error("{0}")]
     Place(String),
@@ -92,20 +81,12 @@ pub enum Error {
         wanted: String,
     },
     #[error("GitHub answers {status} to `{address}`: {reason}")]
-    GitHub {
-        address: String,
-        status: u16,
-        reason: String,
-    },
+    GitHub { address: String, status: u16, reason: String },
     #[error("`{}` exists and was not fetched by rocwheel", path.display())]
-    Foreign {
-        path: PathBuf,
-    },
+    Foreign { path: PathBuf },
     /// The store has other bytes under the name of an artifact.
     #[error("the store has other contents of {}:{}", count(problems.len()), list(problems))]
-    OtherBytes {
-        problems: Vec<String>,
-    },
+    OtherBytes { problems: Vec<String> },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -132,26 +113,18 @@ pub enum DownloadFault {
         said_by: &'static str,
     },
     #[error("it has {actual} bytes instead of {expected}")]
-    Size {
-        expected: u64,
-        actual: u64,
-    },
+    Size { expected: u64, actual: u64 },
     /// The sidecar is no checksum.
     #[error("its sidecar is not a SHA-256")]
     Sidecar,
     #[error("`{}` cannot be written: {source}", path.display())]
-    Disk {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Disk { path: PathBuf, source: io::Error },
     /// It was fetched and is no artifact.
     #[error("{}", with_causes(.0))]
     Artifact(rocwheel_artifact::Error),
     /// A directory that rocwheel did not make is in the way.
     #[error("`{}` exists and was not fetched by rocwheel", path.display())]
-    Foreign {
-        path: PathBuf,
-    },
+    Foreign { path: PathBuf },
 }
 
 impl DownloadFault {

@@ -36,15 +36,10 @@ pub enum Error {
         reason: String,
     },
     #[error("`{address}` is not an index: {reason}")]
-    Check {
-        address: String,
-        reason: String,
-    },
+    Check { address: String, reason: String },
     /// The indexes of an aggregate contradict each other, or are not complete.
     #[error("no index of all products can be made:{}", listed_problems(problems))]
-    Aggregate {
-        problems: Vec<String>,
-    },
+    Aggregate { problems: Vec<String> },
 }
 
 impl Hint for Error {

@@ -16,26 +16,13 @@ pub enum Error {
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
     #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("cannot write `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("version {old} cannot be promoted to {new}: {reason}")]
-    Version {
-        old: String,
-        new: String,
-        reason: String,
-    },
+    Version { old: String, new: String, reason: String },
     #[error("cannot tell the version of the set in `{}`: {reason}", path.display())]
-    NoVersion {
-        path: PathBuf,
-        reason: String,
-    },
+    NoVersion { path: PathBuf, reason: String },
     #[error("nothing was promoted: {} cannot be{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
     Files {
         /// `FILE: why`.
@@ -59,15 +46,10 @@ pub enum Error {
         problems: Vec<String>,
     },
     #[error("cannot keep {wanted}: {reason}")]
-    Targets {
-        wanted: String,
-        reason: String,
-    },
+    Targets { wanted: String, reason: String },
     /// A result has the name of a file with other contents.
     #[error("`{}` exists", path.display())]
-    Exists {
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
 }
 
 fn places(problems: &[String]) -> String {

@@ -43,9 +43,7 @@ pub enum NameState {
         higher: Vec<String>,
     },
     /// The index did not answer as indexes do.
-    Unknown {
-        reason: String,
-    },
+    Unknown { reason: String },
 }
 
 /// Asks an index for every name of a set.

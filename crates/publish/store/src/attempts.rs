@@ -42,10 +42,7 @@ pub enum TransferFault {
     },
     /// The file of this machine cannot be written, whatever the server does.
     #[error("`{}` cannot be written: {source}", path.display())]
-    Write {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 impl TransferFault {

@@ -13,25 +13,14 @@ pub enum Error {
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     #[error("cannot read the folder `{}`", path.display())]
-    Folder {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Folder { path: PathBuf, source: io::Error },
     #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("cannot write `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// A path that cannot be an address.
     #[error("the name of `{}` is not UTF-8", path.display())]
-    NotText {
-        path: PathBuf,
-    },
+    NotText { path: PathBuf },
     /// Files that cannot be listed; each line names one and the reason.
     #[error("{} cannot be in an index:{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
     Files {
@@ -39,10 +28,7 @@ pub enum Error {
         problems: Vec<String>,
     },
     #[error("`{pattern}` is not a pattern of file names")]
-    Pattern {
-        pattern: String,
-        source: globset::Error,
-    },
+    Pattern { pattern: String, source: globset::Error },
     #[error("another run is writing the index of `{store}`")]
     Locked { store: String },
     /// Another publisher holds the lock of a bucket.
@@ -69,9 +55,7 @@ pub enum Error {
         hint: Option<String>,
     },
     #[error("cannot upload:{}", listed_problems(problems))]
-    Uploads {
-        problems: Vec<String>,
-    },
+    Uploads { problems: Vec<String> },
     #[error("the store has other contents of {}:{}", counted(problems.len() as u64, "file"), listed_problems(problems))]
     OtherBytes {
         /// The addresses of the files.

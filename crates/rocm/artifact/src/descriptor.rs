@@ -21,17 +21,9 @@ pub enum Error {
     #[error(transparent)]
     Artifact(#[from] crate::Error),
     #[error("cannot understand the descriptor `{path}`")]
-    Malformed {
-        path: PathBuf,
-        source: Box<toml::de::Error>,
-    },
+    Malformed { path: PathBuf, source: Box<toml::de::Error> },
     #[error("the descriptor `{path}` has an illegal key: `{key}` in {place}")]
-    Key {
-        path: PathBuf,
-        key: String,
-        place: String,
-        known: &'static [&'static str],
-    },
+    Key { path: PathBuf, key: String, place: String, known: &'static [&'static str] },
     #[error("the descriptor `{path}` has a wrong value for `{key}` in {place}: it should be {expected}")]
     Value {
         path: PathBuf,
@@ -48,11 +40,7 @@ pub enum Error {
         components: Vec<String>,
     },
     #[error("the descriptor `{path}` has no component `{component}`")]
-    NoComponent {
-        path: PathBuf,
-        component: String,
-        known: Vec<String>,
-    },
+    NoComponent { path: PathBuf, component: String, known: Vec<String> },
     /// One path in two basedirs, with different contents: only one of them could be installed.
     #[error("`{path}` is in the basedirs `{first}` and `{second}` with different contents")]
     Conflict {

@@ -21,7 +21,5 @@ pub enum EntryKind {
     /// A directory. Its contents are separate entries.
     Directory,
     /// A symbolic link, not followed.
-    Symlink {
-        target: String,
-    },
+    Symlink { target: String },
 }

@@ -22,48 +22,25 @@ pub enum Error {
     /// The disk is full. It has no source, which would name a temporary file that is removed by
     /// now.
     #[error("no space is left on the disk of `{output}`")]
-    DiskFull {
-        output: PathBuf,
-    },
+    DiskFull { output: PathBuf },
 
     /// A directory or archive that was meant as an artifact has a name that does not parse.
     #[error("`{path}` is not named like an artifact: `{name}` does not have exactly three fields separated by `_`")]
-    MalformedName {
-        name: String,
-        path: PathBuf,
-    },
+    MalformedName { name: String, path: PathBuf },
     #[error("`{path}` is named like an artifact, but is a link that cannot be followed")]
-    DanglingArtifact {
-        path: PathBuf,
-        source: io::Error,
-    },
+    DanglingArtifact { path: PathBuf, source: io::Error },
     #[error("artifact `{artifact}` at `{path}` has no artifact_manifest.txt")]
-    MissingManifest {
-        artifact: String,
-        path: PathBuf,
-    },
+    MissingManifest { artifact: String, path: PathBuf },
     /// A line of `artifact_manifest.txt` that cannot be a basedir.
     #[error("artifact_manifest.txt of `{path}` lists `{line}`, which is not a plain relative path")]
-    UnsafeBasedir {
-        path: PathBuf,
-        line: String,
-    },
+    UnsafeBasedir { path: PathBuf, line: String },
     /// Two lines of `artifact_manifest.txt` claim the same files.
     #[error("artifact_manifest.txt of `{path}` lists `{inner}` inside `{outer}`, so its files have two places")]
-    NestedBasedirs {
-        path: PathBuf,
-        outer: String,
-        inner: String,
-    },
+    NestedBasedirs { path: PathBuf, outer: String, inner: String },
     #[error(
         "artifact `{artifact}` at `{path}` has files that artifact_manifest.txt does not cover: {count}, first `{first}`"
     )]
-    OutsideBasedirs {
-        artifact: String,
-        path: PathBuf,
-        count: usize,
-        first: String,
-    },
+    OutsideBasedirs { artifact: String, path: PathBuf, count: usize, first: String },
     /// A file that is neither a regular file, a directory nor a symbolic link.
     #[error("`{path}` is a {what}; artifacts hold files, directories and symbolic links")]
     UnsupportedFile {
@@ -87,11 +64,7 @@ pub enum Error {
     },
     /// The same artifact exists twice.
     #[error("artifact `{artifact}` is given twice: `{first}` and `{second}`")]
-    DuplicateArtifact {
-        artifact: String,
-        first: PathBuf,
-        second: PathBuf,
-    },
+    DuplicateArtifact { artifact: String, first: PathBuf, second: PathBuf },
     #[error("`{path}` is provided twice, by {first} and by {second}")]
     Conflict {
         path: String,
@@ -109,56 +82,30 @@ pub enum Error {
     },
     /// An archive has a member that must not be unpacked.
     #[error("refused to unpack `{member}` of the archive `{path}`: {reason}")]
-    UnsafeMember {
-        path: PathBuf,
-        member: String,
-        reason: String,
-    },
+    UnsafeMember { path: PathBuf, member: String, reason: String },
     /// An archive has a sparse file in the PAX format (`GNU.sparse.*`).
     #[error("`{member}` of the archive `{path}` is a sparse file in the PAX format, which is not supported")]
-    SparseMember {
-        path: PathBuf,
-        member: String,
-    },
+    SparseMember { path: PathBuf, member: String },
     /// An archive was replaced or written to between its digest and its last byte.
     #[error("the archive `{path}` changed while it was read")]
-    ArchiveChanged {
-        path: PathBuf,
-    },
+    ArchiveChanged { path: PathBuf },
     /// A file of an earlier version was written to while the new one was compared with it.
     #[error("`{path}` changed while it was compared")]
-    OlderChanged {
-        path: PathBuf,
-    },
+    OlderChanged { path: PathBuf },
     /// The first member of an archive is not the manifest.
     #[error("the archive `{path}` does not begin with artifact_manifest.txt but with `{member}`")]
-    ManifestNotFirst {
-        path: PathBuf,
-        member: String,
-    },
+    ManifestNotFirst { path: PathBuf, member: String },
     /// An archive whose name ends in neither `.tar.zst` nor `.tar.xz`.
     #[error("`{path}` is not an artifact archive: its name ends in neither .tar.zst nor .tar.xz")]
-    UnknownArchive {
-        path: PathBuf,
-    },
+    UnknownArchive { path: PathBuf },
     #[error("`{path}` has the SHA-256 digest `{actual}`, but its sidecar says `{expected}`")]
-    DigestMismatch {
-        path: PathBuf,
-        expected: String,
-        actual: String,
-    },
+    DigestMismatch { path: PathBuf, expected: String, actual: String },
     /// A sidecar that does not begin with a digest.
     #[error("the sidecar `{path}` does not begin with a SHA-256 digest")]
-    MalformedSidecar {
-        path: PathBuf,
-    },
+    MalformedSidecar { path: PathBuf },
     /// A compression level that the format does not have.
     #[error("there is no compression level {level}: levels go from {least} to {most}")]
-    UnknownLevel {
-        level: u32,
-        least: u32,
-        most: u32,
-    },
+    UnknownLevel { level: u32, least: u32, most: u32 },
     #[error("could not write the archive `{path}`")]
     WriteArchive {
         path: PathBuf,
@@ -168,40 +115,25 @@ pub enum Error {
 
     /// The output holds files that this program did not write.
     #[error("the output `{path}` is not empty and was not made by this command")]
-    OutputNotOurs {
-        path: PathBuf,
-    },
+    OutputNotOurs { path: PathBuf },
     /// An output that would change or remove an input.
     #[error("the output `{output}` and the input `{input}` are inside one another")]
     OutputOverlapsInput { output: PathBuf, input: PathBuf },
     /// The input is neither an artifact directory nor an archive.
     #[error("`{path}` is neither an artifact directory nor an artifact archive")]
-    NotAnArtifact {
-        path: PathBuf,
-    },
+    NotAnArtifact { path: PathBuf },
     #[error("the output `{path}` is a link to `{target}`, which does not exist")]
-    DanglingOutput {
-        path: PathBuf,
-        target: PathBuf,
-    },
+    DanglingOutput { path: PathBuf, target: PathBuf },
     #[error("there is no `{path}`")]
-    NotThere {
-        path: PathBuf,
-    },
+    NotThere { path: PathBuf },
     #[error("`{path}` is not a directory")]
-    NoDirectory {
-        path: PathBuf,
-    },
+    NoDirectory { path: PathBuf },
     /// An artifact was given instead of a directory of artifacts.
     #[error("`{path}` is an artifact, not a directory that holds artifacts")]
-    IsAnArtifact {
-        path: PathBuf,
-    },
+    IsAnArtifact { path: PathBuf },
     /// The directory of artifacts holds none.
     #[error("there is no artifact in `{path}`")]
-    NoArtifacts {
-        path: PathBuf,
-    },
+    NoArtifacts { path: PathBuf },
 
     #[error("there is no therock_manifest.json: artifact `base_lib_generic` does not hold `{path}`")]
     ManifestNotFound {

@@ -22,10 +22,7 @@ pub enum Error {
     #[error(transparent)]
     Rocm(#[from] rocwheel_tables::Error),
     #[error("could not read the package `{package}`: {reason}")]
-    Package {
-        package: PathBuf,
-        reason: String,
-    },
+    Package { package: PathBuf, reason: String },
     /// A package in a format that is not known.
     #[error("the package `{package}` has the format {version}; only 2.x is supported")]
     Format {
@@ -42,29 +39,15 @@ pub enum Error {
     },
     /// A member that must not be unpacked.
     #[error("refused to unpack `{member}` of `{archive}`: {reason}")]
-    Unsafe {
-        archive: PathBuf,
-        member: String,
-        reason: String,
-    },
+    Unsafe { archive: PathBuf, member: String, reason: String },
     /// A sparse file in the PAX format (`GNU.sparse.*`).
     #[error("`{member}` of `{archive}` is a sparse file in the PAX format, which is not supported")]
-    Sparse {
-        archive: PathBuf,
-        member: String,
-    },
+    Sparse { archive: PathBuf, member: String },
     /// One package is given twice.
     #[error("the package `{name}` is given twice: `{first}` and `{second}`")]
-    DuplicatePackage {
-        name: String,
-        first: PathBuf,
-        second: PathBuf,
-    },
+    DuplicatePackage { name: String, first: PathBuf, second: PathBuf },
     #[error("there is nothing to import in `{path}`: {reason}")]
-    Empty {
-        path: PathBuf,
-        reason: String,
-    },
+    Empty { path: PathBuf, reason: String },
     /// Two files would have the same path in the output.
     #[error("`{path}` is provided twice, by {first} and by {second}")]
     Collision {
@@ -74,12 +57,7 @@ pub enum Error {
         second: String,
     },
     #[error("could not make the link `{path}` to `{target}`, which is {from}")]
-    Link {
-        path: String,
-        target: String,
-        from: String,
-        source: io::Error,
-    },
+    Link { path: String, target: String, from: String, source: io::Error },
     /// Packages of two HIP runtimes.
     #[error("{}", two_runtimes(.packages, .users))]
     TwoRuntimes {
@@ -101,15 +79,10 @@ pub enum Error {
         in_turn: Vec<String>,
     },
     #[error("could not read `{path}`")]
-    Walk {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Walk { path: PathBuf, source: io::Error },
     /// A directory that has nothing of what every ROCm installation has.
     #[error("`{}` does not look like a ROCm: it has neither a HIP runtime (`libamdhip64.so`) nor `.info/version`", prefix.display())]
-    NoRocm {
-        prefix: PathBuf,
-    },
+    NoRocm { prefix: PathBuf },
     /// A shared prefix without dpkg's database, so the files of its packages are not known.
     #[error("`{prefix}` is shared with other software, and there is no `{database}` to tell which files are ROCm's")]
     NoDatabase {
@@ -120,16 +93,12 @@ pub enum Error {
     /// The disk is full. It has no source, which would name a temporary file that is removed by
     /// now.
     #[error("no space is left on the disk of `{output}`")]
-    DiskFull {
-        output: PathBuf,
-    },
+    DiskFull { output: PathBuf },
     #[error("could not tell the ROCm version: no package or file of the input is the HIP runtime")]
     NoVersion,
     /// A version that does not begin with a digit.
     #[error("`{version}` is not a version")]
-    BadVersion {
-        version: String,
-    },
+    BadVersion { version: String },
     #[error("could not {action} the ELF file `{path}`")]
     Elf {
         /// `read` or `edit`.
@@ -138,10 +107,7 @@ pub enum Error {
         source: rocwheel_elf::Error,
     },
     #[error("could not read the GPU code in `{path}`")]
-    DeviceCode {
-        path: String,
-        source: rocwheel_kpack::Error,
-    },
+    DeviceCode { path: String, source: rocwheel_kpack::Error },
     /// A library for another processor.
     #[error("`{path}` is built for the processor type {machine}; only x86-64 (62) is supported")]
     Machine {
@@ -152,10 +118,7 @@ pub enum Error {
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
     #[error("could not understand the table `{name}`: {reason}")]
-    Table {
-        name: &'static str,
-        reason: String,
-    },
+    Table { name: &'static str, reason: String },
 }
 
 struct MissingList<'a>(&'a [Missing]);

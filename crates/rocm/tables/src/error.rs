@@ -33,9 +33,7 @@ pub enum Error {
     },
     /// A pattern for names of DLLs that is not a valid glob.
     #[error("could not understand a name of a DLL in the tables")]
-    DllName {
-        source: Box<globset::Error>,
-    },
+    DllName { source: Box<globset::Error> },
     /// A file that is not TOML.
     #[error("could not read the tables in `{file}`")]
     Syntax {
@@ -85,24 +83,13 @@ pub enum Error {
     },
     /// A row that refers to another row that does not exist.
     #[error("the row `{row}` of `{table}` has the {field} `{name}`, which is no row")]
-    NoSuchRow {
-        table: &'static str,
-        row: String,
-        field: &'static str,
-        name: String,
-    },
+    NoSuchRow { table: &'static str, row: String, field: &'static str, name: String },
     /// A folder that is not a checkout of TheRock.
     #[error("`{folder}` is not a checkout of TheRock")]
-    NoCheckout {
-        folder: PathBuf,
-        source: std::io::Error,
-    },
+    NoCheckout { folder: PathBuf, source: std::io::Error },
     /// A file of a checkout whose format has changed.
     #[error("found no {what} in `{file}`")]
-    NotUnderstood {
-        file: PathBuf,
-        what: &'static str,
-    },
+    NotUnderstood { file: PathBuf, what: &'static str },
     /// Rows that were added after the tables had been read; the tables do not change any more.
     #[error("the tables were asked for before the user's rows were read")]
     TooLate,

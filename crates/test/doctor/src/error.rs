@@ -27,15 +27,10 @@ pub enum Error {
         reason: String,
     },
     #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// The folder of `--venv` has no packages.
     #[error("`{}` has no folder of Python packages", path.display())]
-    NoPackages {
-        path: PathBuf,
-    },
+    NoPackages { path: PathBuf },
     #[error("`{}` is not a program{}", path.display(), leads_nowhere(link.as_deref()))]
     NoProgram {
         path: PathBuf,

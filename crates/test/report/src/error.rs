@@ -10,16 +10,10 @@ pub enum ReportError {
     #[error("`{}` does not exist", path.display())]
     Missing { path: PathBuf },
     #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A file says nothing about the tests that there should be.
     #[error("`{}` does not say which tests are expected: {reason}", path.display())]
-    Expectation {
-        path: PathBuf,
-        reason: String,
-    },
+    Expectation { path: PathBuf, reason: String },
     /// A verdict cannot be made of these reports.
     #[error("no verdict can be made: {reason}")]
     Verdict {

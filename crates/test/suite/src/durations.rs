@@ -17,10 +17,7 @@ pub type TestDurations = BTreeMap<String, f64>;
 #[non_exhaustive]
 pub enum ShardError {
     #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A file with durations is wrong.
     #[error("`{}` has no durations of tests: {reason}", path.display())]
     Durations {

@@ -30,10 +30,7 @@ pub enum SuiteError {
     },
     /// The runner refuses a path, or the options behind `--`.
     #[error("{runner} refuses its command line: {said}")]
-    Options {
-        runner: &'static str,
-        said: String,
-    },
+    Options { runner: &'static str, said: String },
     /// An option behind `--` with which the runner would not run the tests as rocwheel asks.
     #[error("`{option}` cannot be passed to pytest: {reason}")]
     Forbidden {
@@ -48,13 +45,9 @@ pub enum SuiteError {
     NoTestFile { path: PathBuf },
     /// The name of the suite cannot be the name of a folder.
     #[error("`{suite}` is no name of a suite")]
-    Name {
-        suite: String,
-    },
+    Name { suite: String },
     #[error("the tests cannot be listed: {reason}")]
-    Collect {
-        reason: String,
-    },
+    Collect { reason: String },
     /// There are no sample computations of a package.
     #[error("there are no tests of `{name}`")]
     UnknownPackage {

@@ -358,10 +358,7 @@ fn near_names(pattern: &TestPattern, by_method: &BTreeMap<&str, Vec<&String>>) -
 #[non_exhaustive]
 pub enum ListError {
     #[error("cannot read the list `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     #[error("the list `{}` is wrong: {reason}", path.display())]
     Wrong {
         path: PathBuf,
@@ -370,10 +367,7 @@ pub enum ListError {
     },
     /// A list is another one than was pinned.
     #[error("the list `{}` is not the pinned one: its SHA-256 is {found}", path.display())]
-    Pin {
-        path: PathBuf,
-        found: String,
-    },
+    Pin { path: PathBuf, found: String },
     /// There is no list for the version that is tested.
     #[error("`{}` has no list for version {version}: `{file}` is missing", folder.display())]
     NoVersion {

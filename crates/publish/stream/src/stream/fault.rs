@@ -9,24 +9,14 @@ pub enum StreamFault {
     #[error(transparent)]
     Attest(#[from] rocwheel_attest::AttestError),
     #[error("`{name}` is no document of a stream: {reason}")]
-    Snapshot {
-        name: String,
-        reason: String,
-    },
+    Snapshot { name: String, reason: String },
     #[error("`{name}`: {reason}")]
-    Settings {
-        name: String,
-        reason: String,
-    },
+    Settings { name: String, reason: String },
     /// A document of the stream has other bytes than the signed manifest says.
     #[error("`{name}` is not what the stream's snapshot says it is")]
-    Altered {
-        name: String,
-    },
+    Altered { name: String },
     #[error("`{name}` is missing")]
-    Missing {
-        name: String,
-    },
+    Missing { name: String },
     /// Nothing was published here.
     #[error("`{store}` has no stream")]
     NoStream { store: String },

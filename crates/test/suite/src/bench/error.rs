@@ -8,10 +8,7 @@ use rocwheel_progress::{Exit, Hint};
 #[non_exhaustive]
 pub enum BenchError {
     #[error("cannot start `{program}`")]
-    Start {
-        program: String,
-        source: std::io::Error,
-    },
+    Start { program: String, source: std::io::Error },
     #[error("`{program}` ended with {status}{}", last.as_ref().map_or_else(String::new, |line| format!(": {line}")))]
     Failed {
         program: String,
@@ -20,10 +17,7 @@ pub enum BenchError {
         last: Option<String>,
     },
     #[error("`{program}` ran longer than {seconds} s and was ended")]
-    TimedOut {
-        program: String,
-        seconds: u64,
-    },
+    TimedOut { program: String, seconds: u64 },
     /// The output has no measurements.
     #[error("`{name}` has no measurements: {reason}")]
     Output {
@@ -32,10 +26,7 @@ pub enum BenchError {
         reason: String,
     },
     #[error("cannot use `{}`", path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// A line of a history is no record.
     #[error("line {line} of `{}` is no record: {reason}", path.display())]
     Record {
