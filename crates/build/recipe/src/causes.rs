@@ -210,6 +210,7 @@ mod tests {
             ("sh: 1: /opt/_rocm_sdk_devel/lib/llvm-21/bin/clang++: not found", "no-compiler-of-rocm", "HIP_CLANG_PATH"),
             ("  ******* rocm_version.h could not be found *******", "no-rocm-core", "rocm-core"),
             ("  Could not find a package configuration file provided by \"rccl\" with any of", "cmake-package", "`rccl`"),
+            ("CMake Error at cmake/libprotobuf.cmake:115 (add_library):", "cmake-error", "libprotobuf.cmake:115"),
             ("  Compatibility with CMake < 3.5 has been removed from CMake.", "cmake-4", "POLICY_VERSION_MINIMUM"),
         ] {
             let likely =
