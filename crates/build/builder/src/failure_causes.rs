@@ -212,6 +212,7 @@ mod tests {
                 "cmake-package",
                 "`rccl`",
             ),
+            ("CMake Error at cmake/libprotobuf.cmake:115 (add_library):", "cmake-error", "libprotobuf.cmake:115"),
             ("  Compatibility with CMake < 3.5 has been removed from CMake.", "cmake-4", "POLICY_VERSION_MINIMUM"),
         ] {
             let likely =
