@@ -3,25 +3,25 @@
 //!
 //! The libraries, in the order in which to read them; each uses only those before it.
 //!
-//! * Ground: [`rocwheel_progress`] is how a library talks to its caller, [`rocwheel_system`] how it
+//! * Ground: `rocwheel_progress` is how a library talks to its caller, `rocwheel_system` how it
 //!   talks to the operating system. `rocwheel_pipeline` makes results in parallel and in order.
-//!   [`rocwheel_content`] is bytes at random access, [`rocwheel_output`] a result that appears
+//!   `rocwheel_content` is bytes at random access, `rocwheel_output` a result that appears
 //!   whole or not at all, `rocwheel_python_literals` reads Python's literals.
-//! * Formats: [`rocwheel_elf`] reads and edits ELF files, [`rocwheel_kpack`] GPU code, with the
-//!   names of [`rocwheel_tables`], the tables of what AMD ships. [`rocwheel_wheel`] reads and
-//!   writes wheels. [`rocwheel_survey`] finds GPU code in any file.
-//! * From a ROCm build to packages: [`rocwheel_artifact`] → [`rocwheel_package`];
-//!   [`rocwheel_split`] moves GPU code out of files, [`rocwheel_reshape`] back, or drops some.
-//! * What a wheel needs: [`rocwheel_loader`] finds libraries as the system does,
-//!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
-//! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`] →
-//!   [`rocwheel_builder`].
-//! * To users: [`rocwheel_store`] has files, [`rocwheel_pages`] makes an index over them,
-//!   [`rocwheel_stream`] gives it a history, and [`rocwheel_release`] publishes sets into it, which
-//!   [`rocwheel_promote`] may have given another version. [`rocwheel_mirror`] and
-//!   [`rocwheel_delta`] bring packages to machines, [`rocwheel_fetch`] the artifacts of a CI.
-//! * On their machines: [`rocwheel_doctor`] examines a machine, [`rocwheel_suite`] runs tests,
-//!   [`rocwheel_report`] reads what tests leave.
+//! * Formats: `rocwheel_elf` reads and edits ELF files, `rocwheel_kpack` GPU code, with the
+//!   names of `rocwheel_tables`, the tables of what AMD ships. `rocwheel_wheel` reads and
+//!   writes wheels. `rocwheel_survey` finds GPU code in any file.
+//! * From a ROCm build to packages: `rocwheel_artifact` → `rocwheel_package`;
+//!   `rocwheel_split` moves GPU code out of files, `rocwheel_reshape` back, or drops some.
+//! * What a wheel needs: `rocwheel_loader` finds libraries as the system does,
+//!   `rocwheel_audit` judges, `rocwheel_repair` fixes, `rocwheel_diff` compares.
+//! * From sources to frameworks: `rocwheel_hipify` → `rocwheel_source` → `rocwheel_recipe` →
+//!   `rocwheel_builder`.
+//! * To users: `rocwheel_store` has files, `rocwheel_pages` makes an index over them,
+//!   `rocwheel_stream` gives it a history, and `rocwheel_release` publishes sets into it, which
+//!   `rocwheel_promote` may have given another version. `rocwheel_mirror` and
+//!   `rocwheel_delta` bring packages to machines, `rocwheel_fetch` the artifacts of a CI.
+//! * On their machines: `rocwheel_doctor` examines a machine, `rocwheel_suite` runs tests,
+//!   `rocwheel_report` reads what tests leave.
 
 mod arguments;
 mod commands;
