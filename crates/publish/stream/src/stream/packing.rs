@@ -45,7 +45,7 @@ pub struct StreamWheel {
     pub address: Url,
     /// Its size in bytes.
     pub size: u64,
-    /// The record, as [`rocwheel_archive::PackedSource::record_of`] made it; only of the newest
+    /// The record, as `rocwheel_archive::PackedSource::record_of` made it; only of the newest
     /// wheel of each project and tag, if that was published with a record.
     pub record: Option<Vec<u8>>,
 }
