@@ -35,9 +35,9 @@ pub enum TransferFault {
     Refused {
         /// The refusal, with what was attempted where that is known.
         reason: String,
-        /// [`BucketFault::exit`].
+        /// `BucketFault::exit`.
         exit: Exit,
-        /// [`BucketFault::hint`].
+        /// `BucketFault::hint`.
         hint: Option<&'static str>,
     },
     /// The file of this machine cannot be written, whatever the server does.

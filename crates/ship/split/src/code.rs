@@ -98,7 +98,7 @@ pub(crate) fn visit(
     })
 }
 
-/// Like [`visit`], with every code object in memory as a whole.
+/// Like `visit`, with every code object in memory as a whole.
 pub fn visit_whole(
     source: &CodeSource<'_>,
     part: (&Bundle, &Piece),
