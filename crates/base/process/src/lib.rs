@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rocwheel_progress::{Hint, Interrupted, Reporter};
+use rocwheel_progress::{Exit, Hint, Interrupted, Reporter};
 use rocwheel_system::{RunningGroup, ending_signal, find_program};
 
 /// A program that was not run to its end.
@@ -33,6 +33,19 @@ pub struct NotStarted {
     /// Its name or path.
     pub program: String,
     pub source: io::Error,
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::NotStarted(program) => program.hint(),
+            Error::Io(_) | Error::Interrupted(_) => None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        if matches!(self, Error::Interrupted(_)) { Exit::Interrupted } else { Exit::Failed }
+    }
 }
 
 impl Hint for NotStarted {

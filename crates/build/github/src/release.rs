@@ -9,9 +9,9 @@ use std::time::Duration;
 use rocwheel_progress::{Reporter, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
 use crate::pages::Asset;
 use rocwheel_process::{ProcessEnd, Program};
+use rocwheel_progress::Failure;
 use rocwheel_recipe::provenance::SUFFIX;
 use rocwheel_recipe::surroundings::Surroundings;
 
@@ -101,9 +101,9 @@ pub struct Plan {
 }
 
 /// The files of a release: built files, their provenance, and other files such as checksums.
-pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Error> {
+pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Failure> {
     let mut uploads = Vec::new();
-    let file = |path: &Path, name: String| -> Result<Upload, Error> {
+    let file = |path: &Path, name: String| -> Result<Upload, Failure> {
         let (size, sha256) = (path.metadata()?.len(), rocwheel_source::sha256(path, &rocwheel_progress::Silent)?);
         Ok(Upload { name, path: path.to_owned(), size, sha256 })
     };
@@ -127,7 +127,7 @@ pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Erro
 
 impl Gh {
     /// Asks GitHub for a release; `None`: it does not exist.
-    pub fn ask(&self, tag: &str, reporter: &dyn Reporter) -> Result<Option<Remote>, Error> {
+    pub fn ask(&self, tag: &str, reporter: &dyn Reporter) -> Result<Option<Remote>, Failure> {
         let words = self.words(&["release", "view", tag, "--json", "assets"]);
         let finished = self.run(&words, ASKING, None, reporter)?;
         if finished.ended == ProcessEnd::Code(0) {
@@ -144,7 +144,13 @@ impl Gh {
 
     /// The checksums of a release: those of the local files, and for files that only GitHub has
     /// those in its own `SHA256SUMS`.
-    pub fn checksums(&self, tag: &str, here: &str, remote: &Remote, reporter: &dyn Reporter) -> Result<String, Error> {
+    pub fn checksums(
+        &self,
+        tag: &str,
+        here: &str,
+        remote: &Remote,
+        reporter: &dyn Reporter,
+    ) -> Result<String, Failure> {
         if !remote.assets.iter().any(|asset| asset.name == SUMS && asset.is_whole()) {
             return Ok(here.to_owned());
         }
@@ -163,7 +169,7 @@ impl Gh {
 
     /// Runs the calls of a plan.
     /// Files that were uploaded before a failed call stay, and the next run continues.
-    pub fn execute(&self, plan: &Plan, reporter: &dyn Reporter) -> Result<(), Error> {
+    pub fn execute(&self, plan: &Plan, reporter: &dyn Reporter) -> Result<(), Failure> {
         let _stage = reporter.stage("Uploading", Some(plan.commands.len() as u64), Unit::Items);
         for words in &plan.commands {
             let finished = self.run(words, UPLOADING, None, reporter)?;
@@ -187,7 +193,7 @@ impl Gh {
         timeout: Duration,
         log: Option<&mut dyn Write>,
         reporter: &dyn Reporter,
-    ) -> Result<rocwheel_process::FinishedProcess, Error> {
+    ) -> Result<rocwheel_process::FinishedProcess, Failure> {
         let mut environment = self.environment.clone();
         // `gh` must not ask questions or report newer versions of itself.
         for name in ["GH_PROMPT_DISABLED", "GH_NO_UPDATE_NOTIFIER"] {
@@ -202,12 +208,18 @@ impl Gh {
     /// Plans the changes that bring the files to GitHub.
     /// A file of 2 GiB or more is an error, and one of the same name with another content that must
     /// not be replaced.
-    pub fn plan(&self, wanted: &WantedRelease, mut files: Vec<Upload>, remote: Option<&Remote>) -> Result<Plan, Error> {
+    pub fn plan(
+        &self,
+        wanted: &WantedRelease,
+        mut files: Vec<Upload>,
+        remote: Option<&Remote>,
+    ) -> Result<Plan, Failure> {
         if let Some(large) = files.iter().find(|file| file.size >= LIMIT) {
-            return Err(Error::request_with(
+            return Err(rocwheel_recipe::Error::request_with(
                 format!("`{}` has {} bytes, and GitHub takes files of less than {LIMIT}", large.name, large.size),
                 "`rocwheel split` makes smaller wheels, `rocwheel prune` takes GPU targets out",
-            ));
+            )
+            .into());
         }
         let there: BTreeMap<&str, &RemoteAsset> =
             remote.iter().flat_map(|remote| &remote.assets).map(|asset| (asset.name.as_str(), asset)).collect();
@@ -242,10 +254,11 @@ impl Gh {
         uploads.sort_by(|one, other| one.name.cmp(&other.name));
         if let Some(first) = others.first() {
             let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
-            return Err(Error::request_with(
+            return Err(rocwheel_recipe::Error::request_with(
                 format!("the release {} has `{first}`{more} with another content", wanted.tag),
                 "a file of a name never changes: build it with another version, or say `--clobber` to replace it",
-            ));
+            )
+            .into());
         }
         let mut commands = Vec::new();
         let (tag, notes) = (wanted.tag.as_str(), wanted.notes.to_string_lossy());
@@ -296,13 +309,11 @@ fn rows(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-fn failed(words: &[String], said: &[String]) -> Error {
+fn failed(words: &[String], said: &[String]) -> Failure {
     let typed = words.iter().take(4).cloned().collect::<Vec<_>>().join(" ");
     let said = if said.is_empty() { "nothing".to_owned() } else { said.join("; ") };
-    Error::GitHub {
-        reason: format!("`{typed}` failed: {said}"),
-        hint: Some("`gh auth status` says who is logged in; the same command continues".into()),
-    }
+    Failure::message(format!("`{typed}` failed: {said}"))
+        .with_hint("`gh auth status` says who is logged in; the same command continues")
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ use rocwheel_pages::{BuildOptions, Layout, build};
 use rocwheel_progress::{Reporter, Unit, Watched};
 use rocwheel_store::{Error as StoreError, FileTransfer, NewFile, Store, StoredBytes, StoredFile, with_threads};
 
-use crate::error::Error;
 use crate::manifest::{
     ListedFile, MIRROR_MANIFEST, MirrorList, MirrorPlan, MirrorReport, MirrorVerdict, SCHEMA, check_names, no_list,
     status_table, verdict,
 };
 use crate::transfer;
+use rocwheel_progress::Failure;
 
 /// Files that are on this machine at the same time.
 const AT_ONCE: usize = 16;
@@ -36,7 +36,7 @@ pub fn mirror_into(
     options: &BuildOptions,
     http: &Http,
     reporter: &dyn Reporter,
-) -> Result<MirrorReport, Error> {
+) -> Result<MirrorReport, Failure> {
     let before = read_list(store)?;
     let stored: BTreeMap<String, StoredFile> =
         store.list("", reporter)?.into_iter().map(|file| (file.key.clone(), file)).collect();
@@ -83,7 +83,7 @@ fn upload(
     (store, scratch): (&dyn Store, &Path),
     http: &Http,
     reporter: &dyn Reporter,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let files: BTreeMap<_, _> =
         names.iter().filter_map(|name| Some(((*name).clone(), plan.files.get(*name)?.clone()))).collect();
     transfer::fetch_all(&files, scratch, http, reporter)?;
@@ -102,12 +102,12 @@ fn upload(
 }
 
 /// Compares a store with its list. Every file is read.
-pub fn verify_stored_mirror(store: &dyn Store, reporter: &dyn Reporter) -> Result<MirrorVerdict, Error> {
+pub fn verify_stored_mirror(store: &dyn Store, reporter: &dyn Reporter) -> Result<MirrorVerdict, Failure> {
     let list = read_list(store)?.ok_or_else(|| no_list(&store.name()))?;
     Ok(verdict(list, stored_files(store, &BTreeMap::new(), reporter)?))
 }
 
-fn read_list(store: &dyn Store) -> Result<Option<MirrorList>, Error> {
+fn read_list(store: &dyn Store) -> Result<Option<MirrorList>, Failure> {
     let path = format!("{}/{MIRROR_MANIFEST}", store.name());
     store.read(MIRROR_MANIFEST)?.map(|bytes| MirrorList::parse(&bytes, path.as_ref())).transpose()
 }
@@ -117,11 +117,11 @@ fn stored_files(
     store: &dyn Store,
     known: &BTreeMap<&str, &str>,
     reporter: &dyn Reporter,
-) -> Result<BTreeMap<String, ListedFile>, Error> {
+) -> Result<BTreeMap<String, ListedFile>, Failure> {
     let files: Vec<StoredFile> =
         store.list("", reporter)?.into_iter().filter(|file| file.key != MIRROR_MANIFEST).collect();
     let stage = reporter.stage("Hashing files", Some(files.iter().map(|file| file.size).sum()), Unit::Bytes);
-    let one = |file: &StoredFile| -> Result<(String, ListedFile), Error> {
+    let one = |file: &StoredFile| -> Result<(String, ListedFile), Failure> {
         reporter.check()?;
         let sha256 = match known.get(file.key.as_str()) {
             Some(sha256) => {
@@ -137,7 +137,7 @@ fn stored_files(
     hashed
 }
 
-fn hash(store: &dyn Store, file: &StoredFile, reporter: &dyn Reporter) -> Result<String, Error> {
+fn hash(store: &dyn Store, file: &StoredFile, reporter: &dyn Reporter) -> Result<String, Failure> {
     let failed = |source| StoreError::Read { path: format!("{}/{}", store.name(), file.key).into(), source };
     let digest = match store.bytes(file)? {
         StoredBytes::Local(path) => fs_err::File::open(path).and_then(|file| sha256_of(Watched::new(file, reporter))),

@@ -11,18 +11,18 @@ use rocwheel_progress::{Reporter, Unit, Watched};
 use rocwheel_store::{Error as StoreError, FolderStore};
 use walkdir::WalkDir;
 
-use crate::error::Error;
 use crate::manifest::{
     ListedFile, MIRROR_MANIFEST, MirrorList, MirrorPlan, MirrorReport, MirrorVerdict, SCHEMA, check_names, no_list,
     status_table, verdict,
 };
 use crate::transfer;
+use rocwheel_progress::Failure;
 
 /// Fetches the files of a plan, writes the pages, and removes what an earlier run fetched and
 /// nothing needs any more.
 ///
 /// # Errors
-/// [`Error::Mirror`] for files with other hashes, and for distributions in the folder that no run
+/// Files with other hashes, and for distributions in the folder that no run
 /// fetched; what cannot be fetched or written. Files that were fetched stay for the next run.
 pub fn make_mirror(
     plan: &MirrorPlan,
@@ -30,7 +30,7 @@ pub fn make_mirror(
     options: &BuildOptions,
     http: &Http,
     reporter: &dyn Reporter,
-) -> Result<MirrorReport, Error> {
+) -> Result<MirrorReport, Failure> {
     let write = |path: &Path, source: io::Error| StoreError::Write { path: path.to_owned(), source };
     fs_err::create_dir_all(folder).map_err(|source| write(folder, source))?;
     let before = read_list(folder)?.map(|list| list.distributions).unwrap_or_default();
@@ -65,7 +65,7 @@ pub fn make_mirror(
 }
 
 /// Distributions that no run fetched would be in the index, or in the way of its files.
-fn check_foreign(plan: &MirrorPlan, folder: &Path, before: &BTreeSet<String>) -> Result<(), Error> {
+fn check_foreign(plan: &MirrorPlan, folder: &Path, before: &BTreeSet<String>) -> Result<(), Failure> {
     let read = |source| StoreError::Folder { path: folder.to_owned(), source };
     let mut names = Vec::new();
     for entry in fs_err::read_dir(folder).map_err(read)? {
@@ -74,7 +74,7 @@ fn check_foreign(plan: &MirrorPlan, folder: &Path, before: &BTreeSet<String>) ->
     check_names(plan, &folder.to_string_lossy(), names.iter(), before)
 }
 
-fn read_list(folder: &Path) -> Result<Option<MirrorList>, Error> {
+fn read_list(folder: &Path) -> Result<Option<MirrorList>, Failure> {
     let path = folder.join(MIRROR_MANIFEST);
     let bytes = match fs_err::read(&path) {
         Ok(bytes) => bytes,
@@ -85,7 +85,7 @@ fn read_list(folder: &Path) -> Result<Option<MirrorList>, Error> {
 }
 
 /// Sizes and hashes of all files below a folder, except the list itself and what begins with a dot.
-fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, ListedFile>, Error> {
+fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, ListedFile>, Failure> {
     let mut paths: Vec<(String, PathBuf, u64)> = Vec::new();
     let is_shown =
         |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
@@ -114,7 +114,7 @@ fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, 
 }
 
 /// Compares a folder with its list.
-pub fn verify_mirror(folder: &Path, reporter: &dyn Reporter) -> Result<MirrorVerdict, Error> {
+pub fn verify_mirror(folder: &Path, reporter: &dyn Reporter) -> Result<MirrorVerdict, Failure> {
     let list = read_list(folder)?.ok_or_else(|| no_list(&folder.to_string_lossy()))?;
     Ok(verdict(list, all_files(folder, reporter)?))
 }

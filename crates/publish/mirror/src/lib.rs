@@ -7,7 +7,6 @@
 //! it after a transport.
 
 mod bucket;
-mod error;
 mod folder;
 mod lock;
 mod manifest;
@@ -17,9 +16,14 @@ mod status;
 mod transfer;
 
 pub use bucket::{mirror_into, verify_stored_mirror};
-pub use error::Error;
 pub use folder::{make_mirror, verify_mirror};
 pub use lock::LockedFile;
 pub use manifest::{MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorVerdict, ResolvedSet};
 pub use request::MirrorRequest;
 pub use resolve::plan_mirror;
+use rocwheel_progress::Failure;
+
+/// A failed action, the words after "cannot", with its reason.
+fn cannot(attempted: &str, reason: &str, hint: &str) -> Failure {
+    Failure::message(format!("cannot {attempted}: {reason}")).with_hint(hint)
+}

@@ -11,8 +11,9 @@ use rocwheel_progress::counted;
 use rocwheel_store::{Error as StoreError, Store};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::cannot;
 use crate::lock::LockedFile;
+use rocwheel_progress::Failure;
 
 /// The list of all files of a mirror.
 pub const MIRROR_MANIFEST: &str = "mirror.json";
@@ -86,7 +87,7 @@ pub(crate) struct ListedFile {
 }
 
 impl MirrorList {
-    pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<MirrorList, Error> {
+    pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<MirrorList, Failure> {
         let wrong = |source: io::Error| StoreError::Read { path: path.to_owned(), source };
         let list: MirrorList = serde_json::from_slice(bytes).map_err(|error| wrong(error.into()))?;
         if list.schema != SCHEMA {
@@ -104,7 +105,7 @@ impl MirrorList {
 }
 
 /// The statuses in the store's `index-status.toml`, followed by those of the indexes.
-pub(crate) fn status_table(store: &dyn Store, plan: &MirrorPlan) -> Result<(PathBuf, StatusTable), Error> {
+pub(crate) fn status_table(store: &dyn Store, plan: &MirrorPlan) -> Result<(PathBuf, StatusTable), Failure> {
     let path = PathBuf::from(join(&store.name(), STATUS_FILE));
     let mut table = match store.read(STATUS_FILE)? {
         Some(bytes) => StatusTable::parse(&String::from_utf8_lossy(&bytes), &path)?,
@@ -120,7 +121,7 @@ pub(crate) fn check_names<'n>(
     place: &str,
     names: impl Iterator<Item = &'n String>,
     before: &BTreeSet<String>,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let is_foreign = |name: &&String| {
         let is_distribution = [".whl", ".tar.gz", ".zip"].iter().any(|ending| name.ends_with(ending));
         // One of the plan may be of a run that was interrupted; its bytes are compared later.
@@ -130,22 +131,20 @@ pub(crate) fn check_names<'n>(
     foreign.sort();
     match foreign.first() {
         None => Ok(()),
-        Some(first) => Err(Error::Mirror {
-            attempted: format!("mirror into `{place}`"),
-            reason: format!("it has {} that no mirror needs: `{first}`", counted(foreign.len() as u64, "file")),
-            hint: "choose another folder, or move these files away".to_owned(),
-            exit: rocwheel_progress::Exit::Failed,
-        }),
+        Some(first) => Err(cannot(
+            &format!("mirror into `{place}`"),
+            &format!("it has {} that no mirror needs: `{first}`", counted(foreign.len() as u64, "file")),
+            "choose another folder, or move these files away",
+        )),
     }
 }
 
-pub(crate) fn no_list(place: &str) -> Error {
-    Error::Mirror {
-        attempted: format!("verify `{place}`"),
-        reason: format!("it has no `{MIRROR_MANIFEST}`"),
-        hint: "give the folder or bucket that `rocwheel release mirror --to` made".to_owned(),
-        exit: rocwheel_progress::Exit::Failed,
-    }
+pub(crate) fn no_list(place: &str) -> Failure {
+    cannot(
+        &format!("verify `{place}`"),
+        &format!("it has no `{MIRROR_MANIFEST}`"),
+        "give the folder or bucket that `rocwheel release mirror --to` made",
+    )
 }
 
 pub(crate) fn verdict(list: MirrorList, mut actual: BTreeMap<String, ListedFile>) -> MirrorVerdict {

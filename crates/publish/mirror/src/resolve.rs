@@ -12,11 +12,12 @@ use rocwheel_wheel::WheelName;
 use serde::Deserialize;
 use url::Url;
 
-use crate::error::Error;
+use crate::cannot;
 use crate::lock::{self, LockedFile};
 use crate::manifest::{MirrorPlan, ResolvedSet};
 use crate::request::{MirrorRequest, said};
 use crate::{status, transfer};
+use rocwheel_progress::Failure;
 
 /// What setuptools' default is when a source distribution does not name its build system (PEP 517).
 const DEFAULT_BUILD: &str = "setuptools >= 40.8.0";
@@ -32,7 +33,7 @@ enum Kinds {
 
 /// Resolves the requirements, and those of building the source distributions among the files.
 /// Source distributions are fetched into `folder` for that, also if the mirror has them.
-pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Reporter) -> Result<MirrorPlan, Error> {
+pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Reporter) -> Result<MirrorPlan, Failure> {
     for address in request.indexes.iter().filter_map(|index| Url::parse(index).ok()) {
         request.http.remember(&address);
     }
@@ -78,16 +79,15 @@ pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
 }
 
 /// Two indexes may not have different files of one name.
-fn add(all: &mut BTreeMap<String, LockedFile>, files: Vec<(String, LockedFile)>) -> Result<(), Error> {
+fn add(all: &mut BTreeMap<String, LockedFile>, files: Vec<(String, LockedFile)>) -> Result<(), Failure> {
     for (name, file) in files {
         match all.get(&name) {
             Some(other) if other.sha256 != file.sha256 => {
-                return Err(Error::Mirror {
-                    attempted: format!("mirror `{name}`"),
-                    reason: format!("`{}` and `{}` have different files of this name", other.address, file.address),
-                    hint: "leave one of the indexes out".to_owned(),
-                    exit: Exit::Failed,
-                });
+                return Err(cannot(
+                    &format!("mirror `{name}`"),
+                    &format!("`{}` and `{}` have different files of this name", other.address, file.address),
+                    "leave one of the indexes out",
+                ));
             }
             Some(_) => {}
             None => drop(all.insert(name, file)),
@@ -102,12 +102,14 @@ fn resolve(
     requirements: &[String],
     kinds: Kinds,
     reporter: &dyn Reporter,
-) -> Result<Vec<(String, LockedFile)>, Error> {
-    let failed = |reason: String, exit: Exit| Error::Mirror {
-        attempted: format!("resolve the packages for Python {python} on {platform}"),
-        reason,
-        hint: "name what is missing differently, or add an index that has it".to_owned(),
-        exit,
+) -> Result<Vec<(String, LockedFile)>, Failure> {
+    let failed = |reason: String, exit: Exit| {
+        cannot(
+            &format!("resolve the packages for Python {python} on {platform}"),
+            &reason,
+            "name what is missing differently, or add an index that has it",
+        )
+        .with_exit(exit)
     };
     let mut command = Command::new(&request.uv);
     command.args(["pip", "compile", "-", "--format", "pylock.toml", "--quiet", "--no-header", "--no-annotate"]);
@@ -157,7 +159,7 @@ fn resolve(
 
 /// The build requirements of a source distribution: `build-system.requires` of its pyproject.toml
 /// (PEP 518).
-fn build_requirements(path: &Path) -> Result<Vec<String>, Error> {
+fn build_requirements(path: &Path) -> Result<Vec<String>, Failure> {
     #[derive(Deserialize, Default)]
     struct Project {
         #[serde(rename = "build-system")]

@@ -16,9 +16,10 @@ use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt};
 use rocwheel_store::listing::project_of;
 use url::Url;
 
-use crate::error::Error;
+use crate::cannot;
 use crate::lock::LockedFile;
 use crate::request::MirrorRequest;
+use rocwheel_progress::Failure;
 
 /// The largest page that is read.
 const PAGE_LIMIT: u64 = 256 << 20;
@@ -36,13 +37,13 @@ pub(crate) fn read(
     request: &MirrorRequest,
     files: &BTreeMap<String, LockedFile>,
     reporter: &dyn Reporter,
-) -> Result<StatusTable, Error> {
+) -> Result<StatusTable, Failure> {
     let mut projects: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (name, file) in files {
         projects.entry(&file.project).or_default().insert(name);
     }
     reporter.begin("Reading pages", Some(projects.len() as u64), Unit::Items);
-    let one = |(project, names): (&&str, &BTreeSet<&str>)| -> Result<Option<ProjectPage>, Error> {
+    let one = |(project, names): (&&str, &BTreeSet<&str>)| -> Result<Option<ProjectPage>, Failure> {
         let found = request.indexes.iter().find_map(|index| {
             let page = attempt(reporter, || project_page(request, index, project)).transpose()?;
             let lists = |page: &ProjectPage| page.links.iter().any(|link| names.contains(link.file_name.as_str()));
@@ -50,11 +51,13 @@ pub(crate) fn read(
         });
         reporter.advance(1);
         reporter.check()?;
-        found.transpose().map_err(|fault| Error::Mirror {
-            attempted: format!("read the page of `{project}`"),
-            reason: fault.to_string(),
-            hint: "check the index with `rocwheel index check`".to_owned(),
-            exit: fault.exit(),
+        found.transpose().map_err(|fault| {
+            cannot(
+                &format!("read the page of `{project}`"),
+                &fault.to_string(),
+                "check the index with `rocwheel index check`",
+            )
+            .with_exit(fault.exit())
         })
     };
     let work = || projects.par_iter().map(one).collect::<Result<Vec<_>, _>>();

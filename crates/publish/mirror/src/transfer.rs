@@ -11,19 +11,20 @@ use rocwheel_progress::{Exit, Reporter, Unit};
 use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt};
 use url::Url;
 
-use crate::error::Error;
+use crate::cannot;
 use crate::lock::LockedFile;
+use rocwheel_progress::Failure;
 
 /// Fetches the files that the folder does not have, and returns their names.
 ///
 /// # Errors
-/// [`Error::Mirror`] names every file that could not be fetched; the others are in the folder.
+/// It names every file that could not be fetched; the others are in the folder.
 pub(crate) fn fetch_all(
     files: &BTreeMap<String, LockedFile>,
     folder: &Path,
     http: &Http,
     reporter: &dyn Reporter,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<String>, Failure> {
     reporter.begin("Fetching distributions", Some(files.len() as u64), Unit::Items);
     let one = |(name, file): (&String, &LockedFile)| -> Result<bool, (String, TransferFault)> {
         let result = if reporter.interrupted() {
@@ -58,12 +59,8 @@ pub(crate) fn fetch_all(
         return Ok(fetched);
     }
     let exit = if may_pass { Exit::TryAgain } else { Exit::Failed };
-    Err(mirror_error(problems.join("; "), exit))
-}
-
-fn mirror_error(reason: String, exit: Exit) -> Error {
-    let hint = "run it again: files that were fetched stay".to_owned();
-    Error::Mirror { attempted: "fetch the distributions".to_owned(), reason, hint, exit }
+    let hint = "run it again: files that were fetched stay";
+    Err(cannot("fetch the distributions", &problems.join("; "), hint).with_exit(exit))
 }
 
 fn is_there(path: &Path, sha256: &str) -> bool {

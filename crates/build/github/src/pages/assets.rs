@@ -8,7 +8,7 @@ use rocwheel_progress::{Reporter, Unit};
 use rocwheel_wheel::WheelName;
 use walkdir::WalkDir;
 
-use crate::error::Error;
+use rocwheel_progress::Failure;
 use rocwheel_recipe::matrix::{Label, RocmLabel};
 use rocwheel_recipe::provenance::{FileProvenance, SUFFIX, statement_path};
 
@@ -56,7 +56,7 @@ pub struct WheelFacts {
 /// # Errors
 /// A folder cannot be read, two files of one name have different contents, or provenance is about
 /// another file.
-pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Result<Vec<Asset>, Error> {
+pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Result<Vec<Asset>, Failure> {
     let mut paths = Vec::new();
     for folder in folders {
         // A missing folder is an error, not an empty folder.
@@ -74,16 +74,17 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
     }
     let _stage = reporter.stage("Reading existing files", Some(paths.len() as u64), Unit::Items);
     let mut found: BTreeMap<String, Asset> = BTreeMap::new();
-    let mut read = || -> Result<(), Error> {
+    let mut read = || -> Result<(), Failure> {
         for path in &paths {
             reporter.check()?;
             let asset = asset(path, rocm)?;
             if let Some(other) = found.get(&asset.name).filter(|other| other.sha256 != asset.sha256) {
                 let (one, two) = (other.path.display(), path.display());
-                return Err(Error::request_with(
+                return Err(rocwheel_recipe::Error::request_with(
                     format!("`{one}` and `{two}` have one name and different contents"),
                     "a file of a name never changes: take one of them away, or build it with another version",
-                ));
+                )
+                .into());
             }
             found.entry(asset.name.clone()).or_insert(asset);
             reporter.advance(1);
@@ -94,7 +95,7 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
     Ok(found.into_values().collect())
 }
 
-fn asset(path: &Path, rocm: &[String]) -> Result<Asset, Error> {
+fn asset(path: &Path, rocm: &[String]) -> Result<Asset, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let sha256 = rocwheel_source::sha256(path, &rocwheel_progress::Silent)?;
     let provenance = FileProvenance::of(path)?;
@@ -189,7 +190,7 @@ fn python(name: &WheelName) -> String {
 
 /// The text of `SHA256SUMS`, which `sha256sum --check` reads. It lists all files of the release,
 /// including provenance.
-pub fn checksums(assets: &[Asset]) -> Result<String, Error> {
+pub fn checksums(assets: &[Asset]) -> Result<String, Failure> {
     let mut rows = BTreeMap::new();
     for asset in assets {
         rows.insert(asset.name.clone(), asset.sha256.clone());

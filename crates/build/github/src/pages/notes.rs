@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::assets::Asset;
 use super::packages::{encoded, size};
 use super::{head, newest_first, row};
-use crate::error::Error;
+use rocwheel_progress::Failure;
 use rocwheel_recipe::compare_python_versions;
 use rocwheel_recipe::run_time;
 use rocwheel_recipe::run_time_note;
@@ -55,7 +55,7 @@ impl FilesAt<'_> {
 }
 
 /// The notes of a release, with one row for wheels that differ only in their Python.
-pub fn notes(assets: &[Asset], book: &Book, at: FilesAt<'_>) -> Result<String, Error> {
+pub fn notes(assets: &[Asset], book: &Book, at: FilesAt<'_>) -> Result<String, Failure> {
     let mut rows: BTreeMap<Key, BTreeMap<String, &str>> = BTreeMap::new();
     for (asset, facts) in assets.iter().filter_map(|asset| Some((asset, asset.facts.as_ref()?))) {
         let key = Key {
@@ -134,7 +134,7 @@ pub fn notes(assets: &[Asset], book: &Book, at: FilesAt<'_>) -> Result<String, E
 }
 
 /// The run-time variables that users have to set, one line for each package and backend.
-fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Error> {
+fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Failure> {
     let mut lines = BTreeSet::new();
     for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
         let package = rocwheel_wheel::canonical_name(&facts.package);

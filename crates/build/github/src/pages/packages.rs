@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::assets::{Asset, WheelFacts};
 use super::{head, newest_first, row};
-use crate::error::Error;
+use rocwheel_progress::Failure;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
@@ -50,7 +50,7 @@ impl Packages {
     ///
     /// # Errors
     /// A row does not have this format and would be lost.
-    pub fn parse(text: &str, path: &Path, rocm: &[String]) -> Result<Packages, Error> {
+    pub fn parse(text: &str, path: &Path, rocm: &[String]) -> Result<Packages, Failure> {
         let mut files = BTreeMap::new();
         for (at, line) in text.lines().enumerate() {
             let Some(inner) = line.trim().strip_prefix('|').and_then(|line| line.strip_suffix('|')) else { continue };
@@ -75,7 +75,7 @@ impl Packages {
 
     /// Adds the files of a release.
     /// A file that the page has with another SHA-256 is an error.
-    pub fn add(&mut self, assets: &[Asset], release: &Release) -> Result<(), Error> {
+    pub fn add(&mut self, assets: &[Asset], release: &Release) -> Result<(), Failure> {
         for asset in assets {
             let Some(facts) = &asset.facts else { continue };
             let link = (release.tag.clone(), format!("{}{}", release.base, encoded(&asset.name)));
@@ -87,10 +87,11 @@ impl Packages {
                 downloads: Vec::new(),
             });
             if package.sha256 != asset.sha256 {
-                return Err(Error::request_with(
+                return Err(rocwheel_recipe::Error::request_with(
                     format!("`{}` was released with another content: its SHA-256 was {}", asset.name, package.sha256),
                     "a file of a name never changes: build it with another version or build number",
-                ));
+                )
+                .into());
             }
             // The provenance may be available now and not before, or the other way round.
             let before = std::mem::replace(&mut package.facts, facts.clone());

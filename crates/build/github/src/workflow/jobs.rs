@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::Error;
+use rocwheel_progress::Failure;
 use rocwheel_recipe::Book;
 use rocwheel_recipe::evaluate;
 use rocwheel_recipe::matrix::{CellStatus, FrameworkTable, Matrix, MatrixRow, Origin, Point};
@@ -108,7 +108,7 @@ struct Staged {
 
 impl StagedJobs {
     /// Divides cells into stages.
-    pub fn new(rows: &[(&MatrixRow, Option<Origin>)], sources: &JobSources<'_>) -> Result<StagedJobs, Error> {
+    pub fn new(rows: &[(&MatrixRow, Option<Origin>)], sources: &JobSources<'_>) -> Result<StagedJobs, Failure> {
         let mut names: Vec<String> = sources.matrix.rows.iter().map(|row| row.point.recipe.clone()).collect();
         names.sort();
         names.dedup();

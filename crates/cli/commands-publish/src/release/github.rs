@@ -133,7 +133,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let wanted = WantedRelease { notes, ..settings.wanted.clone() };
     let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
         Ok(remote) => remote,
-        Err(error @ rocwheel_github::Error::Interrupted(_)) => return Err(error.into()),
+        Err(failure) if failure.exit() == Exit::Interrupted => return Err(failure),
         // A plan alone needs no login.
         Err(error) if !settings.upload => {
             let reason = rocwheel_progress::with_causes(&error);
