@@ -28,8 +28,8 @@ class Measured:
 
 
 def options(description: str, runs: int | None = None) -> argparse.ArgumentParser:
-    """The options of every benchmark: `runs` is how many runs there are if nobody says it. The
-    first three come from `scripts/bench`."""
+    """The options of every benchmark; `scripts/bench` gives the first three. `runs` is the default
+    of --runs, which a benchmark that runs once does not have."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rocwheel", required=True, type=_absolute, help="the built binary")
     parser.add_argument("--work", required=True, type=_absolute, help="a folder for what is made, emptied first")
