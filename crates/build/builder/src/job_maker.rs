@@ -45,8 +45,8 @@ pub struct JobMaker {
     pub containers: Option<Rc<Containers>>,
 }
 
-/// What a cell is built from: the options with the versions of the cell inserted, before anything
-/// is fetched or started.
+/// The sources, ROCm and wheels of a cell: the options with the versions of the cell inserted. Made
+/// before anything is fetched.
 #[derive(Debug, Clone)]
 pub struct CellInputs {
     pub recipe: String,
@@ -201,13 +201,14 @@ impl JobMaker {
         }
     }
 
-    /// What a recipe is built from for a cell; `wheels` are installed before the build.
+    /// Inserts the versions of a cell into the options for a recipe.
     pub fn inputs(&self, recipe: &str, cell: &Cell, wheels: Vec<InputWheel>) -> Result<CellInputs, Error> {
         let (sources, rocm) = (self.sources.filled(cell)?, self.rocm.filled(cell)?);
         Ok(CellInputs { recipe: recipe.to_owned(), sources, rocm, wheels })
     }
 
-    /// The job of a cell as far as it is known before anything is fetched or started.
+    /// A provisional job for the plan of a cell: sources and ROCm that are not here yet have no
+    /// digest.
     pub fn sketch(&self, inputs: CellInputs, cell: &Cell, recipe: Evaluated, place: &JobPlace) -> Result<Job, Error> {
         let entry = self.request.book.get(&inputs.recipe)?;
         let source = inputs.sources.sketch(&entry.recipe, cell, place)?;

@@ -261,7 +261,7 @@ pub(crate) fn is_for_windows(distribution: &Distribution) -> bool {
     distribution.platforms().iter().any(|platform| platform == rocwheel_tables::windows::PLATFORM)
 }
 
-/// What each wheel requires where it is installed for a target.
+/// The requirements of each wheel whose markers hold for a target.
 fn required_on(site: &Site, declared: &Declared, target: &InstallTarget) -> Vec<Requirements> {
     let wheels = site.distributions.iter().enumerate();
     wheels

@@ -43,7 +43,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     }
     let cell = facts.cell;
     let mut known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
-    // What the tree says is newer than any table.
+    // The list in the source tree belongs to its version; a row of the recipe may be older.
     if !known.is_empty() && !cell.source_targets.is_empty() {
         known.clone_from(&cell.source_targets);
     }

@@ -229,7 +229,7 @@ impl FrameworkTable {
     /// on torch.
     pub fn torch_versions<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
         let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
-        // What is mapped without being among the versions is known, and not built.
+        // A row may map a version that is not in `versions`: such a version has no cells.
         let built = framework.torch.iter().filter(|(version, _)| framework.versions.contains(version));
         let mapped: Vec<&String> = built.flat_map(|(_, torches)| torches).collect();
         let is_mapped = move |version: &String| mapped.contains(&version);

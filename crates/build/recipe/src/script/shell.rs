@@ -22,7 +22,7 @@ pub fn quoted(word: &str) -> String {
     format!("\"{}\"", escaped(word, inside_quotes))
 }
 
-/// A text as it is written between double quotes, or in a here-document.
+/// Escapes a text for use between double quotes or in a here-document.
 fn inside_quotes(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for letter in text.chars() {
