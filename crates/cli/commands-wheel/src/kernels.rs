@@ -139,6 +139,9 @@ const MOST_NOTES: u64 = 5;
 
 /// Prints the code. Any fault makes the exit code 1; a lack of code does not.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    // The bar of this command is its memory. The others keep what they free: `split` of a large
+    // wheel takes a fifth less time with the allocator's own choice.
+    rocwheel_system::return_large_blocks();
     // If only some paths are missing, each is a warning and the others are listed.
     if settings.addresses.is_empty() && settings.paths.iter().all(|path| !path.exists()) {
         let names: Vec<String> = settings.paths.iter().map(|path| format!("`{}`", path.display())).collect();

@@ -44,7 +44,6 @@ use rocwheel_progress::Exit;
 use crate::arguments::Arguments;
 
 fn main() -> ExitCode {
-    rocwheel_system::return_large_blocks();
     printer::choose_color(arguments::color_of(std::env::args_os()));
     failure_text::install_panic_hook(environment::wants_backtrace());
     let exit = failure_text::guard(|| match parse() {
