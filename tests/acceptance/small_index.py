@@ -135,7 +135,10 @@ class Servers:
             if kind == "nginx":
                 # Only root can read the folders of these tests.
                 rights = ["-g", "user root;"] if os.geteuid() == 0 else []
-                command = [nginx(), "-e", "stderr", "-p", f"{state}/", "-c", configuration, *rights]
+                command = [program("nginx"), "-e", "stderr", "-p", f"{state}/", "-c", configuration, *rights]
+            elif kind == "apache":
+                command = [*as_somebody(state), program("apache2"), "-D", "FOREGROUND", "-d", "/usr/lib/apache2"]
+                command += ["-c", f"PidFile {state}/httpd.pid", "-f", configuration]
             else:
                 command = ["caddy", "run", "--adapter", "caddyfile", "--config", configuration]
         environment = {**os.environ, "XDG_DATA_HOME": str(state), "XDG_CONFIG_HOME": str(state)}
@@ -154,10 +157,21 @@ class Servers:
             server.wait(30)
 
 
-def nginx() -> str:
-    """Debian has it where only root's shells look."""
-    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert found, "nginx is not installed: run scripts/setup"
+def as_somebody(state: Path) -> list[str]:
+    """Apache does not serve as root, and only root can read the folders of these tests: it runs as
+    nobody with the right to read everything."""
+    if os.geteuid() != 0:
+        return []
+    state.chmod(0o777)
+    (state / "log").chmod(0o666)
+    right = "+dac_read_search"
+    return ["setpriv", "--reuid=65534", "--clear-groups", f"--inh-caps={right}", f"--ambient-caps={right}"]
+
+
+def program(name: str) -> str:
+    """Debian has servers where only root's shells look."""
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    assert found, f"{name} is not installed: run scripts/setup"
     return found
 
 

@@ -15,13 +15,14 @@ use rocwheel_progress::Exit;
 
 const NGINX: &str = include_str!("../../../../../data/index/nginx.conf");
 const CADDY: &str = include_str!("../../../../../data/index/Caddyfile");
+const APACHE: &str = include_str!("../../../../../data/index/httpd.conf");
 const CLOUDFRONT: &str = include_str!("../../../../../data/index/cloudfront.js");
 
 /// Print the configuration of a web server for an index
 ///
 /// The server chooses HTML or JSON by what the client accepts, as PyPI does, and sends the types
-/// and cache headers that pip and uv need. `nginx` and `caddy` print a complete configuration file,
-/// `cloudfront` a function for Amazon's CDN in front of a bucket.
+/// and cache headers that pip and uv need. `nginx`, `caddy` and `apache` print a complete
+/// configuration file, `cloudfront` a function for Amazon's CDN in front of a bucket.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// What serves the index
@@ -30,7 +31,7 @@ pub struct Arguments {
     /// Folder that `rocwheel index build` made an index of
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
-    /// Where nginx or Caddy listens [default: 127.0.0.1:8000]
+    /// Where the server listens [default: 127.0.0.1:8000]
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<ListenAddress>,
 }
@@ -41,6 +42,8 @@ enum ServerKind {
     Nginx,
     /// A file for `caddy run --config`
     Caddy,
+    /// A file for `apache2 -f`
+    Apache,
     /// A function for CloudFront, runtime cloudfront-js-2.0
     Cloudfront,
 }
@@ -88,7 +91,9 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         if arguments.server == ServerKind::Cloudfront && arguments.address.is_some() {
-            return Err(Usage::new("`--address` is for nginx and Caddy").hint("remove it").into());
+            return Err(Usage::new("`--address` is for servers that listen, not for CloudFront")
+                .hint("remove it")
+                .into());
         }
         let root = std::path::absolute(&arguments.root)?;
         let html_only = find_links_folders(&root)?;
@@ -134,6 +139,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             .replace("http://:8000", &format!("http://:{port}"))
             .replace("bind 127.0.0.1", &format!("bind {host}"))
             .replace("\"/srv/index\"", &quoted(&settings.root)?),
+        ServerKind::Apache => APACHE
+            .replace("127.0.0.1:8000", &format!("{host}:{port}"))
+            .replace("\"/srv/index\"", &quoted(&settings.root)?),
         ServerKind::Cloudfront => {
             let folders: Vec<String> = settings.html_only.iter().map(|folder| format!("\"{folder}\"")).collect();
             CLOUDFRONT.replace("[\"/\"]", &format!("[{}]", folders.join(", ")))
@@ -143,7 +151,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A quoted path. nginx expands `$` and has no escape for it; Caddy expands `{`.
+/// A quoted path. nginx and Apache expand `$` and have no escape for it; Caddy expands `{`.
 fn quoted(folder: &Path) -> Result<String, Usage> {
     let text = folder.to_str().filter(|text| !text.contains(|character: char| is_special(character)));
     text.map(|text| format!("\"{text}\"")).ok_or_else(|| {
