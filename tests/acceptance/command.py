@@ -1,7 +1,5 @@
 """Runs the built binary and other programs; a failure shows what the program said."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

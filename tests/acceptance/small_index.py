@@ -1,7 +1,5 @@
 """Package indexes of a few tiny packages, and the servers that people put in front of them."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,8 +1,6 @@
 """Wheels and source distributions of a few bytes, for tests of what is said about files rather than
 of what is in them."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

@@ -1,8 +1,6 @@
 """`artifact push` and `artifact fetch` with buckets, and the scripts of TheRock that they stand
 for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Attestations (PEP 740) beside files go into streams, and along with a promotion where the bytes
 stay. pypi-simple reads them as an installer would."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

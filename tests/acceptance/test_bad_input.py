@@ -1,8 +1,6 @@
 """Bad input: a clear error that names the file, a non-zero exit, nothing half-written, inputs
 untouched."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 """Real builds from recipes: flash-attn's sdist of PyPI, and a build against the ROCm packages that
 this project makes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

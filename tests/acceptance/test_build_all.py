@@ -1,8 +1,6 @@
 """`rocwheel build all` on repositories made here: checkout by pins, conversion, builds in order,
 smoke tests."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,8 +1,6 @@
 """Builds of many cells: as a plan on this machine, killed and continued, and on a real Slurm of
 three nodes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Builds in containers of real engines, which these tests start themselves with one small image
 each."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Private indexes: a user in the address or in a netrc file is sent to its server, and is in
 nothing that is printed or written."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """`rocwheel data`: what is known of ROCm, a user's rows, and what is missing."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -2,8 +2,6 @@
 description that lies, a server without ranges or an old wheel that changed cost no more than
 time."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,8 +1,6 @@
 """`release get` from servers that fail, pages and descriptions that are wrong, and places that are
 not written: the whole wheel is downloaded, or the error says whose fault it is."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import shutil

@@ -2,8 +2,6 @@
 Python, whose Python is gone, whose files cannot be read, and whose packages another tool
 installs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

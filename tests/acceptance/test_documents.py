@@ -5,8 +5,6 @@ The repositories are small ones that are made here; the addresses of the documen
 git's own settings. The index with ROCm's packages is a folder on a port of this machine.
 """
 
-from __future__ import annotations
-
 import functools
 import http.server
 import re

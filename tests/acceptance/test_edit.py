@@ -1,8 +1,6 @@
 """`rocwheel edit`: what comes out installs with pip and uv, says what `wheel tags` would say, and
 nothing half-done is left."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import email.parser

@@ -1,8 +1,6 @@
 """The terminal of the README, and docs/first-wheel.md, followed with the debug binary on this
 machine. test_release_real.py follows it in a root that has nothing but Python."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

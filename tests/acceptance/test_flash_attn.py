@@ -1,8 +1,6 @@
 """flash-attn's wheels are imported before they leave: the real Triton backend, and a compiled
 extension of the real name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,8 +1,6 @@
 """docs/framework-authors.md, followed on this machine. test_release_real.py follows it in a root
 that has nothing but Python and a compiler."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

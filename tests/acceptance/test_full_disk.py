@@ -1,8 +1,6 @@
 """A full disk is named by what could not be written, never by what was read for it, with the
 advice to free space there; and nothing is left."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from pathlib import Path

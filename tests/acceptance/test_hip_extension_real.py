@@ -1,8 +1,6 @@
 """The example of a HIP extension: one command compiles, repairs, splits, installs and calls it, on
 ROCm packages of ours."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

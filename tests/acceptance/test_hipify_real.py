@@ -1,8 +1,6 @@
 """`rocwheel source hipify` beside the original, on PyTorch, torchvision and torchaudio. Part of
 `--set all`."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,8 +1,6 @@
 """`rocwheel index`: pip, uv and a parser of somebody else's read what it makes, and it says what is
 wrong with indexes that others made."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,8 +1,6 @@
 """`rocwheel index build --aggregate`: one index over those of several products. TheRock's own
 `aggregate_index.py` writes the same tables in `test_index_real.py`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

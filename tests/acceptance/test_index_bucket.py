@@ -1,8 +1,6 @@
 """Wheels and tarballs in a bucket: `index build s3://…` and `release upload` against moto's server,
 a second implementation of S3 beside the one of the Rust tests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,8 +1,6 @@
 """`rocwheel index check` calls an index good only if pip and uv can install from it: both are asked
 about each bad index here."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

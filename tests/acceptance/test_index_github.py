@@ -1,8 +1,6 @@
 """`rocwheel index build --from-github`: a server on the loopback plays GitHub with real wheels, and
 pip and uv install from the pages."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,8 +1,6 @@
 """Indexes as other programs write, serve and name them: paths in the settings of pip and uv, first
 pages with other links, servers that know GET alone, and refusals."""
 
-from __future__ import annotations
-
 import os
 from base64 import b64encode
 from http.server import SimpleHTTPRequestHandler

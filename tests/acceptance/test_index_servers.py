@@ -1,7 +1,5 @@
 """An index of `rocwheel index build` behind real servers, read by real installers."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import http.client

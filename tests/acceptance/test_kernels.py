@@ -1,8 +1,6 @@
 """`rocwheel kernels` on real ROCm: what it says is what LLVM's and GNU's tools say of the same
 code."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

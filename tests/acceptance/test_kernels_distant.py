@@ -1,8 +1,6 @@
 """`rocwheel kernels` of addresses finds the code of a downloaded file, without a download. The
 archives are written here, by Python."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct

@@ -1,8 +1,6 @@
 """`release mirror`: a closed set of packages in a folder, from which pip and uv install without any
 network."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

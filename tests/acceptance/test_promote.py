@@ -1,8 +1,6 @@
 """`rocwheel release promote`: a set gets another version, as a whole or not at all. The strictest
 judge is `package` itself: what is promoted has to be what it would have made with that version."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,8 +1,6 @@
 """`rocwheel release promote --from … --to …`: a set moves from one stream to another, and the gate
 of the second one decides."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,8 +1,6 @@
 """`rocwheel release github` with the real `gh`, against a server on this machine that answers as
 GitHub does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

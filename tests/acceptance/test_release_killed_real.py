@@ -1,8 +1,6 @@
 """Fifty killed publications, fifty killed promotions, readers for as long as thirty publications
 take, and publishers to a bucket that lose power."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,8 +1,6 @@
 """`rocwheel release publish --public-index`: which names of a set others have, or could
 register."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import threading

@@ -1,8 +1,6 @@
 """`rocwheel release promote --native`: Debian and RPM packages of several sets in one repository,
 which apt and dnf read."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

@@ -1,8 +1,6 @@
 """`rocwheel release publish`: what pip and uv see of a stream, and that no killed or beaten
 publisher leaves it broken."""
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import hashlib

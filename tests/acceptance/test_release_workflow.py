@@ -1,8 +1,6 @@
 """The workflow that publishes rocwheel itself: as actionlint and shellcheck see it, and the shell
 of its steps on files with the names of a release."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,8 +1,6 @@
 """`rocwheel repair`: wheels of gcc's libraries, loaded for real in fresh environments, and
 auditwheel beside us."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`rocwheel repair` on real libraries and wheels. Part of `--set all`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

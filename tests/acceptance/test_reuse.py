@@ -1,8 +1,6 @@
 """What an earlier run packed is not compressed again, from a folder, an index or a bucket; whatever
 happens to it, the wheels have the bytes of a run from nothing."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,8 +1,6 @@
 """`rocwheel source` without rights, into a pipe that closes, in a narrow terminal, and with flags
 that are nearly right."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

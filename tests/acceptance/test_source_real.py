@@ -1,8 +1,6 @@
 """`rocwheel source checkout` of flash-attention's sdist and Debian's tarball of PyTorch. Part of
 `--set all`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -6,8 +6,6 @@ Debian's HIP runtime cannot read archives, so this is a test of formats, and the
 --force.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

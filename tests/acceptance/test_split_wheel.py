@@ -1,8 +1,6 @@
 """`rocwheel split WHEEL`: the parts hold what the wheel held, install in any order with pip and uv,
 and leave nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

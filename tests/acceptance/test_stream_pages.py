@@ -1,8 +1,6 @@
 """Pages of a stream beside those of projects: the page for people in Chromium, and views by Python
 and GPU target, which pip, uv and pypi-simple read."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`release prune`: what leaves a stream, and what has to stay."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

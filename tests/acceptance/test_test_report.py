@@ -1,8 +1,6 @@
 """`rocwheel test report`, `shards` and `bench`: real reports of pytest and ctest are read, other
 programs read what is written, and nothing that did not run passes."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

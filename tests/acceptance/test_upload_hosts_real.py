@@ -1,8 +1,6 @@
 """`rocwheel release upload --repository-url`: twine and uv put packages on pypiserver and devpi,
 and pip installs them from there."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

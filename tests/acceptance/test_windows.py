@@ -1,8 +1,6 @@
 """Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv.
 Nothing runs on Windows."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

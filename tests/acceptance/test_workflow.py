@@ -2,8 +2,6 @@
 rocwheel, and wheels that go from one job to the next as artifacts do. The frameworks are stand-ins
 made in test_build_all.py."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,8 +1,6 @@
 """A wheel of rocwheel itself around the binary under test, as maturin lays one out. The wheel that
 scripts/dist makes takes minutes to compile, and is for the long run."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import stat
