@@ -16,6 +16,18 @@ class Result:
     stdout: str
     stderr: str
 
+    def says(self, *parts: str) -> "Result":
+        """Insists on parts of standard error."""
+        for part in parts:
+            assert part in self.stderr, self.stderr
+        return self
+
+    def prints(self, *parts: str) -> "Result":
+        """Insists on parts of standard output."""
+        for part in parts:
+            assert part in self.stdout, self.stdout
+        return self
+
 
 def run(
     *command: object, expect: int = 0, environment: dict[str, str] | None = None, timeout: int = 1800, **options

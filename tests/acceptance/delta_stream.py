@@ -76,8 +76,7 @@ def publish(rocwheel: Rocwheel, dist: Path, store: Path, *words: object) -> Resu
 def published_stream(rocwheel: Rocwheel, folder: Path) -> Stream:
     write_wheel(folder / "old", "1.0", {"core/lib.bin": CODE, **DATA, "core/gone.bin": OTHER})
     wheel = write_wheel(folder / "new", "1.1", {"core/lib.bin": NEW_CODE, "core/first.py": b"x = 1\n", **DATA})
-    said = publish(rocwheel, folder / "new", folder / "store", "--delta")
-    assert "1 wheel described for `rocwheel release get`" in said.stderr
+    publish(rocwheel, folder / "new", folder / "store", "--delta").says("1 wheel described for `rocwheel release get`")
     return Stream(folder / "store/nightly", folder / "old", wheel)
 
 

@@ -65,8 +65,7 @@ def test_attestations_are_on_the_pages_of_a_stream(rocwheel: Rocwheel, tmp_path:
         wheel = write_wheel(dist, "demo", "1.0")
         attested = attest(wheel)
         # Without an address, they are stored, and a run that knows it adds the links.
-        said = publish(rocwheel, dist, store, "--now", NOW)
-        assert "`address` of stream.toml is missing" in said.stderr
+        publish(rocwheel, dist, store, "--now", NOW).says("`address` of stream.toml is missing")
         assert provenance(address, "demo") == {wheel.name: None}
         set_address(stream, address)
         other = write_wheel(tmp_path / "second", "other", "1.0")
@@ -77,8 +76,7 @@ def test_attestations_are_on_the_pages_of_a_stream(rocwheel: Rocwheel, tmp_path:
         attest(other)
         publish(rocwheel, tmp_path / "second", store, "--now", LATER)
         assert provenance(address, "other")[other.name] is not None
-        again = publish(rocwheel, tmp_path / "second", store, "--now", LATER)
-        assert "published already" in again.stderr
+        publish(rocwheel, tmp_path / "second", store, "--now", LATER).says("published already")
     rocwheel.run("release", "verify", stream)
     beside = stream / f"demo/{wheel.name}.provenance"
     beside.write_text("{}")

@@ -169,8 +169,7 @@ def test_a_source_distribution_does_not_become_static_by_the_way(rocwheel: Rocwh
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content.encode()))
     words = ("edit", path, "--metadata", "License-Expression=MIT", "--output", tmp_path / "out")
-    said = rocwheel.run(*words, expect=FAILED).stderr
-    assert "core metadata 2.2" in said and "--metadata Metadata-Version=2.4" in said
+    rocwheel.run(*words, expect=FAILED).says("core metadata 2.2", "--metadata Metadata-Version=2.4")
     assert not (tmp_path / "out").exists()
     rocwheel.run(*words, "--metadata", "Metadata-Version=2.4", "--metadata", "Dynamic+=Requires-Dist")
     run(TOOLS / "twine", "check", tmp_path / "out/old-1.0.tar.gz")

@@ -210,8 +210,7 @@ def test_the_triton_of_a_torch_decides_whether_a_wheel_can_be_imported(
     text = (Path(__file__).resolve().parents[2] / "data/frameworks.toml").read_text()
     (tmp_path / "table.toml").write_text(text[: text.index("# Their backward kernels")])
     options = ["--table", tmp_path / "table.toml", "--output", tmp_path / "out"]
-    said = rocwheel.run(*command, *options, environment=with_uv(), expect=1).stderr
-    assert "check-import" in said and "'IS_CAUSAL' is not in list" in said, said
+    rocwheel.run(*command, *options, environment=with_uv(), expect=1).says("check-import", "'IS_CAUSAL' is not in list")
     assert not list((tmp_path / "out").glob("*.whl"))
 
 
@@ -219,8 +218,7 @@ def test_the_triton_backend_is_imported(rocwheel: Rocwheel, sdist: Path, tmp_pat
     """The real 2.8.3, and the same without a module that its wheel needs."""
     command = ["build", "flash-attn", "--backend", "triton", "--rocm", ROCM, "--torch", "2.6.0"]
     needs = "needs `FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE` in the environment"
-    said = rocwheel.run(*command, "--source", sdist, "--output", tmp_path / "out", environment=with_uv()).stderr
-    assert needs in said, said
+    rocwheel.run(*command, "--source", sdist, "--output", tmp_path / "out", environment=with_uv()).says(needs)
     rocwheel.run("release", "pages", "--wheels", tmp_path / "out", "--output", tmp_path / "pages")
     assert f"flash-attn (triton) {needs}" in (tmp_path / "pages/release-notes.md").read_text()
     assert "2.8.3 beside triton 3.2.0 and stand-ins for torch, einops" in log(tmp_path / "out", "check-import")

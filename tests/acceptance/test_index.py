@@ -112,8 +112,7 @@ def test_installers_take_real_packages_from_the_index(
     assert assert_every_link_is_true(folder) == 2 * sum(
         1 for file in folder.iterdir() if file.suffix in (".whl", ".gz")
     )
-    said = rocwheel.run("index", "check", folder, "--files")
-    assert "0 errors, 0 warnings" in said.stderr
+    rocwheel.run("index", "check", folder, "--files").says("0 errors, 0 warnings")
     address = (folder / "simple").as_uri() + "/"
     lock = tmp_path / "lock.txt"
     (tmp_path / "wanted.in").write_text("rocm-sdk-core\n")
@@ -153,7 +152,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
         assert names == {"torch": "2.9.1+rocm7.2", "rocm-entry": "7.2.0", "rocm-sdk-core": "7.2.0"}
         requirements = tmp_path / "in.txt"
         requirements.write_text("rocm-entry<7.2\n")
-        listed = uv(
+        uv(
             "pip",
             "compile",
             "--quiet",
@@ -162,10 +161,9 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
             "--exclude-newer",
             "2026-11-21",
             requirements,
-        )
-        assert "rocm-sdk-core==7.1.0" in listed.stdout
+        ).prints("rocm-sdk-core==7.1.0")
         # Everything was uploaded later than that.
-        late = uv(
+        uv(
             "pip",
             "compile",
             "--quiet",
@@ -175,8 +173,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
             "2026-11-19",
             requirements,
             expect=1,
-        )
-        assert "rocm-entry" in late.stderr
+        ).says("rocm-entry")
         links = pip("download", "--quiet", "--no-index", "--find-links", address, "--dest", tmp_path / "links", "torch")
         assert len(list((tmp_path / "links").iterdir())) == 3, links.stderr
 
@@ -270,8 +267,7 @@ def test_withdrawn_files_and_reasons(rocwheel: Rocwheel, dist: Path, tmp_path: P
         )
         assert "deprecated" in found.stdout
     table.write_text("[[yanked]]\nproject = 'rocm-entri'\nversion = '7.2'\n")
-    said = rocwheel.run("index", "build", dist, expect=1)
-    assert "`yanked` names `rocm-entri 7.2`, which is not in the index" in said.stderr
+    rocwheel.run("index", "build", dist, expect=1).says("`yanked` names `rocm-entri 7.2`, which is not in the index")
     table.write_text("[[yanked]]\nprojekt = 'x'\n")
     assert "index-status.toml" in rocwheel.run("index", "build", dist, expect=1).stderr
 
@@ -285,10 +281,8 @@ def test_a_structured_index_keeps_pages_of_others_and_its_other_projects(
         (root / project).mkdir(parents=True, exist_ok=True)
         shutil.copy(file, root / project)
     (root / "torch/index.html").write_text("<h1>Links for torch</h1>")
-    said = rocwheel.run("index", "build", root, expect=1)
-    assert (
-        "torch/index.html` was not written by `rocwheel index build`" in said.stderr
-        and "--replace-pages" in said.stderr
+    rocwheel.run("index", "build", root, expect=1).says(
+        "torch/index.html` was not written by `rocwheel index build`", "--replace-pages"
     )
     assert (root / "torch/index.html").read_text() == "<h1>Links for torch</h1>"
     built = index(rocwheel, root, "--replace-pages")
@@ -362,8 +356,7 @@ def test_nothing_to_list(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None
     )
     file = rocwheel.run("index", "build", dist / "old_style-1.0.tar.gz", expect=1).stderr
     assert "cannot read the folder" in file and f"hint: name the folder that has the file: `{dist}`" in file
-    said = rocwheel.run("index", "build", dist, "--filter", "*.rpm", expect=1)
-    assert "whose names match `*.rpm`" in said.stderr
+    rocwheel.run("index", "build", dist, "--filter", "*.rpm", expect=1).says("whose names match `*.rpm`")
     before = snapshot(dist)
     said = rocwheel.run("index", "build", dist, "--dry-run")
     assert "would be written" in said.stderr and differences(before, snapshot(dist)) == []
@@ -494,7 +487,5 @@ def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path:
     bare = tmp_path / "bare/six"
     write_wheel(bare, "six", "1.0+local")
     with served(tmp_path / "bare") as address:
-        said = rocwheel.run("index", "check", address, expect=1)
-        assert "has no hash of SHA-2" in said.stdout and "no METADATA beside" in said.stdout
-    refused = rocwheel.run("index", "check", "http://127.0.0.1:9/simple/", expect=1)
-    assert "is not an index: no answer" in refused.stderr
+        rocwheel.run("index", "check", address, expect=1).prints("has no hash of SHA-2", "no METADATA beside")
+    rocwheel.run("index", "check", "http://127.0.0.1:9/simple/", expect=1).says("is not an index: no answer")

@@ -52,8 +52,7 @@ def test_installers_use_it_from_any_server(rocwheel: Rocwheel, tree: Path, tmp_p
             uv("pip", "install", "--default-index", index, "--target", tmp_path / f"uv-{kind}", "torch")
         for tool in ("pip", "uv"):
             assert (tmp_path / f"{tool}-{kind}" / "rocm_core.py").is_file()
-    said = rocwheel.run("index", "check", whole, "--files")
-    assert "0 errors" in said.stderr
+    rocwheel.run("index", "check", whole, "--files").says("0 errors")
     assert json.loads(aggregate(rocwheel, tree).stdout)["pages"] == []
 
 

@@ -253,8 +253,7 @@ def test_refusals_are_said(rocwheel: Rocwheel, github: GitHub, wheels: Path, tmp
     build(rocwheel, github, pages, GITHUB_TOKEN=TOKEN)
     plain = build(rocwheel, github, pages, expect=2, GITHUB_TOKEN=TOKEN, GITHUB_API_URL="http://example.invalid/")
     assert "https addresses only" in plain
-    bucket = rocwheel.run("index", "build", "s3://bucket/x", "--from-github", "a/b", expect=2)
-    assert "the pages go into a folder" in bucket.stderr
+    rocwheel.run("index", "build", "s3://bucket/x", "--from-github", "a/b", expect=2).says("the pages go into a folder")
 
 
 def test_two_files_of_one_name_are_refused(rocwheel: Rocwheel, github: GitHub, wheels: Path, tmp_path: Path) -> None:

@@ -179,5 +179,4 @@ def test_what_cannot_be_mirrored_is_named(rocwheel: Rocwheel, indexes: list[Path
     (folder / "mine-1.0-py3-none-any.whl").write_bytes(b"mine")
     foreign = mirror(rocwheel, indexes, folder, "--package", "rocm", expect=1).stderr
     assert "mine-1.0-py3-none-any.whl" in foreign and "choose another folder" in foreign
-    no = rocwheel.run("release", "mirror", "--verify", tmp_path, expect=1)
-    assert "has no `mirror.json`" in no.stderr
+    rocwheel.run("release", "mirror", "--verify", tmp_path, expect=1).says("has no `mirror.json`")

@@ -277,8 +277,7 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
     assert "there are no wheels" in said
     path = f"{tmp_path / 'bin'}"
     without = {**surroundings, "PATH": path}
-    said = run(rocwheel.binary, *command, "--upload", environment=without, expect=2).stderr
-    assert "there is no `gh`" in said, said
+    run(rocwheel.binary, *command, "--upload", environment=without, expect=2).says("there is no `gh`")
     assert " | gh release create v1 " in run(rocwheel.binary, *command, environment=without).stdout
 
 
