@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pypi_simple
-from test_index import served
+from serving import served
 from test_release_publish import change, publish
 
 from command import Rocwheel

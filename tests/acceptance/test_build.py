@@ -7,14 +7,12 @@ import os
 import re
 import socket
 import subprocess
-import threading
 import zipfile
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from serving import Answers, served
 
 from command import Rocwheel, run
 from packages import PackageSet
@@ -101,17 +99,14 @@ wheel = "dist/*.whl"
 """
 
 
-class Guarded(SimpleHTTPRequestHandler):
+class Guarded(Answers):
     """A server that wants a name and a password."""
 
     def do_GET(self) -> None:
         if self.headers.get("Authorization") == f"Basic {base64.b64encode(b'me:secret').decode()}":
             super().do_GET()
             return
-        self.send_response(401)
-        self.send_header("WWW-Authenticate", 'Basic realm="here"')
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        self.reply(b"", 401, WWW_Authenticate='Basic realm="here"')
 
 
 @pytest.fixture(params=["directory", "find-links", "index"])
@@ -121,19 +116,17 @@ def sdk(request: pytest.FixtureRequest, package_set: PackageSet, tmp_path: Path)
     if request.param == "directory":
         yield f"directory={package_set.dist}"
         return
-    served = package_set.dist
+    folder = package_set.dist
     if request.param == "index":
-        served = tmp_path / "served"
+        folder = tmp_path / "served"
         for file in package_set.dist.iterdir():
             name, version = file.name.removesuffix(".tar.gz").split("-")[:2]
-            place = served / "simple" / name.replace("_", "-")
+            place = folder / "simple" / name.replace("_", "-")
             place.mkdir(parents=True, exist_ok=True)
             (place / file.name).symlink_to(file)
     path = "simple/" if request.param == "index" else ""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Guarded, directory=served)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"{request.param}=http://me:secret@127.0.0.1:{server.server_port}/{path}"
-        server.shutdown()
+    with served(folder, Guarded) as address:
+        yield f"{request.param}={address.replace('//', '//me:secret@')}/{path}"
 
 
 @pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.long)])

@@ -5,12 +5,11 @@ import base64
 import json
 import os
 import sys
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from serving import Answers, served
 from test_build_all import UV
-from test_index import served
 from test_release_publish import publish
 
 from command import Result, Rocwheel, run
@@ -23,18 +22,14 @@ EXPECTED = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 SECRETS = (PASSWORD, QUOTED, EXPECTED.removeprefix("Basic "), "cret-word")
 
 
-class Private(SimpleHTTPRequestHandler):
+class Private(Answers):
     """Asks for a user, also after its own redirections."""
 
     def do_GET(self) -> None:
         if self.headers.get("Authorization") != EXPECTED:
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="private"')
-            self.end_headers()
+            self.reply(b"", 401, WWW_Authenticate='Basic realm="private"')
         elif self.path.startswith("/moved/"):
-            self.send_response(302)
-            self.send_header("Location", self.path.removeprefix("/moved"))
-            self.end_headers()
+            self.reply(b"", 302, Location=self.path.removeprefix("/moved"))
         else:
             super().do_GET()
 

@@ -10,7 +10,6 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,8 @@ from delta_stream import (
     rewritten,
     write_wheel,
 )
-from test_index import pip, served
+from serving import Answers, served
+from test_index import pip
 
 from command import Rocwheel, run
 from small_index import Servers
@@ -233,7 +233,7 @@ def test_several_wheels_help(rocwheel: Rocwheel, published: Stream, tmp_path: Pa
     assert (tmp_path / "out" / NEW).read_bytes() == published.wheel.read_bytes()
 
 
-class Cached(SimpleHTTPRequestHandler):
+class Cached(Answers):
     """A server that lets clients keep what it sends."""
 
     def end_headers(self) -> None:

@@ -5,14 +5,12 @@ import os
 import shutil
 import sys
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from serving import served
 
 from command import Result, Rocwheel
 from linked_wheels import PYTHON, gcc, write_wheel
@@ -82,11 +80,8 @@ def index(prefix: Path, tmp_path: Path) -> Iterator[str]:
     version = TORCH_VERSION.format(version="2.5.1+rocm6.2", cuda=None, hip="6.2.41133-dd7f95766")
     members["torch/version.py"] = version.encode()
     write_wheel(tmp_path / "simple/torch", members, name="torch", version=TORCH)
-    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/simple/"
-        server.shutdown()
+    with served(tmp_path) as address:
+        yield f"{address}/simple/"
 
 
 def sources(folder: Path, module: str = "flash_attn_2_cuda", needed: str = "hip_answer") -> Path:

@@ -9,17 +9,13 @@ import re
 import shutil
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
 
 from command import Result, Rocwheel, run
@@ -73,18 +69,6 @@ def assert_every_link_is_true(folder: Path) -> int:
                 assert hashlib.sha256(metadata).hexdigest() == beside.removeprefix("sha256="), path
             count += 1
     return count
-
-
-@contextmanager
-def served(folder: Path, handler: type[SimpleHTTPRequestHandler] = SimpleHTTPRequestHandler) -> Iterator[str]:
-    class Quiet(handler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
 
 
 @pytest.fixture
@@ -458,7 +442,7 @@ def test_check_takes_an_empty_requires_python_for_none(rocwheel: Rocwheel, tmp_p
 def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None:
     index(rocwheel, dist)
 
-    class Forbidding(SimpleHTTPRequestHandler):
+    class Forbidding(Answers):
         """A bucket whose reader may not list it, with the types of a careless upload."""
 
         def send_error(self, code: int, *arguments: object, **more: object) -> None:
@@ -473,7 +457,7 @@ def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path:
         assert "a missing project answers 403: uv stops there" in said.stdout and "s3:ListBucket" in said.stdout
         assert "no-store" in said.stdout
 
-    class Binary(SimpleHTTPRequestHandler):
+    class Binary(Answers):
         def guess_type(self, _: str) -> str:
             return "application/octet-stream"
 

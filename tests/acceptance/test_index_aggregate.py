@@ -5,8 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from serving import served
 from small_wheels import write_wheel
-from test_index import Links, assert_every_link_is_true, pip, served, uv
+from test_index import Links, assert_every_link_is_true, pip, uv
 
 from command import Rocwheel
 

@@ -3,12 +3,12 @@ pages with other links, servers that know GET alone, and refusals."""
 
 import os
 from base64 import b64encode
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
-from test_index import index, served, uv
+from test_index import index, uv
 
 from command import Rocwheel
 
@@ -76,7 +76,7 @@ def test_links_of_a_first_page_need_no_slash(rocwheel: Rocwheel, own: Path) -> N
 
 
 def test_check_of_a_server_that_knows_get_alone(rocwheel: Rocwheel, own: Path) -> None:
-    class WithoutHead(SimpleHTTPRequestHandler):
+    class WithoutHead(Answers):
         def do_HEAD(self) -> None:  # noqa: N802
             self.send_error(501)
 
@@ -88,7 +88,7 @@ def test_check_of_a_server_that_knows_get_alone(rocwheel: Rocwheel, own: Path) -
 
 
 def test_a_refusal_to_a_user_is_no_missing_project(rocwheel: Rocwheel, own: Path, other: Path, tmp_path: Path) -> None:
-    class Refusing(SimpleHTTPRequestHandler):
+    class Refusing(Answers):
         def do_GET(self) -> None:  # noqa: N802
             if self.headers.get("Authorization") == "Basic " + b64encode(b"me:right").decode():
                 super().do_GET()

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgpack
 import pytest
 from delta_stream import Ranges
-from test_index import served
+from serving import served
 from test_kernels import code_objects
 from test_reuse import bucket
 

@@ -160,24 +160,17 @@ def test_only_some_targets_stay(rocwheel: Rocwheel, sets: tuple[Path, Path, Path
 
 def torch(folder: Path, version: str, rocm: str, *more: str, **texts: str) -> Path:
     """A wheel with the files of torch that name its ROCm."""
-    path = folder / f"torch-{version}-cp312-cp312-linux_x86_64.whl"
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"torch-{version}.dist-info"
     required = [f'rocm[libraries]=={rocm}; platform_system == "Linux"', *more]
     contents = {
         "torch/version.py": f"__version__ = '{version}'\nhip = '7.12.53211'\n",
         "torch/_rocm_init.py": f"import rocm_sdk\nrocm_sdk.initialize_process(check_version='{rocm}')\n",
-        f"{info}/sboms/a.cdx.json": f'{{"purl": "pkg:pypi/torch@{version.replace("+", "%2B")}"}}\n',
+        f"torch-{version}.dist-info/sboms/a.cdx.json": f'{{"purl": "pkg:pypi/torch@{version.replace("+", "%2B")}"}}\n',
         f"torch-{version}.data/scripts/torchrun": "#!python\n",
         **texts,
-        f"{info}/METADATA": small_wheels.core_metadata("torch", version, required),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: cp312-cp312-linux_x86_64\n",
     }
-    contents[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*contents, f"{info}/RECORD"])
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in contents.items():
-            archive.writestr(zipfile.ZipInfo(member, (2026, 1, 2, 3, 4, 6)), text)
-    return path
+    metadata = small_wheels.core_metadata("torch", version, required)
+    more = {"tag": "cp312-cp312-linux_x86_64", "date": (2026, 1, 2, 3, 4, 6)}
+    return small_wheels.pack(folder, "torch", version, contents, metadata=metadata, **more)
 
 
 def test_frameworks_name_the_new_set(rocwheel: Rocwheel, tmp_path: Path) -> None:

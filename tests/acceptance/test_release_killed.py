@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from killed_publishers import kill_promotions, kill_publishers, publish_while_people_read
-from test_index import served
+from serving import served
 
 from command import Rocwheel
 

@@ -18,7 +18,7 @@ from killed_publishers import (
     timed,
     write_set,
 )
-from test_index import served
+from serving import served
 from test_index_bucket import Bucket, bucket, server  # noqa: F401
 
 from command import Rocwheel, run

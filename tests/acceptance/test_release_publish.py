@@ -14,8 +14,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from serving import served
 from test_chooser import write_wheel as tagged_wheel
-from test_index import assert_every_link_is_true, pip, served, uv
+from test_index import assert_every_link_is_true, pip, uv
 
 from command import Result, Rocwheel, run
 from small_index import write_wheel

@@ -14,14 +14,13 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import unquote
 
 import pytest
 from delta_stream import Ranges
-from test_index import served
+from serving import Answers, served
 
 import hip_wheels
 import synthetic
@@ -182,10 +181,7 @@ def site(rocwheel: Rocwheel, nights: Nights) -> Iterator[Site]:
     rocwheel.run("index", "build", nights.first / "dist")
     site = Site(nights.first / "dist")
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
+    class Handler(Answers):
         def do_GET(self) -> None:
             path = site.root / unquote(self.path).lstrip("/")
             if self.path in site.statuses:
@@ -209,17 +205,11 @@ def site(rocwheel: Rocwheel, nights: Nights) -> Iterator[Site]:
                 site.ranges.append(path.name)
             if path.suffix == ".whl":
                 site.sent += len(content)
-            self.send_response(status)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(content, status)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        site.address = f"http://127.0.0.1:{server.server_port}/simple/"
+    with served(site.root, Handler) as address:
+        site.address = f"{address}/simple/"
         yield site
-        server.shutdown()
 
 
 def test_wheels_of_an_index_are_read_by_range(rocwheel: Rocwheel, nights: Nights, site: Site, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pypi_simple
 import pytest
 from browser import Browser
+from serving import served
 from test_chooser import OWN, OWN_TAG, clean_environment, fragment, installed, shell_words, write_release, write_wheel
-from test_index import assert_every_link_is_true, pip, served, uv
+from test_index import assert_every_link_is_true, pip, uv
 from test_release_publish import change
 
 from command import Rocwheel, run
