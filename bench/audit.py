@@ -11,8 +11,6 @@ The wheel to repair has one extension module, linked against Debian's rocBLAS: t
 bundled is one library of 450 MB and what it needs.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import hashlib

@@ -5,8 +5,6 @@ wheel that was made before. What its environment and its step take, as the job's
 subtracted: the milliseconds are rocwheel's own, with the audit and without it. Figures are medians.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import hashlib

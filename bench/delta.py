@@ -9,8 +9,6 @@ of the members that the older wheel does not have: what a program would transfer
 and nothing smaller.
 """
 
-from __future__ import annotations
-
 import argparse
 import filecmp
 import json

@@ -5,8 +5,6 @@ the acceptance tests, eight MI300X in the mode CPX. The packages are those of a 
 kernels of a GPU, a torch, and others with 40 Python files each. Figures are medians.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -4,8 +4,6 @@ With `--peer` also `wheel tags` of the Python package `wheel`, once for each whe
 everything again.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -7,8 +7,6 @@ anything is printed. Peak memory is the kernel's ru_maxrss. MB/s are bytes of th
 looked at.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ file; dumb-pypi gets them in its list of packages. Figures are medians. Peak mem
 ru_maxrss.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

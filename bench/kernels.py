@@ -7,8 +7,6 @@ it holds, by Python's zlib on one core. "written" is what the run leaves in the 
 files at any moment, the largest of the sizes that a look every 20 ms sees.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the benchmarks share: a program run to its end with its times and its peak memory."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ nothing of them can be reused; that is the worst case. The floor is one read and
 changed files, on one core.
 """
 
-from __future__ import annotations
-
 import argparse
 import filecmp
 import hashlib

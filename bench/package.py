@@ -8,8 +8,6 @@ same run: for the import, the packages unpacked by dpkg-deb on all cores; for th
 of all artifact bytes, one deflate on all cores and one write, one after the other.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

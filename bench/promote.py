@@ -10,8 +10,6 @@ it needs root. Nothing is removed before the end: ext4 without a journal gives n
 was just freed, and looks for another one for as long as it takes.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import hashlib

@@ -9,8 +9,6 @@ with the files in the page cache. Speed-up is the time on one core over the time
 that over N.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -10,8 +10,6 @@ parts and one write, one after the other. The check that split ends with is in t
 input and not in the second.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -16,8 +16,6 @@ A library is real bytes of this machine. Each family and each night that changed
 in every 64 KiB, so nothing of a changed library can be used again: that is the worst case.
 """
 
-from __future__ import annotations
-
 import argparse
 import filecmp
 import hashlib

@@ -7,8 +7,6 @@ of wall time and of processor time, and their ratios. Processor time is user and
 processes that were started; on a busy machine, compare that alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ PyTorch's, one in a thousand failed with a traceback of 4 KB, one in a thousand 
 try. Prints seconds and the largest memory of each run.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Debian's Chromium, driven through WebDriver: <https://www.w3.org/TR/webdriver2/>."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs the built binary and other programs; a failure shows what the program said."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
@@ -17,6 +15,18 @@ class Result:
     code: int
     stdout: str
     stderr: str
+
+    def says(self, *parts: str) -> "Result":
+        """Insists on parts of standard error."""
+        for part in parts:
+            assert part in self.stderr, self.stderr
+        return self
+
+    def prints(self, *parts: str) -> "Result":
+        """Insists on parts of standard output."""
+        for part in parts:
+            assert part in self.stdout, self.stdout
+        return self
 
 
 def run(

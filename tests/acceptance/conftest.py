@@ -4,8 +4,6 @@
 scripts/fetch-rocm knows.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -7,11 +7,12 @@ import json
 import random
 import re
 import shutil
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
+
+from serving import Answers
+from small_wheels import core_metadata, pack
 
 from command import Result, Rocwheel
 
@@ -28,22 +29,9 @@ OLD, NEW = NAME.format("1.0"), NAME.format("1.1")
 
 def write_wheel(folder: Path, version: str, members: dict[str, bytes], name: str = "demo_core") -> Path:
     """A wheel as other tools write it, with the date of its build at each member."""
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"{name}-{version}.dist-info"
-    texts = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    everything = {**members, **{path: text.encode() for path, text in texts.items()}}
-    everything[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*everything, f"{info}/RECORD"]).encode()
-    path = folder / f"{name}-{version}-py3-none-any.whl"
     date = (2026, 11, 1 + sum(version.encode()) % 28, 1, 2, 4)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, content in everything.items():
-            entry = zipfile.ZipInfo(member, date)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
-    return path
+    metadata = core_metadata(name.replace("_", "-"), version)
+    return pack(folder, name, version, members, metadata=metadata, packed=True, date=date)
 
 
 @dataclass(frozen=True)
@@ -76,8 +64,7 @@ def publish(rocwheel: Rocwheel, dist: Path, store: Path, *words: object) -> Resu
 def published_stream(rocwheel: Rocwheel, folder: Path) -> Stream:
     write_wheel(folder / "old", "1.0", {"core/lib.bin": CODE, **DATA, "core/gone.bin": OTHER})
     wheel = write_wheel(folder / "new", "1.1", {"core/lib.bin": NEW_CODE, "core/first.py": b"x = 1\n", **DATA})
-    said = publish(rocwheel, folder / "new", folder / "store", "--delta")
-    assert "1 wheel described for `rocwheel release get`" in said.stderr
+    publish(rocwheel, folder / "new", folder / "store", "--delta").says("1 wheel described for `rocwheel release get`")
     return Stream(folder / "store/nightly", folder / "old", wheel)
 
 
@@ -98,7 +85,7 @@ def assert_whole(said: Result, output: Path, stream: Stream, reason: str) -> Non
     assert [path.name for path in output.iterdir()] == [NEW]
 
 
-class Ranges(SimpleHTTPRequestHandler):
+class Ranges(Answers):
     """A plain server with ranges, as nginx sends them, that counts what it sends of wheels."""
 
     sent: list[tuple[str, int]]
@@ -114,11 +101,7 @@ class Ranges(SimpleHTTPRequestHandler):
         if asked:
             status, body = 206, body[int(asked[1]) : int(asked[2]) + 1]
         self.sent.append((path.name, len(body)))
-        self.send_response(status)
-        self.send_header("Content-Type", self.guess_type(path))
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        return self.wfile.write(body)
+        return self.reply(body, status, self.guess_type(path))
 
 
 Change = Callable[[dict, list[bytearray]], None]

@@ -4,8 +4,6 @@ The numbers of the nodes are those that kernels printed on real machines: of an 
 MI300X in the modes SPX and CPX, an MI210, and a processor with a GPU inside beside a discrete one.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import dataclass, field

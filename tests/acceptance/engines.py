@@ -1,8 +1,6 @@
 """Docker and Podman of our own: each with its data in a folder, so that nothing of the machine's
 own is seen or changed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Pages of the documentation that can be followed: their blocks as one script."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

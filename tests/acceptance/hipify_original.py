@@ -5,8 +5,6 @@ Run as a program, it is the second: hipify_original.py PACKAGE TREE FOLDERS IGNO
 where PACKAGE is a folder torch/utils/hipify, and FOLDERS and IGNORES are lists with commas.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io

@@ -1,8 +1,6 @@
 """The packages in a Debian root that has no ROCm, so that nothing of the machine can stand in for
 what they lack."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

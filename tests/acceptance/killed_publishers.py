@@ -1,7 +1,5 @@
 """Publishers that are killed, and readers that look on: what every state of a stream has to be."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

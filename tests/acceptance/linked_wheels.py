@@ -14,6 +14,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from small_wheels import pack
+
 from command import run
 
 PYTHON = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -97,31 +99,12 @@ def write_wheel(
     version: str = VERSION,
     python: str = f"{PYTHON}-{PYTHON}",
     requires: tuple[str, ...] = (),
-    method: int = zipfile.ZIP_DEFLATED,
+    packed: bool = True,
 ) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-{python}-{platform}.whl"
-    info = f"{name}-{version}.dist-info"
     more = "".join(f"Requires-Dist: {one}\n" for one in requires)
     metadata = METADATA.replace("Name: demo", f"Name: {name}").format(version=version, more=more)
-    tags = "".join(f"Tag: {python}-{one}\n" for one in platform.split("."))
-    texts = {
-        f"{info}/METADATA": metadata.encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: false\n{tags}".encode(),
-    }
-    rows = io.StringIO()
-    writer = csv.writer(rows, lineterminator="\n")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in {**members, **texts}.items():
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            writer.writerow([member, f"sha256={digest}", len(data)])
-            entry = zipfile.ZipInfo(member)
-            entry.compress_type = method
-            entry.external_attr = (0o100755 if ".so" in member or "scripts" in member else 0o100644) << 16
-            archive.writestr(entry, data)
-        writer.writerow([f"{info}/RECORD", "", ""])
-        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), rows.getvalue())
-    return path
+    tag = f"{python}-{platform}"
+    return pack(folder, name, version, members, tag=tag, metadata=metadata, hashed=True, packed=packed)
 
 
 def check_record(wheel: Path) -> None:

@@ -11,8 +11,6 @@ nothing else. Prints JSON:
 every manylinux platform has: with a system ROCm in place, a library can load and still be broken.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

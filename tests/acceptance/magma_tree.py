@@ -3,8 +3,6 @@ are compiled, a part in Fortran, and a library that is linked with hipBLAS. As i
 Makefile adds GPU targets of its own to those of make.inc. MAGMA itself is in no registry of
 packages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FILES = {

@@ -1,7 +1,5 @@
 """A set of packages made from .deb files: where it lies and what its wheels are."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

@@ -1,8 +1,6 @@
 """A server in front of an S3 server: it forwards requests, refuses those that a test names, and
 tells the test of those that were answered."""
 
-from __future__ import annotations
-
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator

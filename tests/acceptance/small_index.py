@@ -1,10 +1,6 @@
 """Package indexes of a few tiny packages, and the servers that people put in front of them."""
 
-from __future__ import annotations
-
-import base64
 import gzip
-import hashlib
 import io
 import os
 import shutil
@@ -13,9 +9,10 @@ import subprocess
 import sys
 import tarfile
 import time
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from small_wheels import pack
 
 from command import Rocwheel
 
@@ -47,23 +44,9 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 def write_wheel(folder: Path, name: str, version: str, *metadata: str) -> Path:
     """A wheel for any system with one module; `metadata` are more lines of METADATA."""
-    info = f"{name}-{version}.dist-info"
     lines = ["Metadata-Version: 2.1", f"Name: {name.replace('_', '-')}", f"Version: {version}", *metadata]
-    members = {
-        f"{name}.py": f'version = "{version}"\n',
-        f"{info}/METADATA": "".join(f"{line}\n" for line in lines),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    rows = ""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in members.items():
-            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-            rows += f"{member},sha256={digest},{len(text.encode())}\n"
-            archive.writestr(zipfile.ZipInfo(member), text)
-        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), f"{rows}{info}/RECORD,,\n")
-    return path
+    text = "".join(f"{line}\n" for line in lines)
+    return pack(folder, name, version, {f"{name}.py": f'version = "{version}"\n'}, metadata=text, hashed=True)
 
 
 def write_sdist(folder: Path) -> Path:

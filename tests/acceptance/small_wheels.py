@@ -1,8 +1,9 @@
 """Wheels and source distributions of a few bytes, for tests of what is said about files rather than
 of what is in them."""
 
-from __future__ import annotations
-
+import base64
+import csv
+import hashlib
 import io
 import tarfile
 import zipfile
@@ -15,6 +16,45 @@ def core_metadata(name: str, version: str, requires: Sequence[str] = (), python:
     if python:
         lines.append(f"Requires-Python: {python}")
     return "\n".join([*lines, *(f"Requires-Dist: {requirement}" for requirement in requires), "", ""])
+
+
+def pack(
+    folder: Path,
+    name: str,
+    version: str,
+    members: dict[str, bytes | str],
+    *,
+    tag: str = "py3-none-any",
+    metadata: str = "",
+    hashed: bool = False,
+    packed: bool = False,
+    date: tuple[int, ...] = (1980, 1, 1, 0, 0, 0),
+) -> Path:
+    """A wheel of these members, the same bytes whenever it is written. `hashed`: its RECORD has
+    hashes. `packed`: its members are compressed. `tag` may have several platforms."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    python, _, platforms = tag.rpartition("-")
+    tags = "".join(f"Tag: {python}-{platform}\n" for platform in platforms.split("."))
+    info = f"{stem}.dist-info"
+    texts = {
+        f"{info}/METADATA": metadata or core_metadata(name, version),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: {str(tag.endswith('any')).lower()}\n{tags}",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = io.StringIO()
+    record = csv.writer(rows, lineterminator="\n")
+    with zipfile.ZipFile(folder / f"{stem}-{tag}.whl", "w") as archive:
+        for member, content in {**members, **texts, f"{info}/RECORD": b""}.items():
+            data = content.encode() if isinstance(content, str) else content
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            has_hash = hashed and not member.endswith("/RECORD")
+            record.writerow([member, *((f"sha256={digest}", len(data)) if has_hash else ("", ""))])
+            entry = zipfile.ZipInfo(member, date)
+            entry.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+            # pip makes scripts executable that are so in the wheel.
+            entry.external_attr = (0o100755 if ".so" in member or "scripts/" in member else 0o100644) << 16
+            archive.writestr(entry, rows.getvalue() if member.endswith("/RECORD") else data)
+    return folder / f"{stem}-{tag}.whl"
 
 
 def write_wheel(
@@ -30,20 +70,9 @@ def write_wheel(
 
     `said` is the version in METADATA where the file name lies.
     """
-    stem = name.replace("-", "_")
-    path = folder / f"{stem}-{version}-{tag}.whl"
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"{stem}-{version}.dist-info"
-    members = {
-        f"{stem}.py": f'VERSION = "{version}"\n',
-        f"{info}/METADATA": core_metadata(name, said or version, requires, python),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
-    }
-    members[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*members, f"{info}/RECORD"])
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in members.items():
-            archive.writestr(zipfile.ZipInfo(member), text)
-    return path
+    members = {f"{name.replace('-', '_')}.py": f'VERSION = "{version}"\n'}
+    metadata = core_metadata(name, said or version, requires, python)
+    return pack(folder, name, version, members, tag=tag, metadata=metadata)
 
 
 def write_sdist(folder: Path, name: str, version: str) -> Path:

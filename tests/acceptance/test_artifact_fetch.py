@@ -1,7 +1,5 @@
 """`artifact fetch` against directories and web servers, with the network doing what it does."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

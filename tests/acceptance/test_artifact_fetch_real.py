@@ -2,8 +2,6 @@
 a bucket and into a directory, and it reads what `artifact push` left. ROCWHEEL_THEROCK names a
 checkout; scripts/fetch-therock makes one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

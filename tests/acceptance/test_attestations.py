@@ -1,15 +1,13 @@
 """Attestations (PEP 740) beside files go into streams, and along with a promotion where the bytes
 stay. pypi-simple reads them as an installer would."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
 from pathlib import Path
 
 import pypi_simple
-from test_index import served
+from serving import served
 from test_release_publish import change, publish
 
 from command import Rocwheel
@@ -67,8 +65,7 @@ def test_attestations_are_on_the_pages_of_a_stream(rocwheel: Rocwheel, tmp_path:
         wheel = write_wheel(dist, "demo", "1.0")
         attested = attest(wheel)
         # Without an address, they are stored, and a run that knows it adds the links.
-        said = publish(rocwheel, dist, store, "--now", NOW)
-        assert "`address` of stream.toml is missing" in said.stderr
+        publish(rocwheel, dist, store, "--now", NOW).says("`address` of stream.toml is missing")
         assert provenance(address, "demo") == {wheel.name: None}
         set_address(stream, address)
         other = write_wheel(tmp_path / "second", "other", "1.0")
@@ -79,8 +76,7 @@ def test_attestations_are_on_the_pages_of_a_stream(rocwheel: Rocwheel, tmp_path:
         attest(other)
         publish(rocwheel, tmp_path / "second", store, "--now", LATER)
         assert provenance(address, "other")[other.name] is not None
-        again = publish(rocwheel, tmp_path / "second", store, "--now", LATER)
-        assert "published already" in again.stderr
+        publish(rocwheel, tmp_path / "second", store, "--now", LATER).says("published already")
     rocwheel.run("release", "verify", stream)
     beside = stream / f"demo/{wheel.name}.provenance"
     beside.write_text("{}")

@@ -11,11 +11,12 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from schemas import faults, stored_schema
+from serving import Answers
 
 from command import Rocwheel
 from environment import Environment
@@ -95,17 +96,12 @@ class Index:
         self.digests = {wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels}
         index = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Answers):
             def do_GET(self) -> None:
                 index.asked.append(self.path)
                 body = index.answer(self.path)
-                self.send_response(200 if body is not None else 404)
-                self.send_header("Content-Type", "text/html" if self.path.endswith("/") else "application/octet-stream")
-                self.send_header("Content-Length", str(len(body or b"")))
-                self.end_headers()
-                self.wfile.write(body or b"")
-
-            def log_message(self, *_: object) -> None: ...
+                kind = "text/html" if self.path.endswith("/") else "application/octet-stream"
+                self.reply(body or b"", 404 if body is None else 200, kind)
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}/simple/"

@@ -1,8 +1,6 @@
 """`rocwheel audit` with facts of earlier runs: whatever happened to the cache and to the wheels,
 the report is that of a run without one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

@@ -4,8 +4,6 @@ they fix is left.
 Part of `--set all`; most of the wheels are those of other tests.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

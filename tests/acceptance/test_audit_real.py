@@ -5,8 +5,6 @@ What the snapshots say of numpy, scipy and torch is judged in popular-wheels.tom
 finding.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

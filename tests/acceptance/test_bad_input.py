@@ -1,8 +1,6 @@
 """Bad input: a clear error that names the file, a non-zero exit, nothing half-written, inputs
 untouched."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -393,9 +391,8 @@ def test_the_same_package_twice(rocwheel: Rocwheel, inbox: Path, tmp_path: Path)
 def test_no_room_for_temporary_files(rocwheel: Rocwheel, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path / "dist", "a", "1.0")
     variables = {"TMPDIR": str(tmp_path / "gone")}
-    said = rocwheel.run("audit", wheel, expect=1, environment=variables).stderr
-    assert (
-        f"cannot make a temporary directory in `{tmp_path}/gone`" in said and "in TMPDIR, or with `--scratch`" in said
+    rocwheel.run("audit", wheel, expect=1, environment=variables).says(
+        f"cannot make a temporary directory in `{tmp_path}/gone`", "in TMPDIR, or with `--scratch`"
     )
     rocwheel.run("audit", wheel, "--scratch", tmp_path, environment=variables)
 

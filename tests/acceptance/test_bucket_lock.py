@@ -1,8 +1,6 @@
 """The lock of a bucket: a run that was stopped for longer than its lock lives changes nothing
 afterwards."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,22 +1,18 @@
 """Real builds from recipes: flash-attn's sdist of PyPI, and a build against the ROCm packages that
 this project makes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
 import re
 import socket
 import subprocess
-import threading
 import zipfile
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from serving import Answers, served
 
 from command import Rocwheel, run
 from packages import PackageSet
@@ -40,8 +36,7 @@ def test_flash_attn_with_triton(rocwheel: Rocwheel, sdist: Path, tmp_path: Path)
     assert wheel.read_bytes() == (tmp_path / "two" / name).read_bytes()
     stated = f"{name}.provenance.json"
     assert (tmp_path / "one" / stated).read_bytes() == (tmp_path / "two" / stated).read_bytes()
-    again = rocwheel.run(*options, "--source", sdist, "--output", tmp_path / "one", environment=with_uv())
-    assert "unchanged" in again.stdout
+    rocwheel.run(*options, "--source", sdist, "--output", tmp_path / "one", environment=with_uv()).prints("unchanged")
     members = zipfile.ZipFile(wheel).namelist()
     assert {member.split("/")[0].split("-")[0] for member in members} == {"flash_attn"}
     assert any(member.startswith("flash_attn/flash_attn_triton_amd/") for member in members)
@@ -58,7 +53,7 @@ def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: P
     (prefix / "bin").mkdir(parents=True)
     (prefix / ".info").mkdir()
     (prefix / ".info/version").write_text("7.2.0\n")
-    said = rocwheel.run(
+    rocwheel.run(
         *(
             "build",
             "flash-attn",
@@ -75,8 +70,7 @@ def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: P
         ),
         *("--rocm-sdk", f"prefix={prefix}", "--no-preflight", "--output", tmp_path / "out", "-v"),
         environment=with_uv(),
-    )
-    assert "2775 files, about 2 h 26 min of compiling" in said.stderr
+    ).says("2775 files, about 2 h 26 min of compiling")
 
 
 RECIPE = """
@@ -105,17 +99,14 @@ wheel = "dist/*.whl"
 """
 
 
-class Guarded(SimpleHTTPRequestHandler):
+class Guarded(Answers):
     """A server that wants a name and a password."""
 
     def do_GET(self) -> None:
         if self.headers.get("Authorization") == f"Basic {base64.b64encode(b'me:secret').decode()}":
             super().do_GET()
             return
-        self.send_response(401)
-        self.send_header("WWW-Authenticate", 'Basic realm="here"')
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        self.reply(b"", 401, WWW_Authenticate='Basic realm="here"')
 
 
 @pytest.fixture(params=["directory", "find-links", "index"])
@@ -125,19 +116,17 @@ def sdk(request: pytest.FixtureRequest, package_set: PackageSet, tmp_path: Path)
     if request.param == "directory":
         yield f"directory={package_set.dist}"
         return
-    served = package_set.dist
+    folder = package_set.dist
     if request.param == "index":
-        served = tmp_path / "served"
+        folder = tmp_path / "served"
         for file in package_set.dist.iterdir():
             name, version = file.name.removesuffix(".tar.gz").split("-")[:2]
-            place = served / "simple" / name.replace("_", "-")
+            place = folder / "simple" / name.replace("_", "-")
             place.mkdir(parents=True, exist_ok=True)
             (place / file.name).symlink_to(file)
     path = "simple/" if request.param == "index" else ""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Guarded, directory=served)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"{request.param}=http://me:secret@127.0.0.1:{server.server_port}/{path}"
-        server.shutdown()
+    with served(folder, Guarded) as address:
+        yield f"{request.param}={address.replace('//', '//me:secret@')}/{path}"
 
 
 @pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.long)])

@@ -1,8 +1,6 @@
 """A matrix of sixty cells on a real Slurm of three nodes, one of which loses its power on the
 way."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """`scripts/check-width`: comments and prose end at 100 columns."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What other projects take over into their CI, from docs/ci.md and from the files that GitHub and
 pre-commit read here: judged by their schemas and programs, and run."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

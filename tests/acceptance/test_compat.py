@@ -7,8 +7,6 @@ difference has to be a deviation that is listed here with its reason, and each d
 occur.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

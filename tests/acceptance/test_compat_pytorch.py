@@ -1,8 +1,6 @@
 """Today's scripts for PyTorch's tests by their names, with their flags, on a small checkout whose
 runner starts real pytest processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Completion in real shells: what bash, fish and zsh offer for the words of a command line."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

@@ -2,8 +2,6 @@
 CPU torch, and MAGMA's recipe with Debian's hipcc. With them the wheel of flash-attn, beside the
 torch and triton of Debian."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,18 +1,15 @@
 """Private indexes: a user in the address or in a netrc file is sent to its server, and is in
 nothing that is printed or written."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
 import sys
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from serving import Answers, served
 from test_build_all import UV
-from test_index import served
 from test_release_publish import publish
 
 from command import Result, Rocwheel, run
@@ -25,18 +22,14 @@ EXPECTED = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 SECRETS = (PASSWORD, QUOTED, EXPECTED.removeprefix("Basic "), "cret-word")
 
 
-class Private(SimpleHTTPRequestHandler):
+class Private(Answers):
     """Asks for a user, also after its own redirections."""
 
     def do_GET(self) -> None:
         if self.headers.get("Authorization") != EXPECTED:
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="private"')
-            self.end_headers()
+            self.reply(b"", 401, WWW_Authenticate='Basic realm="private"')
         elif self.path.startswith("/moved/"):
-            self.send_response(302)
-            self.send_header("Location", self.path.removeprefix("/moved"))
-            self.end_headers()
+            self.reply(b"", 302, Location=self.path.removeprefix("/moved"))
         else:
             super().do_GET()
 
@@ -134,8 +127,7 @@ def test_a_stream_is_verified_from_outside(rocwheel: Rocwheel, tmp_path: Path, i
         missing = publish(rocwheel, wheel.parent, store, *words, environment=environment, expect=1)
         assert f"{root}/elsewhere/" in missing.stderr
         words = ("1", "2", "--url", with_user(address), "--store", store, "--stream", "nightly", "--", "true")
-        refused = rocwheel.run("release", "bisect", *words, expect=2)
-        assert "netrc" in refused.stderr
+        refused = rocwheel.run("release", "bisect", *words, expect=2).says("netrc")
         assert_secret([seen, missing, refused], store)
 
 

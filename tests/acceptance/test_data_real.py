@@ -1,7 +1,5 @@
 """`rocwheel data check` on a checkout of TheRock and on Debian's packages. Part of `--set all`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,14 +1,11 @@
 """`release get` from servers that fail, pages and descriptions that are wrong, and places that are
 not written: the whole wheel is downloaded, or the error says whose fault it is."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import shutil
 import threading
 import time
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -26,7 +23,7 @@ from delta_stream import (
     published_stream,
     rewritten,
 )
-from test_index import served
+from serving import Answers, served
 
 from command import Rocwheel, run
 
@@ -219,7 +216,7 @@ def test_a_page_with_the_wrong_size_is_an_error(
 
 
 def test_a_server_that_never_stops_is_stopped(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
-    class Endless(SimpleHTTPRequestHandler):
+    class Endless(Answers):
         sent = 0
 
         def do_GET(self) -> None:  # noqa: N802
@@ -243,17 +240,13 @@ def test_a_server_that_never_stops_is_stopped(rocwheel: Rocwheel, stream: Stream
 
 
 def test_a_packed_wheel_is_a_fault_of_the_server(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
-    class Packing(SimpleHTTPRequestHandler):
+    class Packing(Answers):
         def do_GET(self) -> None:  # noqa: N802
             if not self.path.endswith(".whl"):
                 super().do_GET()
                 return
-            body = gzip.compress(Path(self.translate_path(self.path)).read_bytes())
-            self.send_response(200)
-            self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            packed = gzip.compress(Path(self.translate_path(self.path)).read_bytes())
+            self.reply(packed, kind=None, Content_Encoding="gzip")
 
     with served(stream.folder, Packing) as index:
         said = get(rocwheel, index, tmp_path / "out", NEW, expect=1)
@@ -263,7 +256,7 @@ def test_a_packed_wheel_is_a_fault_of_the_server(rocwheel: Rocwheel, stream: Str
 
 
 def test_a_size_that_no_page_says_has_a_limit(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
-    class Huge(SimpleHTTPRequestHandler):
+    class Huge(Answers):
         def do_GET(self) -> None:  # noqa: N802
             if not self.path.endswith(".whl"):
                 super().do_GET()

@@ -1,8 +1,6 @@
 """What `rocwheel diff` says of two builds of one ROCm, as somebody who moves from one tool or
 version to another asks it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

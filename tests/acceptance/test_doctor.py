@@ -4,8 +4,6 @@ The cases are failures that users reported; the numbers are those of the table i
 `shared/spec/testing.md` 5.14. Row 23 (a test that passes without libraries) belongs to `test`.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

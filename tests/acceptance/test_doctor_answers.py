@@ -1,7 +1,5 @@
 """`rocwheel doctor` on machines where the first look gives a wrong answer."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -2,8 +2,6 @@
 Python, whose Python is gone, whose files cannot be read, and whose packages another tool
 installs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -125,8 +123,7 @@ def test_a_link_into_nothing_is_no_program(rocwheel: Rocwheel, tmp_path: Path) -
     (tmp_path / "python").symlink_to("/nowhere/python3")
     said = rocwheel.run("doctor", "--python", tmp_path / "python", expect=2)
     assert "it is a link to `/nowhere/python3`, which does not exist" in said.stderr
-    said = rocwheel.run("doctor", "--python", "/etc/passwd", expect=1)
-    assert "`/etc/passwd` has no folder of Python packages" in said.stderr
+    rocwheel.run("doctor", "--python", "/etc/passwd", expect=1).says("`/etc/passwd` has no folder of Python packages")
 
 
 def mixed(site: Path) -> None:

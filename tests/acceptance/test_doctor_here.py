@@ -1,7 +1,5 @@
 """`rocwheel doctor` on this machine, whichever it is: no GPU is needed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

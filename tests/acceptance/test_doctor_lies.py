@@ -1,7 +1,5 @@
 """`rocwheel doctor` on machines whose driver and packages do not tell the truth."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

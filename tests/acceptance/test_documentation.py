@@ -1,8 +1,6 @@
 """The pages for users: their links lead somewhere, and their commands have the options that they
 name."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -5,8 +5,6 @@ needs that not every machine has (GitHub, a cluster, a bucket, TheRock's servers
 of its own, which is named here.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

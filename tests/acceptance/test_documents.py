@@ -5,14 +5,9 @@ The repositories are small ones that are made here; the addresses of the documen
 git's own settings. The index with ROCm's packages is a folder on a port of this machine.
 """
 
-from __future__ import annotations
-
-import functools
-import http.server
 import re
 import shutil
 import subprocess
-import threading
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import therock
+from serving import served
 from test_build_all import REPOSITORY, UV, git, rocm_packages, with_uv, world  # noqa: F401
 from test_repair import hip, rocm  # noqa: F401
 
@@ -72,15 +68,8 @@ def index(rocm_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         project = root / "v2/gfx110X-all" / re.sub(r"[-_.]+", "-", path.name.partition("-")[0])
         project.mkdir(parents=True, exist_ok=True)
         (project / path.name).symlink_to(path)
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=root))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    with served(root) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,7 @@
 """`rocwheel edit`: what comes out installs with pip and uv, says what `wheel tags` would say, and
 nothing half-done is left."""
 
-from __future__ import annotations
-
-import base64
-import csv
 import email.parser
-import hashlib
 import io
 import json
 import os
@@ -19,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from packaging import metadata
+from small_wheels import core_metadata, pack
 
 from command import Rocwheel, run
 from environment import TOOLS, Environment
@@ -28,30 +24,15 @@ FAILED, INTERRUPTED = 1, 130
 
 def write_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...] = (), **more: bytes) -> Path:
     """A pure wheel with a version module, a script in .data and what `more` brings."""
-    stem, info = f"{name.replace('-', '_')}-{version}", f"{name.replace('-', '_')}-{version}.dist-info"
     package = name.replace("-", "_")
-    metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"]
     members = {
         f"{package}/__init__.py": b"from .version import version\n",
         f"{package}/version.py": f'version = "{version}"\n'.encode(),
-        f"{stem}.data/scripts/{name}-tool": b"#!python\nprint('tool')\n",
+        f"{package}-{version}.data/scripts/{name}-tool": b"#!python\nprint('tool')\n",
         **{f"{package}/{key}": value for key, value in more.items()},
-        f"{info}/METADATA": "".join([*metadata, *(f"Requires-Dist: {one}\n" for one in requires)]).encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    rows = io.StringIO()
-    writer = csv.writer(rows, lineterminator="\n")
-    path = folder / f"{stem}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in members.items():
-            # pip makes scripts executable that are so in the wheel.
-            entry = zipfile.ZipInfo(member)
-            entry.external_attr = (0o100755 if ".data/scripts/" in member else 0o100644) << 16
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            writer.writerow([member, f"sha256={digest}", len(data)])
-        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), rows.getvalue() + f"{info}/RECORD,,\n")
-    return path
+    metadata = core_metadata(name, version, requires)
+    return pack(folder, name, version, members, metadata=metadata, hashed=True, packed=True)
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
@@ -171,8 +152,7 @@ def test_a_source_distribution_does_not_become_static_by_the_way(rocwheel: Rocwh
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content.encode()))
     words = ("edit", path, "--metadata", "License-Expression=MIT", "--output", tmp_path / "out")
-    said = rocwheel.run(*words, expect=FAILED).stderr
-    assert "core metadata 2.2" in said and "--metadata Metadata-Version=2.4" in said
+    rocwheel.run(*words, expect=FAILED).says("core metadata 2.2", "--metadata Metadata-Version=2.4")
     assert not (tmp_path / "out").exists()
     rocwheel.run(*words, "--metadata", "Metadata-Version=2.4", "--metadata", "Dynamic+=Requires-Dist")
     run(TOOLS / "twine", "check", tmp_path / "out/old-1.0.tar.gz")

@@ -1,8 +1,6 @@
 """`rocwheel edit` on real wheels: what comes out is installed by pip and by uv, and imported. Part
 of `--set all`."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from pathlib import Path

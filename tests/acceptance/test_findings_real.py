@@ -1,8 +1,6 @@
 """A finding is added from outside, as CONTRIBUTING says: in a copy of the repository, which is
 compiled. It needs what a contributor has: cargo and its registry."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

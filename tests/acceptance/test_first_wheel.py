@@ -1,8 +1,6 @@
 """The terminal of the README, and docs/first-wheel.md, followed with the debug binary on this
 machine. test_release_real.py follows it in a root that has nothing but Python."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -18,8 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.mark.long
 def test_the_guide_can_be_followed(tool: Path, tmp_path: Path) -> None:
     (tmp_path / "follow.sh").write_text(script("first-wheel.md", tmp_path))
-    said = run("bash", "follow.sh", cwd=tmp_path, environment=pip_of(tool, tmp_path))
-    assert "RW007 too-new" in said.stdout
+    said = run("bash", "follow.sh", cwd=tmp_path, environment=pip_of(tool, tmp_path)).prints("RW007 too-new")
     assert list((tmp_path / "repaired").glob("gafime_rocm-0.4.7-*manylinux_2_34_x86_64.whl"))
     received = sorted(path.name.split("-")[0] for path in (tmp_path / "received").glob("*.whl"))
     assert received == ["gafime_rocm", "gafime_rocm_device_gfx942"]

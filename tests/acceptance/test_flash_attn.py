@@ -1,20 +1,16 @@
 """flash-attn's wheels are imported before they leave: the real Triton backend, and a compiled
 extension of the real name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from serving import served
 
 from command import Result, Rocwheel
 from linked_wheels import PYTHON, gcc, write_wheel
@@ -84,11 +80,8 @@ def index(prefix: Path, tmp_path: Path) -> Iterator[str]:
     version = TORCH_VERSION.format(version="2.5.1+rocm6.2", cuda=None, hip="6.2.41133-dd7f95766")
     members["torch/version.py"] = version.encode()
     write_wheel(tmp_path / "simple/torch", members, name="torch", version=TORCH)
-    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/simple/"
-        server.shutdown()
+    with served(tmp_path) as address:
+        yield f"{address}/simple/"
 
 
 def sources(folder: Path, module: str = "flash_attn_2_cuda", needed: str = "hip_answer") -> Path:
@@ -212,8 +205,7 @@ def test_the_triton_of_a_torch_decides_whether_a_wheel_can_be_imported(
     text = (Path(__file__).resolve().parents[2] / "data/frameworks.toml").read_text()
     (tmp_path / "table.toml").write_text(text[: text.index("# Their backward kernels")])
     options = ["--table", tmp_path / "table.toml", "--output", tmp_path / "out"]
-    said = rocwheel.run(*command, *options, environment=with_uv(), expect=1).stderr
-    assert "check-import" in said and "'IS_CAUSAL' is not in list" in said, said
+    rocwheel.run(*command, *options, environment=with_uv(), expect=1).says("check-import", "'IS_CAUSAL' is not in list")
     assert not list((tmp_path / "out").glob("*.whl"))
 
 
@@ -221,8 +213,7 @@ def test_the_triton_backend_is_imported(rocwheel: Rocwheel, sdist: Path, tmp_pat
     """The real 2.8.3, and the same without a module that its wheel needs."""
     command = ["build", "flash-attn", "--backend", "triton", "--rocm", ROCM, "--torch", "2.6.0"]
     needs = "needs `FLASH_ATTENTION_TRITON_AMD_ENABLE=TRUE` in the environment"
-    said = rocwheel.run(*command, "--source", sdist, "--output", tmp_path / "out", environment=with_uv()).stderr
-    assert needs in said, said
+    rocwheel.run(*command, "--source", sdist, "--output", tmp_path / "out", environment=with_uv()).says(needs)
     rocwheel.run("release", "pages", "--wheels", tmp_path / "out", "--output", tmp_path / "pages")
     assert f"flash-attn (triton) {needs}" in (tmp_path / "pages/release-notes.md").read_text()
     assert "2.8.3 beside triton 3.2.0 and stand-ins for torch, einops" in log(tmp_path / "out", "check-import")

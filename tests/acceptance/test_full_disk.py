@@ -1,15 +1,13 @@
 """A full disk is named by what could not be written, never by what was read for it, with the
 advice to free space there; and nothing is left."""
 
-from __future__ import annotations
-
 import os
-import zipfile
 from pathlib import Path
 
 import pytest
-from small_wheels import core_metadata
-from test_index import index, served
+from serving import served
+from small_wheels import pack
+from test_index import index
 
 from command import Result, Rocwheel, run
 from linked_wheels import gcc
@@ -20,19 +18,8 @@ NOISE = os.urandom(4 << 20)
 def noisy_wheel(folder: Path, version: str, library: Path | None = None) -> Path:
     """A wheel that cannot be packed to less than 4 MiB."""
     tag = "cp312-cp312-linux_x86_64" if library else "py3-none-any"
-    path, info = folder / f"demo-{version}-{tag}.whl", f"demo-{version}.dist-info"
-    folder.mkdir(parents=True, exist_ok=True)
-    members = {
-        "demo/__init__.py": b"",
-        "demo/_ext.so" if library else "demo/noise.bin": library.read_bytes() if library else NOISE,
-        f"{info}/METADATA": core_metadata("demo", version).encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
-    }
-    members[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*members, f"{info}/RECORD"]).encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return path
+    noise = {"demo/_ext.so": library.read_bytes()} if library else {"demo/noise.bin": NOISE}
+    return pack(folder, "demo", version, {"demo/__init__.py": b"", **noise}, tag=tag, packed=True)
 
 
 @pytest.fixture(scope="module")

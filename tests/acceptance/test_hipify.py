@@ -1,8 +1,6 @@
 """`rocwheel source hipify` beside the original on a part of PyTorch's sources; test_hipify_real.py
 takes all of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A second run does only what changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import synthetic

@@ -1,8 +1,6 @@
 """`rocwheel index`: pip, uv and a parser of somebody else's read what it makes, and it says what is
 wrong with indexes that others made."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -11,17 +9,13 @@ import re
 import shutil
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
 
 from command import Result, Rocwheel, run
@@ -77,18 +71,6 @@ def assert_every_link_is_true(folder: Path) -> int:
     return count
 
 
-@contextmanager
-def served(folder: Path, handler: type[SimpleHTTPRequestHandler] = SimpleHTTPRequestHandler) -> Iterator[str]:
-    class Quiet(handler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
 @pytest.fixture
 def dist(tmp_path: Path) -> Path:
     """An entry point that pins its parts, in two versions."""
@@ -114,8 +96,7 @@ def test_installers_take_real_packages_from_the_index(
     assert assert_every_link_is_true(folder) == 2 * sum(
         1 for file in folder.iterdir() if file.suffix in (".whl", ".gz")
     )
-    said = rocwheel.run("index", "check", folder, "--files")
-    assert "0 errors, 0 warnings" in said.stderr
+    rocwheel.run("index", "check", folder, "--files").says("0 errors, 0 warnings")
     address = (folder / "simple").as_uri() + "/"
     lock = tmp_path / "lock.txt"
     (tmp_path / "wanted.in").write_text("rocm-sdk-core\n")
@@ -155,7 +136,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
         assert names == {"torch": "2.9.1+rocm7.2", "rocm-entry": "7.2.0", "rocm-sdk-core": "7.2.0"}
         requirements = tmp_path / "in.txt"
         requirements.write_text("rocm-entry<7.2\n")
-        listed = uv(
+        uv(
             "pip",
             "compile",
             "--quiet",
@@ -164,10 +145,9 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
             "--exclude-newer",
             "2026-11-21",
             requirements,
-        )
-        assert "rocm-sdk-core==7.1.0" in listed.stdout
+        ).prints("rocm-sdk-core==7.1.0")
         # Everything was uploaded later than that.
-        late = uv(
+        uv(
             "pip",
             "compile",
             "--quiet",
@@ -177,8 +157,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
             "2026-11-19",
             requirements,
             expect=1,
-        )
-        assert "rocm-entry" in late.stderr
+        ).says("rocm-entry")
         links = pip("download", "--quiet", "--no-index", "--find-links", address, "--dest", tmp_path / "links", "torch")
         assert len(list((tmp_path / "links").iterdir())) == 3, links.stderr
 
@@ -272,8 +251,7 @@ def test_withdrawn_files_and_reasons(rocwheel: Rocwheel, dist: Path, tmp_path: P
         )
         assert "deprecated" in found.stdout
     table.write_text("[[yanked]]\nproject = 'rocm-entri'\nversion = '7.2'\n")
-    said = rocwheel.run("index", "build", dist, expect=1)
-    assert "`yanked` names `rocm-entri 7.2`, which is not in the index" in said.stderr
+    rocwheel.run("index", "build", dist, expect=1).says("`yanked` names `rocm-entri 7.2`, which is not in the index")
     table.write_text("[[yanked]]\nprojekt = 'x'\n")
     assert "index-status.toml" in rocwheel.run("index", "build", dist, expect=1).stderr
 
@@ -287,10 +265,8 @@ def test_a_structured_index_keeps_pages_of_others_and_its_other_projects(
         (root / project).mkdir(parents=True, exist_ok=True)
         shutil.copy(file, root / project)
     (root / "torch/index.html").write_text("<h1>Links for torch</h1>")
-    said = rocwheel.run("index", "build", root, expect=1)
-    assert (
-        "torch/index.html` was not written by `rocwheel index build`" in said.stderr
-        and "--replace-pages" in said.stderr
+    rocwheel.run("index", "build", root, expect=1).says(
+        "torch/index.html` was not written by `rocwheel index build`", "--replace-pages"
     )
     assert (root / "torch/index.html").read_text() == "<h1>Links for torch</h1>"
     built = index(rocwheel, root, "--replace-pages")
@@ -364,8 +340,7 @@ def test_nothing_to_list(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None
     )
     file = rocwheel.run("index", "build", dist / "old_style-1.0.tar.gz", expect=1).stderr
     assert "cannot read the folder" in file and f"hint: name the folder that has the file: `{dist}`" in file
-    said = rocwheel.run("index", "build", dist, "--filter", "*.rpm", expect=1)
-    assert "whose names match `*.rpm`" in said.stderr
+    rocwheel.run("index", "build", dist, "--filter", "*.rpm", expect=1).says("whose names match `*.rpm`")
     before = snapshot(dist)
     said = rocwheel.run("index", "build", dist, "--dry-run")
     assert "would be written" in said.stderr and differences(before, snapshot(dist)) == []
@@ -467,7 +442,7 @@ def test_check_takes_an_empty_requires_python_for_none(rocwheel: Rocwheel, tmp_p
 def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None:
     index(rocwheel, dist)
 
-    class Forbidding(SimpleHTTPRequestHandler):
+    class Forbidding(Answers):
         """A bucket whose reader may not list it, with the types of a careless upload."""
 
         def send_error(self, code: int, *arguments: object, **more: object) -> None:
@@ -482,7 +457,7 @@ def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path:
         assert "a missing project answers 403: uv stops there" in said.stdout and "s3:ListBucket" in said.stdout
         assert "no-store" in said.stdout
 
-    class Binary(SimpleHTTPRequestHandler):
+    class Binary(Answers):
         def guess_type(self, _: str) -> str:
             return "application/octet-stream"
 
@@ -496,7 +471,5 @@ def test_check_of_servers_that_mislead(rocwheel: Rocwheel, dist: Path, tmp_path:
     bare = tmp_path / "bare/six"
     write_wheel(bare, "six", "1.0+local")
     with served(tmp_path / "bare") as address:
-        said = rocwheel.run("index", "check", address, expect=1)
-        assert "has no hash of SHA-2" in said.stdout and "no METADATA beside" in said.stdout
-    refused = rocwheel.run("index", "check", "http://127.0.0.1:9/simple/", expect=1)
-    assert "is not an index: no answer" in refused.stderr
+        rocwheel.run("index", "check", address, expect=1).prints("has no hash of SHA-2", "no METADATA beside")
+    rocwheel.run("index", "check", "http://127.0.0.1:9/simple/", expect=1).says("is not an index: no answer")

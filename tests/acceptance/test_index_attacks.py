@@ -1,8 +1,6 @@
 """`rocwheel index build` with damaged records, hostile names and texts, and folders that change
 while they are read; and runs for one project, whose result is that of a whole run."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,8 +1,6 @@
 """`rocwheel index check` calls an index good only if pip and uv can install from it: both are asked
 about each bad index here."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
@@ -12,13 +10,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pypi_simple
 import pytest
+from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
-from test_index import BIN, index, served
+from test_index import BIN, index
 
 from command import Rocwheel, run
 
@@ -44,17 +42,10 @@ Replies = dict[str, Reply]
 def answering(replies: Replies) -> Iterator[str]:
     """A server of these paths; the address of its first page."""
 
-    class Server(SimpleHTTPRequestHandler):
+    class Server(Answers):
         def do_GET(self) -> None:  # noqa: N802
             reply = replies.get(self.path, Reply(b"", status=404))
-            self.send_response(reply.status)
-            self.send_header("Content-Type", reply.kind)
-            self.send_header("Content-Length", str(len(reply.body)))
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(reply.body)
+            self.reply(reply.body, reply.status, reply.kind, **reply.headers)
 
         do_HEAD = do_GET  # noqa: N815
 

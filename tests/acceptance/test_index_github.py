@@ -1,23 +1,20 @@
 """`rocwheel index build --from-github`: a server on the loopback plays GitHub with real wheels, and
 pip and uv install from the pages."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import re
 import shutil
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pypi_simple
 import pytest
+from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
 
 from command import Rocwheel, run
@@ -37,10 +34,7 @@ class GitHub:
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.refuse: tuple[int, dict] | None = None
         self.needs_token = False
-        handler = type("Handler", (Handler,), {"github": self})
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.address = ""
 
     def release(self, tag: str, *files: Path, **changes: object) -> dict:
         number = len(self.releases)
@@ -94,11 +88,8 @@ class GitHub:
         return 200, all_rows[(page - 1) * rows : page * rows]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answers):
     github: GitHub
-
-    def log_message(self, *_: object) -> None:
-        pass
 
     def do_GET(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -106,31 +97,22 @@ class Handler(BaseHTTPRequestHandler):
         content = self.github.files.get(unquote(self.path))
         if content is None:
             status, document = self.github.answer(self.path, headers)
-            self.send(status, json.dumps(document).encode(), "application/json")
+            self.reply(json.dumps(document).encode(), status, "application/json")
             return
         if asked := re.fullmatch(r"bytes=(\d+)-(\d+)", headers.get("range", "")):
             content = content[int(asked[1]) : int(asked[2]) + 1]
-            self.send(206, content, "application/octet-stream")
+            self.reply(content, 206, "application/octet-stream")
         else:
-            self.send(200, content, "application/octet-stream")
+            self.reply(content, kind="application/octet-stream")
 
     do_HEAD = do_GET
-
-    def send(self, status: int, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
 
 
 @pytest.fixture
 def github() -> Iterator[GitHub]:
     started = GitHub()
-    yield started
-    started.server.shutdown()
-    started.server.server_close()
+    with served(Path(), type("Handler", (Handler,), {"github": started})) as started.address:
+        yield started
 
 
 def build(rocwheel: Rocwheel, github: GitHub, pages: Path, *arguments: object, expect: int = 0, **variables: str):
@@ -255,8 +237,7 @@ def test_refusals_are_said(rocwheel: Rocwheel, github: GitHub, wheels: Path, tmp
     build(rocwheel, github, pages, GITHUB_TOKEN=TOKEN)
     plain = build(rocwheel, github, pages, expect=2, GITHUB_TOKEN=TOKEN, GITHUB_API_URL="http://example.invalid/")
     assert "https addresses only" in plain
-    bucket = rocwheel.run("index", "build", "s3://bucket/x", "--from-github", "a/b", expect=2)
-    assert "the pages go into a folder" in bucket.stderr
+    rocwheel.run("index", "build", "s3://bucket/x", "--from-github", "a/b", expect=2).says("the pages go into a folder")
 
 
 def test_two_files_of_one_name_are_refused(rocwheel: Rocwheel, github: GitHub, wheels: Path, tmp_path: Path) -> None:

@@ -1,16 +1,14 @@
 """Indexes as other programs write, serve and name them: paths in the settings of pip and uv, first
 pages with other links, servers that know GET alone, and refusals."""
 
-from __future__ import annotations
-
 import os
 from base64 import b64encode
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
-from test_index import index, served, uv
+from test_index import index, uv
 
 from command import Rocwheel
 
@@ -60,8 +58,7 @@ def test_an_index_that_settings_name_by_its_path_is_asked(
         assert OWN in said.stdout and OTHERS not in said.stdout
     # uv takes the same one.
     (tmp_path / "in.txt").write_text("six\n")
-    taken = uv("pip", "compile", "--index", own, "--default-index", other, tmp_path / "in.txt")
-    assert "six==1.0+local" in taken.stdout
+    uv("pip", "compile", "--index", own, "--default-index", other, tmp_path / "in.txt").prints("six==1.0+local")
     gone = alone(UV_INDEX=tmp_path / "gone", UV_DEFAULT_INDEX=other)
     said = rocwheel.run("release", "get", "six", "--output", tmp_path / "never", expect=2, environment=gone)
     assert "/gone/` is no folder (UV_DEFAULT_INDEX, UV_INDEX)" in said.stderr
@@ -73,15 +70,13 @@ def test_links_of_a_first_page_need_no_slash(rocwheel: Rocwheel, own: Path) -> N
     (own / "index.html").write_text('<!DOCTYPE html><a href="six/index.html">six</a>')
     (own / "index.v1_json").unlink()
     with served(own.parent) as address:
-        said = rocwheel.run("index", "check", f"{address}/simple/", "--files")
-        assert "1 project, 1 file: 0 errors" in said.stderr
+        rocwheel.run("index", "check", f"{address}/simple/", "--files").says("1 project, 1 file: 0 errors")
         (own / "index.html").write_text("<!DOCTYPE html><p>nothing</p>")
-        said = rocwheel.run("kernels", f"{address}/simple/", expect=1)
-        assert f"`{address}/simple/` has no wheel" in said.stderr
+        rocwheel.run("kernels", f"{address}/simple/", expect=1).says(f"`{address}/simple/` has no wheel")
 
 
 def test_check_of_a_server_that_knows_get_alone(rocwheel: Rocwheel, own: Path) -> None:
-    class WithoutHead(SimpleHTTPRequestHandler):
+    class WithoutHead(Answers):
         def do_HEAD(self) -> None:  # noqa: N802
             self.send_error(501)
 
@@ -89,12 +84,11 @@ def test_check_of_a_server_that_knows_get_alone(rocwheel: Rocwheel, own: Path) -
         said = rocwheel.run("index", "check", f"{address}/simple/", "--files")
         assert "it answers 501 to HEAD" in said.stdout and ": 0 errors" in said.stderr
         (own.parent / OWN).unlink()
-        said = rocwheel.run("index", "check", f"{address}/simple/", expect=1)
-        assert "the page lists it, and it answers 404" in said.stdout
+        rocwheel.run("index", "check", f"{address}/simple/", expect=1).prints("the page lists it, and it answers 404")
 
 
 def test_a_refusal_to_a_user_is_no_missing_project(rocwheel: Rocwheel, own: Path, other: Path, tmp_path: Path) -> None:
-    class Refusing(SimpleHTTPRequestHandler):
+    class Refusing(Answers):
         def do_GET(self) -> None:  # noqa: N802
             if self.headers.get("Authorization") == "Basic " + b64encode(b"me:right").decode():
                 super().do_GET()
@@ -125,8 +119,7 @@ def test_a_project_without_wheels(rocwheel: Rocwheel, tmp_path: Path) -> None:
     write_sdist(tmp_path / "dist", "old-style", "1.0")
     index(rocwheel, tmp_path / "dist")
     words = ("old-style", "--index", tmp_path / "dist", "--output", tmp_path / "got")
-    said = rocwheel.run("release", "get", *words, expect=1)
-    assert "the project has no wheels" in said.stderr and "source distributions" in said.stderr
+    rocwheel.run("release", "get", *words, expect=1).says("the project has no wheels", "source distributions")
 
 
 def test_a_version_with_an_epoch_names_a_set(rocwheel: Rocwheel, tmp_path: Path) -> None:

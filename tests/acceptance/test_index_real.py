@@ -1,8 +1,6 @@
 """TheRock's own `aggregate_index.py` judges structured indexes of ours: its strict reader of
 roots refuses what its routes could not serve. Part of `--set all`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

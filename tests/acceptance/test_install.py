@@ -1,8 +1,6 @@
 """The packages installed by pip and by uv: they load from the environment alone, answer, and leave
 nothing behind."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

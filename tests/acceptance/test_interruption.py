@@ -1,7 +1,5 @@
 """Runs that are cut short, or meet each other: no partial file, and the next run goes on."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

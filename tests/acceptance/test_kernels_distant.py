@@ -1,8 +1,6 @@
 """`rocwheel kernels` of addresses finds the code of a downloaded file, without a download. The
 archives are written here, by Python."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct
@@ -15,7 +13,7 @@ from pathlib import Path
 import msgpack
 import pytest
 from delta_stream import Ranges
-from test_index import served
+from serving import served
 from test_kernels import code_objects
 from test_reuse import bucket
 
@@ -160,8 +158,7 @@ def test_what_would_have_to_be_downloaded_is_reported(rocwheel: Rocwheel, site: 
         (tmp_path / "bad.kpack").write_bytes(b"KPAK" + bytes(100))
         assert "bad.kpack`: " in rocwheel.run("kernels", f"{address}/bad.kpack", expect=1).stderr
         (tmp_path / FILE).write_bytes((site / FILE).read_bytes()[: 2 * MEGABYTE])
-        cut = rocwheel.run("kernels", f"{address}/{ADDRESS}", expect=1)
-        assert f"{ADDRESS}`: " in cut.stderr
+        rocwheel.run("kernels", f"{address}/{ADDRESS}", expect=1).says(f"{ADDRESS}`: ")
         assert "the server answers 404" in rocwheel.run("kernels", f"{address}/absent.whl", expect=1).stderr
         usage = rocwheel.run("kernels", "--by", "kernel", f"{address}/{ADDRESS}", expect=2)
         assert "is not read, so it has no kernels" in usage.stderr

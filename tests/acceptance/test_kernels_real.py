@@ -1,8 +1,6 @@
 """`rocwheel kernels` on large real wheels, 330 MB of them: every bundle is found, in bounded
 memory and without a file of unpacked bytes. Part of `--set all`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

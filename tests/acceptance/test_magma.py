@@ -1,8 +1,6 @@
 """MAGMA's tarball from a small tree with MAGMA's make interface, compiled by clang: the script in
 it is the build, names no machine, and the bytes are the same wherever it was built."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,8 +1,6 @@
 """MAGMA's own sources, whole, by its recipe: compiled for one GPU target in a root of Debian
 unstable with its HIP, linked and packed. Part of `--set all`."""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile

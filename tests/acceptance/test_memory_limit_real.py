@@ -1,8 +1,6 @@
 """`rocwheel test suite --memory` where control groups of version 2 are delegated: in a Linux of
 Debian's package user-mode-linux, since the kernel of a machine for tests may have version 1."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

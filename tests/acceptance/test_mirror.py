@@ -1,17 +1,14 @@
 """`release mirror`: a closed set of packages in a folder, from which pip and uv install without any
 network."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from serving import Answers, served
 from test_build_all import UV
-from test_index import served
 
 import small_index
 from command import Rocwheel, run
@@ -131,7 +128,7 @@ def test_withdrawals_and_the_status_of_projects_are_mirrored(
     rocwheel.run("release", "mirror", "--verify", folder)
 
 
-class PackedPages(SimpleHTTPRequestHandler):
+class PackedPages(Answers):
     """Sends pages as gzip whatever was asked for, as storage behind a CDN does, to those who have
     the token."""
 
@@ -144,13 +141,7 @@ class PackedPages(SimpleHTTPRequestHandler):
         elif not (path / "index.html").is_file():
             self.send_error(404)
         else:
-            body = gzip.compress((path / "index.html").read_bytes())
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(gzip.compress((path / "index.html").read_bytes()), Content_Encoding="gzip")
 
 
 @pytest.mark.parametrize("name", ["", "theirs="])
@@ -181,5 +172,4 @@ def test_what_cannot_be_mirrored_is_named(rocwheel: Rocwheel, indexes: list[Path
     (folder / "mine-1.0-py3-none-any.whl").write_bytes(b"mine")
     foreign = mirror(rocwheel, indexes, folder, "--package", "rocm", expect=1).stderr
     assert "mine-1.0-py3-none-any.whl" in foreign and "choose another folder" in foreign
-    no = rocwheel.run("release", "mirror", "--verify", tmp_path, expect=1)
-    assert "has no `mirror.json`" in no.stderr
+    rocwheel.run("release", "mirror", "--verify", tmp_path, expect=1).says("has no `mirror.json`")

@@ -1,8 +1,6 @@
 """`rocwheel audit` on wheels for musllinux says of every file what musl's own loader says: Debian's
 package `musl`."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

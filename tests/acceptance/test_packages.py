@@ -1,7 +1,5 @@
 """The packages themselves: formats, metadata, tags, and what other tools say of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

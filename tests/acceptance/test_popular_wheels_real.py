@@ -6,8 +6,6 @@ found with readelf, llvm-readobj and unzip. A finding that is not in it, weighs 
 gone, fails. Part of `--set all`; 2 GB are downloaded once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

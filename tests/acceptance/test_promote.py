@@ -1,8 +1,6 @@
 """`rocwheel release promote`: a set gets another version, as a whole or not at all. The strictest
 judge is `package` itself: what is promoted has to be what it would have made with that version."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
@@ -162,24 +160,17 @@ def test_only_some_targets_stay(rocwheel: Rocwheel, sets: tuple[Path, Path, Path
 
 def torch(folder: Path, version: str, rocm: str, *more: str, **texts: str) -> Path:
     """A wheel with the files of torch that name its ROCm."""
-    path = folder / f"torch-{version}-cp312-cp312-linux_x86_64.whl"
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"torch-{version}.dist-info"
     required = [f'rocm[libraries]=={rocm}; platform_system == "Linux"', *more]
     contents = {
         "torch/version.py": f"__version__ = '{version}'\nhip = '7.12.53211'\n",
         "torch/_rocm_init.py": f"import rocm_sdk\nrocm_sdk.initialize_process(check_version='{rocm}')\n",
-        f"{info}/sboms/a.cdx.json": f'{{"purl": "pkg:pypi/torch@{version.replace("+", "%2B")}"}}\n',
+        f"torch-{version}.dist-info/sboms/a.cdx.json": f'{{"purl": "pkg:pypi/torch@{version.replace("+", "%2B")}"}}\n',
         f"torch-{version}.data/scripts/torchrun": "#!python\n",
         **texts,
-        f"{info}/METADATA": small_wheels.core_metadata("torch", version, required),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: cp312-cp312-linux_x86_64\n",
     }
-    contents[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*contents, f"{info}/RECORD"])
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in contents.items():
-            archive.writestr(zipfile.ZipInfo(member, (2026, 1, 2, 3, 4, 6)), text)
-    return path
+    metadata = small_wheels.core_metadata("torch", version, required)
+    more = {"tag": "cp312-cp312-linux_x86_64", "date": (2026, 1, 2, 3, 4, 6)}
+    return small_wheels.pack(folder, "torch", version, contents, metadata=metadata, **more)
 
 
 def test_frameworks_name_the_new_set(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -277,7 +268,7 @@ def test_what_cannot_be_promoted_is_named_and_nothing_is_written(rocwheel: Rocwh
     assert "`notes.txt`: it is no wheel" in error and "`more`: it is a folder with packages" in error
     error = refused("--ignore", "notes.txt", "--ignore", "more")
     assert "1 place still says version 7.12.0rc1" in error and "`rocm_sdk_core.py`: line 1" in error
-    said = rocwheel.run(
+    rocwheel.run(
         "release",
         "promote",
         dist,
@@ -290,8 +281,7 @@ def test_what_cannot_be_promoted_is_named_and_nothing_is_written(rocwheel: Rocwh
         "--ignore",
         "more",
         expect=2,
-    )
-    assert "7.12.0rc1 cannot be promoted to 7.12.0a1: that version is older" in said.stderr
+    ).says("7.12.0rc1 cannot be promoted to 7.12.0a1: that version is older")
     lying = small_wheels.write_wheel(dist, "rocm-profiler", OLD, said="7.12.0rc2")
     assert "its METADATA says version `7.12.0rc2`" in refused("--ignore", "notes.txt", "--ignore", "more")
     lying.write_bytes(lying.read_bytes()[:-30])
@@ -360,8 +350,7 @@ def test_the_script_of_today_by_its_name(rocwheel: Rocwheel, tmp_path: Path) -> 
     script = ("compat", "promote_packages.py", "--input-dir", dist)
     small_wheels.write_sdist(dist, "rocm", OLD)
     (dist / "rocm_bootstrap-0.3-py3-none-any.whl").write_bytes(b"x")
-    said = rocwheel.run(*script, "--src-version-type", "a", expect=2)
-    assert "have version 7.12.0rc1" in said.stderr
+    rocwheel.run(*script, "--src-version-type", "a", expect=2).says("have version 7.12.0rc1")
     rocwheel.run(*script)
     assert names(dist) == [
         "promotion.intoto.json",

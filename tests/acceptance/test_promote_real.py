@@ -1,7 +1,5 @@
 """`rocwheel release promote` on real wheels, and beside TheRock's own tool."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What the source archive of the tool has to hold, without building it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,22 +1,20 @@
 """`rocwheel release github` with the real `gh`, against a server on this machine that answers as
 GitHub does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shlex
 import shutil
 import sys
-import threading
-from functools import partial
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 from urllib.request import urlopen
 
 import pytest
+from serving import Answers, running, served
 from workflows import run_step
 
 from command import Rocwheel, run
@@ -28,7 +26,7 @@ class GitHub(ThreadingHTTPServer):
     speaks plain HTTP."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answers)
+        super().__init__(("127.0.0.1", 0), Api)
         self.releases: list[dict] = []
         self.written: list[str] = []
         self.contents: dict[int, bytes] = {}
@@ -46,27 +44,15 @@ class GitHub(ThreadingHTTPServer):
         return self.releases[-1]
 
 
-class Answers(BaseHTTPRequestHandler):
+class Api(Answers):
     protocol_version = "HTTP/1.1"
     server: GitHub
 
-    def log_message(self, *_: object) -> None:
-        pass
-
     def answer(self, document: object, code: int = 200) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(json.dumps(document).encode(), code, "application/json; charset=utf-8")
 
     def answer_with(self, content: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/octet-stream")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.reply(content, kind="application/octet-stream")
 
     def handle_request(self) -> None:
         url = urlsplit(self.path)
@@ -124,14 +110,10 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def github() -> GitHub:
+def github() -> Iterator[GitHub]:
     server = GitHub()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with running(server):
+        yield server
 
 
 def test_pages_grow_and_are_the_same_again(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -187,10 +169,7 @@ def test_one_can_install_from_the_notes(rocwheel: Rocwheel, tmp_path: Path) -> N
     for name, python in (("demo", "cp312-cp312"), ("demo", "cp39-cp39"), ("other", "py3-none")):
         write_wheel(dist, {f"{name}/__init__.py": b""}, name=name, version="1.0+rocm7.2", python=python)
     (dist / "magma-1.tar.bz2").write_bytes(b"tarball")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=dist))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        address = f"http://127.0.0.1:{server.server_port}"
+    with served(dist) as address:
         rocwheel.run("release", "pages", "--wheels", dist, "--output", tmp_path, "--tag", "v1", "--url", address)
         notes = (tmp_path / "release-notes.md").read_text()
         assert notes.startswith("# Release v1\n"), notes
@@ -202,20 +181,8 @@ def test_one_can_install_from_the_notes(rocwheel: Rocwheel, tmp_path: Path) -> N
         for file in dist.iterdir():
             assert f"[`{file.name}`]({address}/{quote(file.name)})" in notes
         (command,) = re.findall(r"(?m)^pip install (.+)$", notes)
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--no-index",
-            "--python-version",
-            "3.12",
-        ]
+        pip = [sys.executable, *"-m pip download --quiet --no-deps --no-index --python-version 3.12".split()]
         run(*pip, "--dest", tmp_path / "got", *shlex.split(command))
-    finally:
-        server.shutdown()
     assert [path.name for path in (tmp_path / "got").iterdir()] == ["demo-1.0+rocm7.2-cp312-cp312-linux_x86_64.whl"]
 
 
@@ -279,8 +246,7 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
     assert "there are no wheels" in said
     path = f"{tmp_path / 'bin'}"
     without = {**surroundings, "PATH": path}
-    said = run(rocwheel.binary, *command, "--upload", environment=without, expect=2).stderr
-    assert "there is no `gh`" in said, said
+    run(rocwheel.binary, *command, "--upload", environment=without, expect=2).says("there is no `gh`")
     assert " | gh release create v1 " in run(rocwheel.binary, *command, environment=without).stdout
 
 

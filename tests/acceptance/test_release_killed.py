@@ -1,11 +1,9 @@
 """A few killed publishers and one reader; `test_release_killed_real.py` has many."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from killed_publishers import kill_promotions, kill_publishers, publish_while_people_read
-from test_index import served
+from serving import served
 
 from command import Rocwheel
 

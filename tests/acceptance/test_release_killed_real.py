@@ -1,8 +1,6 @@
 """Fifty killed publications, fifty killed promotions, readers for as long as thirty publications
 take, and publishers to a bucket that lose power."""
 
-from __future__ import annotations
-
 import os
 import random
 import re
@@ -20,7 +18,7 @@ from killed_publishers import (
     timed,
     write_set,
 )
-from test_index import served
+from serving import served
 from test_index_bucket import Bucket, bucket, server  # noqa: F401
 
 from command import Rocwheel, run

@@ -1,13 +1,10 @@
 """`rocwheel release publish --public-index`: which names of a set others have, or could
 register."""
 
-from __future__ import annotations
-
-import http.server
 import json
-import threading
 from pathlib import Path
 
+from serving import Answers, served
 from test_chooser import write_wheel as tagged_wheel
 from test_release_publish import publish, rocm
 
@@ -41,25 +38,17 @@ def test_names_on_a_public_index_are_reported(rocwheel: Rocwheel, tmp_path: Path
     }
 
 
-class Broken(http.server.BaseHTTPRequestHandler):
+class Broken(Answers):
     """Lists projects, and has no page of any but one."""
 
     def do_GET(self) -> None:
-        self.send_response({"/simple/": 200, "/simple/rocm/": 403}.get(self.path, 404))
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b'<!DOCTYPE html><a href="rocm/">rocm</a>' if self.path == "/simple/" else b"no")
-
-    def log_message(self, *_: object) -> None:
-        pass
+        body = b'<!DOCTYPE html><a href="rocm/">rocm</a>' if self.path == "/simple/" else b"no"
+        self.reply(body, {"/simple/": 200, "/simple/rocm/": 403}.get(self.path, 404))
 
 
 def test_what_an_index_does_not_answer_is_unknown(rocwheel: Rocwheel, tmp_path: Path) -> None:
     dist = rocm(tmp_path / "dist", "7.2.0")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Broken)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        address = f"http://127.0.0.1:{server.server_port}"
+    with served(tmp_path, Broken) as address:
         words = ("--dry-run", "--public-index")
         said = publish(rocwheel, dist, tmp_path / "store", *words, f"{address}/simple/").stderr
         assert f"whether {address}/simple/ has `rocm` is unknown: the server answers 403" in said
@@ -67,5 +56,3 @@ def test_what_an_index_does_not_answer_is_unknown(rocwheel: Rocwheel, tmp_path: 
         refused = publish(rocwheel, dist, tmp_path / "store", *words, f"{address}/", expect=1).stderr
         assert f"cannot read the index `{address}/`" in refused and "the server answers 404" in refused
         assert "names are free" not in refused
-    finally:
-        server.shutdown()

@@ -1,8 +1,6 @@
 """`rocwheel release publish`: what pip and uv see of a stream, and that no killed or beaten
 publisher leaves it broken."""
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import hashlib
@@ -16,8 +14,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from serving import served
 from test_chooser import write_wheel as tagged_wheel
-from test_index import assert_every_link_is_true, pip, served, uv
+from test_index import assert_every_link_is_true, pip, uv
 
 from command import Result, Rocwheel, run
 from small_index import write_wheel
@@ -84,8 +83,7 @@ def test_a_set_is_published_and_another_joins_it(rocwheel: Rocwheel, tmp_path: P
     plan = publish(rocwheel, dist, store, "--now", NOW, "--dry-run")
     assert "`rocm-7.2.0a20261120` would be published as number 1: 4 files" in plan.stderr
     assert not store.exists(), "a dry run writes nothing"
-    said = publish(rocwheel, dist, store, "--now", NOW)
-    assert "published as number 1: 4 files" in said.stderr and "not signed" in said.stderr
+    publish(rocwheel, dist, store, "--now", NOW).says("published as number 1: 4 files", "not signed")
     assert assert_every_link_is_true(stream) == 4
     document = json.loads((stream / ".release/sets/rocm-7.2.0a20261120.json").read_text())
     assert document["entry-points"] == ["rocm"] and document["targets-promised"] == ["gfx1100", "gfx942"]
@@ -180,8 +178,7 @@ def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> Non
     write_wheel(tmp_path / "first", "vision", "1.0+rocm7.2.0")
     publish(rocwheel, tmp_path / "first", plain)
     write_wheel(tmp_path / "second", "vision", "1.0+rocm10.1.0")
-    said = publish(rocwheel, tmp_path / "second", plain, expect=1)
-    assert "sorts before 1.0+rocm7.2.0" in said.stderr and "--allow misordered" in said.stderr
+    publish(rocwheel, tmp_path / "second", plain, expect=1).says("sorts before 1.0+rocm7.2.0", "--allow misordered")
 
 
 def test_pages_of_others_are_not_replaced(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -234,8 +231,7 @@ def test_incomplete_targets_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -
     rocwheel.run("release", "verify", stream)
     for path in dist.glob("rocm_sdk_device_*"):
         path.unlink()
-    nothing = publish(rocwheel, dist, tmp_path / "other", *words, expect=1)
-    assert "no GPU target of the set is complete" in nothing.stderr
+    publish(rocwheel, dist, tmp_path / "other", *words, expect=1).says("no GPU target of the set is complete")
 
 
 def test_incomplete_pythons_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -255,8 +251,7 @@ def test_incomplete_pythons_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -
         compiled("amd-torch-device-gfx942", "2.0", python, "Requires-Dist: torch==2.0")
     compiled("torchvision", "2.0", "cp312", "Requires-Dist: torch==2.0")
     words = ("--set", "torch-2.0")
-    refused = publish(rocwheel, dist, store, *words, expect=1)
-    assert "torchvision` has no wheel for Python 3.13" in refused.stderr
+    publish(rocwheel, dist, store, *words, expect=1).says("torchvision` has no wheel for Python 3.13")
     said = publish(rocwheel, dist, store, *words, "--drop-incomplete", expect=3)
     assert "something is missing for them: cp313-cp313 on Linux" in said.stderr
     document = json.loads((stream / ".release/sets/torch-2.0.json").read_text())
@@ -268,8 +263,7 @@ def test_incomplete_pythons_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -
     for python, version in (("3.12", "2.0"), ("3.13", "1.0")):
         command = ["uv", "pip", "compile", wanted, "--no-config", "--no-cache", "--default-index", stream.as_uri()]
         command += ["--python-version", python, "--python-platform", "x86_64-manylinux_2_28", "--only-binary", ":all:"]
-        found = run(*command, environment=WITH_UV)
-        assert f"torch=={version}" in found.stdout and f"torchvision=={version}" in found.stdout
+        run(*command, environment=WITH_UV).prints(f"torch=={version}", f"torchvision=={version}")
     rocwheel.run("release", "verify", stream)
     # No Python is complete.
     for path in dist.glob("torch-*cp312*"):
@@ -348,8 +342,7 @@ def test_snapshots_are_signed_and_verified(rocwheel: Rocwheel, tmp_path: Path) -
 
     assert "snapshot 2 of `nightly`: 8 files" in verify(copy, "--key", tmp_path / "theirs.pub").stderr
     verify(store, "--stream", "nightly", "--key", tmp_path / "theirs.pub", "--quick")
-    said = verify(copy, "--key", tmp_path / "ours.pub", expect=1)
-    assert "none of its signatures is of a key that was given" in said.stdout
+    verify(copy, "--key", tmp_path / "ours.pub", expect=1).prints("none of its signatures is of a key that was given")
     verify(copy, "--key", tmp_path / "ours.pub", "--key", tmp_path / "theirs.pub")
 
     def altered(name: str, text: str, expected: str) -> None:
@@ -427,8 +420,7 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
 
     script = 'test "$(uv pip compile --no-config --no-cache -q - <<<rocm | grep -c rocm==7.2.0)" = 0'
     bisect = ("release", "bisect", 1, 3, "--store", store, "--stream", "nightly", "--", "bash", "-c", script)
-    said = rocwheel.run(*bisect, environment=WITH_UV)
-    assert "1 is good, 2 is bad: publish rocm-7.2.0" in said.stderr
+    rocwheel.run(*bisect, environment=WITH_UV).says("1 is good, 2 is bad: publish rocm-7.2.0")
 
 
 def test_a_night_that_lost_a_package_is_not_only_another_version(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -455,8 +447,7 @@ def test_bisect_says_what_could_not_be_tested(rocwheel: Rocwheel, tmp_path: Path
         place = ("--store", store, "--stream", "nightly", *words, "--", "bash", "-c", script)
         return rocwheel.run("release", "bisect", 1, 4, *place, expect=expect)
 
-    said = bisect("exit 125", expect=3)
-    assert "1 is good, 4 is bad, and nothing between them could be tested" in said.stderr
+    said = bisect("exit 125", expect=3).says("1 is good, 4 is bad, and nothing between them could be tested")
     rows = said.stdout.partition("the first bad publication is one of these:\n")[2].splitlines()
     assert sorted(row.split()[0] for row in rows) == ["2", "3", "4"]
     document = json.loads(bisect("exit 125", "--json", expect=3).stdout)
@@ -531,8 +522,7 @@ def test_what_is_withdrawn_stays_so(rocwheel: Rocwheel, tmp_path: Path) -> None:
     joined = tagged_wheel(tmp_path / "more", "beta", "2.0", "cp311-cp311-manylinux_2_28_x86_64").name
     words = (tmp_path / "more", store, "--join", "alpha-2.0", "--now", NOW)
     for dry in (("--dry-run",), ()):
-        said = publish(rocwheel, *words, *dry)
-        assert f"`{joined}` is withdrawn, as its version is: loses data" in said.stderr
+        publish(rocwheel, *words, *dry).says(f"`{joined}` is withdrawn, as its version is: loses data")
     assert withdrawn(stream)[joined] == "loses data"
     rocwheel.run("release", "verify", stream)
     write_wheel(tmp_path / "top", "top", "1.0", *requires("beta==2.0"))
@@ -589,8 +579,7 @@ def test_a_publication_without_its_key_is_signed_when_it_is_repeated(rocwheel: R
     write_wheel(tmp_path / "dist", "demo", "1.0")
     write_wheel(tmp_path / "next", "demo", "2.0")
     publish(rocwheel, tmp_path / "dist", store, "--signing-key", old)
-    said = publish(rocwheel, tmp_path / "next", store, "--allow", "unsigned")
-    assert "the snapshot is not signed" in said.stderr
+    publish(rocwheel, tmp_path / "next", store, "--allow", "unsigned").says("the snapshot is not signed")
     assert "snapshot 2 cannot be trusted: it has no signature" in verified(old, expect=1).stdout
     pages = {path: text for path, text in snapshot(stream).items() if path.endswith("index.html")}
     said = publish(rocwheel, tmp_path / "next", store, "--signing-key", old)

@@ -2,8 +2,6 @@
 container, by uvx and pipx, and by people who follow the guides in a Debian that has nothing
 else."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,8 +1,6 @@
 """`rocwheel repair`: wheels of gcc's libraries, loaded for real in fresh environments, and
 auditwheel beside us."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -223,8 +221,7 @@ def test_needed_names_with_a_path_and_equal_names(rocwheel: Rocwheel, tmp_path: 
     }
     wheel = write_wheel(tmp_path, members)
     output = tmp_path / "out"
-    said = rocwheel.run("repair", wheel, "-o", output).stderr
-    assert "`libsame.so.1` is 2 different files" in said
+    rocwheel.run("repair", wheel, "-o", output).says("`libsame.so.1` is 2 different files")
     fresh = Environment.create(tmp_path / "venv", "uv")
     fresh.install(output, "--no-deps", "demo")
     for folder in "abc":
@@ -351,8 +348,7 @@ def test_the_runtime_of_another_rocm_is_refused(rocwheel: Rocwheel, hip: Path, t
     refused = rocwheel.run(*other, expect=1)
     assert "of ROCm 7, and METADATA requires `rocm==6.4.0`" in " ".join(refused.stdout.split())
     assert not (tmp_path / "out").exists()
-    said = rocwheel.run(*other, "--dry-run").stderr
-    assert "`libamdhip64.so.7` is needed, which ROCm 6.4.0 does not have" in said
+    rocwheel.run(*other, "--dry-run").says("`libamdhip64.so.7` is needed, which ROCm 6.4.0 does not have")
 
 
 def test_two_wheels_of_one_name_are_refused(rocwheel: Rocwheel, hip: Path, tmp_path: Path) -> None:
@@ -406,8 +402,7 @@ def test_a_fat_wheel_for_windows(rocwheel: Rocwheel, tmp_path: Path) -> None:
         (tree / name).write_bytes(data)
     members = {"demo/__init__.py": b'"""Text."""\r\nimport os\r\n', "demo/_ext.pyd": pe_file()}
     built = write_wheel(tmp_path, members, platform="win_amd64")
-    said = rocwheel.run("repair", built, "-o", tmp_path / "none", expect=1).stderr
-    assert "is a wheel for Windows" in said and "delvewheel" in said
+    rocwheel.run("repair", built, "-o", tmp_path / "none", expect=1).says("is a wheel for Windows", "delvewheel")
     wheel = repaired(rocwheel, built, tmp_path / "out", "--mode", "fat", "--rocm", tree, "--rocm-version", "7.1.0")
     check_record(wheel)
     assert wheel.name.endswith("-win_amd64.whl") and "+rocm7.1.0" in wheel.name
@@ -545,10 +540,9 @@ def test_a_wheel_without_binaries_is_copied(rocwheel: Rocwheel, tmp_path: Path) 
 
 
 def test_tags_that_are_not_known(rocwheel: Rocwheel, linked: Path, libraries: Path, tmp_path: Path) -> None:
-    said = rocwheel.run(
-        "repair", linked, "-o", tmp_path, "--lib-path", libraries, "--plat", "manylinux_1_1", expect=2
-    ).stderr
-    assert "`manylinux_1_1` is not a known manylinux tag" in said
+    rocwheel.run("repair", linked, "-o", tmp_path, "--lib-path", libraries, "--plat", "manylinux_1_1", expect=2).says(
+        "`manylinux_1_1` is not a known manylinux tag"
+    )
     musl = tmp_path / "demo-1.0-py3-none-musllinux_1_2_x86_64.whl"
     shutil.copy(linked, musl)
     assert "a wheel for musl systems" in rocwheel.run("repair", musl, "-o", tmp_path / "out", expect=1).stderr

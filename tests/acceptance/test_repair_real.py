@@ -1,7 +1,5 @@
 """`rocwheel repair` on real libraries and wheels. Part of `--set all`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -57,7 +55,7 @@ def test_the_floor_of_every_file_is_auditwheels(rocwheel: Rocwheel, wheels: list
                     continue
                 file = tmp_path / "file.so"
                 file.write_bytes(data)
-                alone = write_wheel(tmp_path / "alone", {"demo/file.so": data}, method=zipfile.ZIP_STORED)
+                alone = write_wheel(tmp_path / "alone", {"demo/file.so": data}, packed=False)
                 said = rocwheel.run("repair", alone, "--dry-run", "--json", "--mode", "graft", "--exclude", "*").stdout
                 ours = json.loads(said)["wheels"][0]["plan"]["tags"]["floor"]
                 assert ours == their_floor(file), f"{member} of {wheel.name}"

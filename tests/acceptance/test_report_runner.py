@@ -1,8 +1,6 @@
 """`rocwheel test report -- COMMAND` with real frameworks whose exit code says more than their
 reports."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Same input, same bytes: whatever directory, clock, umask, locale, user, order and number of
 threads."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

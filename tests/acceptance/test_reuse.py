@@ -1,8 +1,6 @@
 """What an earlier run packed is not compressed again, from a folder, an index or a bucket; whatever
 happens to it, the wheels have the bytes of a run from nothing."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -16,14 +14,13 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import unquote
 
 import pytest
 from delta_stream import Ranges
-from test_index import served
+from serving import Answers, served
 
 import hip_wheels
 import synthetic
@@ -184,10 +181,7 @@ def site(rocwheel: Rocwheel, nights: Nights) -> Iterator[Site]:
     rocwheel.run("index", "build", nights.first / "dist")
     site = Site(nights.first / "dist")
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
+    class Handler(Answers):
         def do_GET(self) -> None:
             path = site.root / unquote(self.path).lstrip("/")
             if self.path in site.statuses:
@@ -211,17 +205,11 @@ def site(rocwheel: Rocwheel, nights: Nights) -> Iterator[Site]:
                 site.ranges.append(path.name)
             if path.suffix == ".whl":
                 site.sent += len(content)
-            self.send_response(status)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(content, status)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        site.address = f"http://127.0.0.1:{server.server_port}/simple/"
+    with served(site.root, Handler) as address:
+        site.address = f"{address}/simple/"
         yield site
-        server.shutdown()
 
 
 def test_wheels_of_an_index_are_read_by_range(rocwheel: Rocwheel, nights: Nights, site: Site, tmp_path: Path) -> None:
@@ -289,8 +277,7 @@ def test_an_index_that_does_not_answer_is_an_error(rocwheel: Rocwheel, nights: N
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     words = ("--reuse", f"http://127.0.0.1:{port}/simple/")
-    ran = rocwheel.package(nights.second, tmp_path / "new", *words, expect=1)
-    assert "for earlier wheels" in ran.stderr
+    rocwheel.package(nights.second, tmp_path / "new", *words, expect=1).says("for earlier wheels")
     assert not (tmp_path / "new").exists()
 
 
@@ -422,8 +409,7 @@ def test_a_stream_that_is_not_as_it_was_signed(
         said = package()
         assert said["reused"] < TEXTS
         assert f"`{record.parent.name}/{record.name}` is not the record that the snapshot names" in said["stderr"]
-    verified = rocwheel.run("release", "verify", vouched.stream, expect=1)
-    assert f"{record.name}` has other bytes" in verified.stdout
+    rocwheel.run("release", "verify", vouched.stream, expect=1).prints(f"{record.name}` has other bytes")
     record.unlink()
     said = package()
     assert said["reused"] < TEXTS and f"{record.name}` is missing" in said["stderr"]

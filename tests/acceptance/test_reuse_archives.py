@@ -1,8 +1,6 @@
 """What an earlier run unpacked from archives is not written again; whatever happens to it, the
 wheels have the bytes of a run from nothing. The archives are written by tar and xz."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Today's ROCm, that of Debian experimental, in a root of Debian unstable that has none: an
 extension and a program are compiled against our packages by Debian's clang. Part of `--set all`."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The JSON schemas for editors: a validator that is not ours accepts real files with them, and
 refuses what rocwheel refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,8 +1,6 @@
 """The two forms of the selector, and sets of which a part is missing, as pip and uv install
 them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

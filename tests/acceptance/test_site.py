@@ -1,8 +1,6 @@
 """The documentation's site: it builds without a warning, loads nothing from elsewhere, and its
 search works from `file:`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

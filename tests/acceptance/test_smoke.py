@@ -1,8 +1,6 @@
 """`rocwheel test smoke` on installed packages that are made here. Real frameworks are in the long
 run."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

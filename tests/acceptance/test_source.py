@@ -1,8 +1,6 @@
 """`rocwheel source` without rights, into a pipe that closes, in a narrow terminal, and with flags
 that are nearly right."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -41,8 +39,7 @@ def test_what_a_user_may_not_read_or_write_is_named(public: Path) -> None:
     culprit.chmod(0)
     before = snapshot(tree)
     for more in ([], ["--output", public / "out"], ["--check"]):
-        said = run(*hipify, *more, expect=1).stderr
-        assert "csrc/k1.cu" in said and "Permission denied" in said, said
+        said = run(*hipify, *more, expect=1).says("csrc/k1.cu", "Permission denied").stderr
         assert "error: " in said and "panicked" not in said, said
     assert snapshot(tree) == before and not (public / "out").exists()
     culprit.chmod(0o644)
@@ -50,8 +47,7 @@ def test_what_a_user_may_not_read_or_write_is_named(public: Path) -> None:
     for path in (tree / "csrc", tree):
         path.chmod(0o755)
     before = snapshot(tree)
-    said = run(*hipify, expect=1).stderr
-    assert "Permission denied" in said and "`--output` writes into another folder" in said, said
+    run(*hipify, expect=1).says("Permission denied", "`--output` writes into another folder")
     assert snapshot(tree) == before
     run(*hipify, "--output", public / "out")
     assert "hipMalloc(1)" in (public / "out/csrc/k1.hip").read_text()
@@ -94,8 +90,7 @@ def test_a_pipe_that_closes_is_no_error_of_ours(rocwheel: Rocwheel, tmp_path: Pa
     ],
 )
 def test_what_is_nearly_right_is_suggested(rocwheel: Rocwheel, wrong: list[str], right: str) -> None:
-    said = rocwheel.run("source", *wrong, expect=2).stderr
-    assert f"'{right}'" in said and "similar" in said, said
+    rocwheel.run("source", *wrong, expect=2).says(f"'{right}'", "similar")
 
 
 def test_a_narrow_terminal_breaks_nothing(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ together again.
 Nothing here runs on Windows. The judge reads the libraries by the description of PE files.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

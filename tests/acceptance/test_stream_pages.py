@@ -1,8 +1,6 @@
 """Pages of a stream beside those of projects: the page for people in Chromium, and views by Python
 and GPU target, which pip, uv and pypi-simple read."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -16,8 +14,9 @@ from pathlib import Path
 import pypi_simple
 import pytest
 from browser import Browser
+from serving import served
 from test_chooser import OWN, OWN_TAG, clean_environment, fragment, installed, shell_words, write_release, write_wheel
-from test_index import assert_every_link_is_true, pip, served, uv
+from test_index import assert_every_link_is_true, pip, uv
 from test_release_publish import change
 
 from command import Rocwheel, run

@@ -1,7 +1,5 @@
 """`rocwheel test suite`: tests that crash, hang, lie or do not exist, with a real pytest."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Runs of `rocwheel test suite` that look good to their own runner and are not."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

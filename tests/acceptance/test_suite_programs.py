@@ -1,7 +1,5 @@
 """`rocwheel test suite` on GoogleTest programs and ctest folders that crash and hang."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,8 +1,6 @@
 """`rocwheel test` on Debian trixie's torch, with the tests of its source: real tests, a real list,
 and a crash and a hang that are put into them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """`llvm` of data/targets.toml, asked of compilers: the clangs that PyPI's ziglang has. The release
 in Debian is asked in test_build_all.py."""
 
-from __future__ import annotations
-
 import subprocess
 import tomllib
 from pathlib import Path

@@ -1,8 +1,6 @@
 """`rocwheel test report`, `shards` and `bench`: real reports of pytest and ctest are read, other
 programs read what is written, and nothing that did not run passes."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -180,8 +178,7 @@ def test_a_suite_and_its_report_agree_about_known_failures(rocwheel: Rocwheel, t
     (tmp_path / "list.toml").write_text("".join(f'[[test]]\nid = "test_a.py::test_{name}"\n{row}' for name in ids))
     words = ("test", "suite", "--python", sys.executable, "--list", "list.toml", "-o")
     only = "test_a.py::test_bad" if kind == "xfail" else "test_a.py"
-    said = rocwheel.run(*words, "out", only, cwd=tmp_path, expect=1).stdout
-    assert "no test passed whose pass counts" in said
+    rocwheel.run(*words, "out", only, cwd=tmp_path, expect=1).prints("no test passed whose pass counts")
     assert report(rocwheel, tmp_path / "out", expect=1)["gaps"] == ["no test passed"]
 
 
@@ -316,8 +313,7 @@ def test_a_verdict_is_about_one_file_of_a_name_and_targets_that_exist(rocwheel: 
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x-1.0-py3-none-any.whl").write_bytes(text)
         wheels.append(("--wheel", tmp_path / folder))
-    said = rocwheel.run(*words, *wheels[0], *wheels[1], expect=2).stderr
-    assert "different files of the name `x-1.0-py3-none-any.whl`" in said
+    rocwheel.run(*words, *wheels[0], *wheels[1], expect=2).says("different files of the name `x-1.0-py3-none-any.whl`")
     for targets, hint in (("gfx94l", "gfx942"), ("gfx942;gfx1100", "gfx942,gfx1100"), ("gfx94X-all", "a family")):
         said = rocwheel.run(*words, *wheels[0], "--targets", targets, expect=2).stderr
         assert f"`--targets` names `{targets}`, which is not a GPU target" in said and hint in said
@@ -469,8 +465,7 @@ def test_a_benchmark_that_became_slower_is_found(rocwheel: Rocwheel, tmp_path: P
     assert [json.loads(line)["label"] for line in file.read_text().splitlines()] == ["one", "two"]
     # A baseline that does not exist would find nothing slower.
     wrong = ("test", "bench", "--cpu", "--history", history, "--baseline", "three", "--", sys.executable, script)
-    said = rocwheel.run(*wrong, expect=2).stderr
-    assert "has no measurement `three`" in said and "`one`" in said and "`two`" in said
+    rocwheel.run(*wrong, expect=2).says("has no measurement `three`", "`one`", "`two`")
     # Results of other hardware are no baseline.
     record = json.loads(file.read_text().splitlines()[0])
     record["key"] = {"target": "gfx942"}
@@ -610,8 +605,7 @@ def test_commands_that_measure_nothing_are_errors(rocwheel: Rocwheel) -> None:
         "import sys; sys.exit('broken: out of memory')": "broken: out of memory",
         "import time; time.sleep(60)": "ran longer than 1 s",
     }.items():
-        ran = rocwheel.run("test", "bench", "--cpu", "--timeout", 1, "--", sys.executable, "-c", code, expect=1)
-        assert words in ran.stderr, ran.stderr
+        rocwheel.run("test", "bench", "--cpu", "--timeout", 1, "--", sys.executable, "-c", code, expect=1).says(words)
     assert "there is nothing to measure" in rocwheel.run("test", "bench", expect=2).stderr
 
 

@@ -2,8 +2,6 @@
 in them, and with that of TheRock's templates (`--python-templates`). The templates are those of a
 checkout (scripts/fetch-therock). Part of `--set all`."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

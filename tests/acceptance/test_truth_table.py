@@ -1,8 +1,6 @@
 """What `rocwheel test report` says of the reports that test frameworks left in `truth/reports`: as
 `truth/table.csv` says, and never "passed" where the framework did not."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 
 `INSTA_UPDATE=always` writes the reports, the exit codes and the last words into `truth/` anew."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,8 +1,6 @@
 """`rocwheel release upload --repository-url`: twine and uv put packages on pypiserver and devpi,
 and pip installs them from there."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -104,8 +102,7 @@ def test_a_set_is_uploaded_and_installed(rocwheel: Rocwheel, tmp_path: Path, hos
     dry = rocwheel.run(*words, "--dry-run", "--json", "-vv", environment=WITH_UV)
     order = [row["project"] for row in json.loads(dry.stdout)["projects"]]
     assert order[0] == "rocm-sdk-core" and order[-1] == "rocm" and len(order) == 4
-    said = rocwheel.run(*words, "-vv", environment=WITH_UV)
-    assert "4 files uploaded to http://127.0.0.1" in said.stderr
+    said = rocwheel.run(*words, "-vv", environment=WITH_UV).says("4 files uploaded to http://127.0.0.1")
     target = tmp_path / "target"
     pip("install", "--quiet", "--index-url", host.index, "--target", target, "rocm[device-gfx942]==7.2.0")
     assert (target / "rocm_sdk_device_gfx942.py").exists()
@@ -128,8 +125,7 @@ def test_a_refused_upload_is_an_error_without_the_password(
     names = {"twine": ("TWINE_USERNAME", "TWINE_PASSWORD"), "uv": ("UV_PUBLISH_USERNAME", "UV_PUBLISH_PASSWORD")}
     user, password = names[program]
     wrong = {**WITH_UV, user: USER, password: "another secret"}
-    said = rocwheel.run(*words, expect=1, environment=wrong)
-    assert "did not take `rocm-sdk-core`, after 0 projects" in said.stderr
+    said = rocwheel.run(*words, expect=1, environment=wrong).says("did not take `rocm-sdk-core`, after 0 projects")
     assert "another secret" not in said.stdout + said.stderr
     assert not list((tmp_path / "pypiserver/packages").iterdir())
     rocwheel.run(*words, environment={**WITH_UV, user: USER, password: PASSWORD})
@@ -145,5 +141,4 @@ def test_without_a_program_there_is_a_hint(rocwheel: Rocwheel, tmp_path: Path) -
     dist = rocm(tmp_path / "dist", "7.2.0")
     nothing = {"PATH": os.fspath(tmp_path)}
     words = ("release", "upload", dist, "--repository-url", "http://127.0.0.1:1/")
-    said = rocwheel.run(*words, expect=2, environment=nothing)
-    assert "there is no uv and no twine" in said.stderr and "pip install uv" in said.stderr
+    rocwheel.run(*words, expect=2, environment=nothing).says("there is no uv and no twine", "pip install uv")

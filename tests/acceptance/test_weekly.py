@@ -1,7 +1,5 @@
 """The project's own workflows, as actionlint and shellcheck see it, and the step that compares."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -2,8 +2,6 @@
 they import, and that nothing in them changes. LLVM reads the import tables beside us. And the wheel
 of rocwheel itself for Windows, as pip, twine, unzip and Wine take it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -2,8 +2,6 @@
 rocwheel, and wheels that go from one job to the next as artifacts do. The frameworks are stand-ins
 made in test_build_all.py."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -88,8 +86,7 @@ def test_wheels_go_from_triton_to_torch_to_torchvision(
         return run_step(workflow, BUILD, environment, place, expect=expect)
 
     # What was not built ends a job before it does anything.
-    said = build(stages[1][0], {}, expect=1).stdout
-    assert f"::error::{stages[0][0]['name']} was not built, and this needs its wheel" in said
+    build(stages[1][0], {}, expect=1).prints(f"::error::{stages[0][0]['name']} was not built, and this needs its wheel")
     for (job,) in stages:
         build(job, artifacts)
         place = tmp_path / job["name"]
@@ -175,8 +172,7 @@ def test_the_cells_of_a_matrix_are_built_for_two_versions_of_torch(
     git(torch, "checkout", "--quiet", "release/2.9")
     command = ["build", "torch", "torchvision", "--matrix", "--torch", "2.9,2.11", "--rocm", "7.2", "--python", PYTHON]
     command += ["--feature", "flash-attention=off", *options(world, tmp_path / "out")]
-    planned = rocwheel.run(*command, "--dry-run", environment=with_uv())
-    assert "would build 4 of 4 cells" in planned.stderr, planned
+    rocwheel.run(*command, "--dry-run", environment=with_uv()).says("would build 4 of 4 cells")
     rocwheel.run(*command, environment=with_uv())
     wheels = {"-".join(path.name.split("-")[:2]): path for path in (tmp_path / "out").glob("*.whl")}
     assert sorted(wheels) == [

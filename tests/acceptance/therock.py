@@ -2,8 +2,6 @@
 to programs and scripts, links into other artifacts, variants of targets, profilers. Everything is
 made here by code."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable

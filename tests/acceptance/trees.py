@@ -1,7 +1,5 @@
 """What a directory tree holds, in a form that two trees can be compared in."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Writes `docs/frameworks.md` of the truth table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

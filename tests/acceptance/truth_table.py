@@ -9,6 +9,7 @@ A file has the `name` of the framework, the packages of Debian (`apt`), PyPI (`p
 | `version` | prints the version |
 | `words` | expressions that find the last words of the framework, the best one first |
 | `files` | the test program |
+| `head` | how files of these names begin in every situation |
 | `shared`, `build` | files, and what is made of them, once for all situations, in `$SHARED` |
 | `prepare` | makes the test program; it has to succeed |
 | `run` | runs the tests: its exit code is the framework's, and the reports are in `$REPORTS` |
@@ -85,10 +86,11 @@ class Framework:
 
     def situation(self, name: str, table: dict) -> Situation:
         files = self.table["situation"][table["like"]]["files"] if "like" in table else table.get("files", {})
+        head = self.table.get("head", {})
         return Situation(
             framework=self,
             name=name,
-            files={**self.table.get("files", {}), **files},
+            files={**self.table.get("files", {}), **{path: head.get(path, "") + text for path, text in files.items()}},
             prepare=table.get("prepare", self.table.get("prepare", "")),
             run=table.get("run", self.table["run"]),
             refused=table.get("refused", ""),

@@ -1,7 +1,5 @@
 """Steps of a generated workflow, run as GitHub runs them."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

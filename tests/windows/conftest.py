@@ -1,8 +1,6 @@
 """Tests of rocwheel.exe: under Wine, beside the program for Linux, and on Windows itself, where
 there is nothing to compare with. scripts/run-tests-windows names the programs."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

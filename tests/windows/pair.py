@@ -1,7 +1,5 @@
 """The program for Windows beside that for Linux: the same commands on the same files."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Input that only Windows refuses: rocwheel.exe says what is wrong, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """The build that `recipe show` prints for Windows, run by the command prompt with programs that
 write down how they were called."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

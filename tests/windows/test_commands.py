@@ -1,8 +1,6 @@
 """Commands whose results are about other systems and machines: what the program for Windows says is
 what the one for Linux says. And what it says where Windows lacks git, Python or a GPU."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

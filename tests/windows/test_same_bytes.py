@@ -1,8 +1,6 @@
 """What rocwheel.exe writes and prints is what the program for Linux writes and prints, byte for
 byte: on wheels of PyPI, and on packages of both systems."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Debian trixie's ROCm, with rocBLAS's kernels for each GPU in device wheels, on trixie's own
 Python 3.13."""
 
-from __future__ import annotations
-
 import re
 import sys
 import zipfile
