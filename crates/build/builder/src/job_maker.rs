@@ -1,7 +1,6 @@
 //! Input: a request, with the options for sources, ROCm, containers and the result. Output: the job
 //! of each cell, with everything that a build needs.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::containers::{Containers, PlannedContainer};
@@ -14,7 +13,7 @@ use rocwheel_recipe::executor::Image;
 use rocwheel_recipe::matrix::WhyNot;
 use rocwheel_recipe::recipe::Recipe;
 use rocwheel_recipe::request::{BuildRequest, NamedRecipe};
-use rocwheel_recipe::{Cell, ChosenBy, PythonVersion, Repair, Switch, minor};
+use rocwheel_recipe::{Cell, ChosenBy, PythonVersion, Repair, Switch};
 use rocwheel_recipe::{Evaluated, Pythons};
 use rocwheel_recipe::{InputWheel, Job, Rocm};
 
@@ -97,18 +96,19 @@ impl JobMaker {
         Ok(all)
     }
 
-    /// A sentence for each version of ROCm and torch that the table lacks.
-    pub fn unknown_versions(&self) -> Vec<String> {
-        let (table, axes) = (&self.request.table, &self.request.axes);
-        let rocm: BTreeSet<&String> =
-            axes.rocm.iter().flatten().chain(self.names.iter().flat_map(|named| &named.rocm)).collect();
-        let (known, torch) = (table.rocm_versions(), axes.torch.iter().flatten().collect::<BTreeSet<_>>());
-        let rocm = rocm.into_iter().filter(|rocm| !known.contains(&minor(rocm)));
-        let rocm =
-            rocm.map(|rocm| format!("no table knows ROCm {rocm}: GPU targets are not compared with its compiler"));
-        let torch = torch.into_iter().filter(|torch| !table.torch.iter().any(|row| row.version == minor(torch)));
-        let torch = torch.map(|torch| format!("no table knows torch {torch}: its ROCm and its Python are not checked"));
-        rocm.chain(torch).collect()
+    /// A sentence for each version that no table knows.
+    pub fn unknown_versions(&self) -> Result<Vec<String>, Error> {
+        let axes = &self.request.axes;
+        let rocm = axes.rocm.iter().flatten().chain(self.names.iter().flat_map(|named| &named.rocm));
+        let mut unknown = self.request.table.unknown_versions(rocm, axes.torch.iter().flatten());
+        for named in &self.names {
+            for sentence in self.sources.unknown_versions(&self.request.book.get(&named.recipe)?.recipe)? {
+                if !unknown.contains(&sentence) {
+                    unknown.push(sentence);
+                }
+            }
+        }
+        Ok(unknown)
     }
 
     /// The reason why a cell that `BUILD_TRITON_BACKEND` adds is left out: the wheel of the first

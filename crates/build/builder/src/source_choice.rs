@@ -267,8 +267,8 @@ impl SourceChoice {
             return Ok(Kind::Archive(known.clone()));
         }
         let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(text));
-        if tag.is_some() {
-            return Ok(Kind::Checkout(tag));
+        if let Some(tag) = tag.or_else(|| guessed_tag(recipe, table, text)) {
+            return Ok(Kind::Checkout(Some(tag)));
         }
         let known = table.archives.iter().filter(|known| known.project == recipe.source);
         let known: Vec<&str> = known.map(|known| known.version.as_str()).collect();
@@ -277,6 +277,24 @@ impl SourceChoice {
             format!("the release {text} of {} is not known", recipe.name),
             format!("known: {names}; `--ref {}=v{text}` checks any other out", recipe.source),
         ))
+    }
+
+    /// Sentences about what no table knows and what is built all the same: a line, a release, and
+    /// the GPU targets of a tree.
+    pub(crate) fn unknown_versions(&self, recipe: &Recipe) -> Result<Vec<String>, Error> {
+        let table = self.table()?;
+        let line = self.line.as_ref().and_then(|line| table.unknown_line(line));
+        let release = self.given(recipe).filter(|text| table.archive(&recipe.source, text).is_none());
+        let tag = release
+            .filter(|text| !Path::new(text).exists())
+            .and_then(|text| Some((text, guessed_tag(recipe, table, text)?)));
+        let tag = tag.map(|(text, tag)| {
+            format!("no table knows the release {text} of {}: its tag is taken to be `{tag}`", recipe.name)
+        });
+        let tree = release.map(Path::new).filter(|path| path.is_dir() && recipe.targets_file.is_some());
+        let tree = tree.filter(|path| targets_in(recipe, path).is_ok_and(|targets| targets.is_empty()));
+        let tree = tree.map(|path| format!("`{}` names no GPU targets: those of the recipe are taken", path.display()));
+        Ok(line.into_iter().chain(tag).chain(tree).collect())
     }
 
     /// The version line that is checked out for a cell.
@@ -341,23 +359,24 @@ impl SourceChoice {
 
     /// The GPU targets that existing sources name in the recipe's `targets-file`; empty if they
     /// name none, or are not here yet.
-    /// Sources that are asked for and missing are an error.
+    ///
+    /// # Errors
+    /// Sources that are complete lack the file.
     pub fn targets(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Vec<String>, Error> {
         let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
-        let folder = match self.kind(recipe, self.table()?)? {
+        let (folder, is_complete) = match self.kind(recipe, self.table()?)? {
             Kind::Archive(_) => return Ok(Vec::new()),
-            Kind::Path(path) => path,
-            Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
+            Kind::Path(path) => (path, true),
+            Kind::Checkout(tag) => {
+                let folder = self.folder(recipe, tag.as_deref(), cell, place)?;
+                let is_complete = self.memory.obtained.borrow().contains(&folder);
+                (folder, is_complete)
+            }
         };
-        let text = fs_err::read_to_string(folder.join(&file.path)).unwrap_or_default();
-        let list = Regex::new(&format!("(?ms){}", file.pattern.as_deref().unwrap_or("(.*)")))
-            .ok()
-            .and_then(|pattern| pattern.captures(&text)?.get(1).map(|list| list.as_str().to_owned()));
-        let words = list.unwrap_or_default();
-        let words = words.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
-        let mut targets: Vec<String> = words.filter(|word| word.starts_with("gfx")).map(str::to_owned).collect();
-        targets.dedup();
-        Ok(targets)
+        if !folder.is_dir() || (!is_complete && !folder.join(&file.path).exists()) {
+            return Ok(Vec::new());
+        }
+        targets_in(recipe, &folder)
     }
 
     /// The commit that names a result without another version: the checkout's, otherwise the one
@@ -434,6 +453,32 @@ impl FoundSource {
         };
         Ok(JobSource::at(&path, &place.surroundings, reporter)?)
     }
+}
+
+/// The GPU targets that the recipe's `targets-file` in a tree names.
+fn targets_in(recipe: &Recipe, folder: &Path) -> Result<Vec<String>, Error> {
+    let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
+    if !folder.join(&file.path).is_file() {
+        let text =
+            format!("`{}` has no `{}`, which says what GPU targets {} has", folder.display(), file.path, recipe.name);
+        return Err(Error::request_with(text, "name a whole tree of the sources with `--source`"));
+    }
+    let text = fs_err::read_to_string(folder.join(&file.path))?;
+    let pattern = file.pattern.as_deref().unwrap_or("(.*)");
+    let list = Regex::new(&format!("(?ms){pattern}"))
+        .map_err(|error| Error::malformed(&file.path, format!("`{pattern}` is no regular expression: {error}")))?;
+    let list = list.captures(&text).and_then(|found| Some(found.get(1)?.as_str().to_owned())).unwrap_or_default();
+    let words = list.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    let mut targets: Vec<String> = words.filter(|word| word.starts_with("gfx")).map(str::to_owned).collect();
+    targets.dedup();
+    Ok(targets)
+}
+
+/// The tag of a release of a project whose table has lines instead of releases: `v2.16.0`.
+fn guessed_tag(recipe: &Recipe, table: &Table, text: &str) -> Option<String> {
+    let has_tags = table.project(&recipe.source).is_ok_and(|project| project.release_tag(text).is_none());
+    let is_release = text.split('.').count() == 3 && text.split('.').all(|number| number.parse::<u32>().is_ok());
+    (has_tags && is_release && recipe.source != "magma").then(|| format!("v{text}"))
 }
 
 fn is_version(text: &str) -> bool {

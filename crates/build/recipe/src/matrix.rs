@@ -104,12 +104,16 @@ pub struct Matrix {
     pub rows: Vec<MatrixRow>,
     /// Wheels of the frameworks that could belong to several cells.
     pub unclear: Vec<UnclearWheel>,
+    /// A sentence for each version of the query that the table lacks.
+    pub unknown: Vec<String>,
 }
 
 /// Makes the matrix. `wheels` are file names.
 /// If the table does not have a recipe, version or backend, the error suggests the nearest.
 pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &[String]) -> Result<Matrix, Error> {
     let mut rows = Vec::new();
+    let unknown = table.unknown_versions(wanted.rocm.iter(), wanted.torch.iter());
+    let table = &table.clone().with_versions(&wanted.rocm, &wanted.torch);
     let (frameworks, images) = (table.chosen(&wanted.recipes)?, Images::built_in()?);
     check_wanted(table, &frameworks, wanted)?;
     for framework in &frameworks {
@@ -120,7 +124,7 @@ pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &
             rows.push(MatrixRow { point, status, reason, files: Vec::new() });
         }
     }
-    let mut matrix = Matrix { rows, unclear: Vec::new() };
+    let mut matrix = Matrix { rows, unclear: Vec::new(), unknown };
     matrix.find(table, book, &frameworks, wheels)?;
     for torch in matrix.rows.iter_mut().filter_map(|row| row.point.torch.as_mut()) {
         if let Some(asked) = wanted.torch_as_asked(torch) {

@@ -138,7 +138,7 @@ impl Plan {
     /// Reads torch's pins and patch sets if they exist already; writes nothing.
     pub fn new(request: &Request, table: &Table) -> Result<Plan, Error> {
         let line = request.line.as_deref().map(|name| table.line(name)).transpose()?;
-        let planner = Planner { request, table, line, torch: torch_directory(request, table)? };
+        let planner = Planner { request, table, line: line.as_deref(), torch: torch_directory(request, table)? };
         let mut chosen: Vec<(usize, &WantedCheckout)> = Vec::new();
         for wanted in &request.projects {
             let project = table.project(&wanted.project)?;

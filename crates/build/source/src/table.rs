@@ -1,6 +1,7 @@
 //! Input: `data/sources.toml`, or a user's file in the same format. Output: projects, version lines
 //! and rules, validated.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rocwheel_content::document::check_schema;
@@ -225,19 +226,35 @@ impl Table {
         })
     }
 
-    /// Looks a version line up by its name or by torch's branch; `stable` is the newest release.
+    /// Looks a version line up by its name or by torch's branch; `stable` is the newest release. A
+    /// version newer than all lines is a line as the newest one is.
     ///
     /// # Errors
     /// No version line fits.
-    pub fn line(&self, name: &str) -> Result<&Line, Error> {
+    pub fn line(&self, name: &str) -> Result<Cow<'_, Line>, Error> {
         let is_it = |line: &&Line| line.name == name || line.torch_ref == name;
-        let version = |line: &&Line| line.name.parse::<pep440_rs::Version>().ok();
-        let newest = || self.lines.iter().filter(|line| version(line).is_some()).max_by_key(version);
-        let found = self.lines.iter().find(is_it).or_else(|| newest().filter(|_| name == "stable"));
-        found.ok_or_else(|| Error::UnknownLine {
+        let found = self.lines.iter().find(is_it).or_else(|| self.newest().filter(|_| name == "stable"));
+        found.map(Cow::Borrowed).or_else(|| self.guessed_line(name).map(Cow::Owned)).ok_or_else(|| Error::UnknownLine {
             name: name.to_owned(),
             known: self.lines.iter().map(|line| line.name.clone()).collect(),
         })
+    }
+
+    fn newest(&self) -> Option<&Line> {
+        self.lines.iter().filter(|line| version(&line.name).is_some()).max_by_key(|line| version(&line.name))
+    }
+
+    /// The line of a version that is newer than all lines.
+    fn guessed_line(&self, name: &str) -> Option<Line> {
+        let newest = self.newest().filter(|newest| version(name) > version(&newest.name))?;
+        let torch_ref = newest.torch_ref.replace(&newest.name, name);
+        Some(Line { name: name.to_owned(), torch_ref, ..newest.clone() })
+    }
+
+    /// A sentence about a version line that the table lacks and that is used all the same.
+    pub fn unknown_line(&self, name: &str) -> Option<String> {
+        let Line { torch_origin, torch_ref, .. } = self.guessed_line(name)?;
+        Some(format!("no table knows the line {name}: torch is taken from `{torch_ref}` of `{torch_origin}`"))
     }
 
     /// Looks rules for `build_env.json` up by name.
@@ -270,6 +287,12 @@ impl Project {
         let given = given.unwrap_or(&self.origin);
         self.origins.get(given).cloned().unwrap_or_else(|| given.to_owned())
     }
+}
+
+/// The two numbers of a version line.
+fn version(name: &str) -> Option<(u32, u32)> {
+    let (major, minor) = name.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// `true` if a text is the name of a single folder entry.

@@ -224,7 +224,8 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             return Err(usage.hint("name some: `rocwheel matrix flash-attn --format release-workflow`").into());
         }
         // An unknown value is reported now, and not later by GitHub.
-        matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
+        let matrix = matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
+        matrix.unknown.iter().for_each(|text| printer.warn(text));
         printer.line(workflow::release_workflow(&settings.wanted, &settings.jobs.inputs()?).trim_end())?;
         return Ok(Exit::Done);
     }
@@ -233,6 +234,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         wheels.extend(matrix::outputs_in(folder)?);
     }
     let matrix = matrix::make(&settings.table, &settings.book, &settings.wanted, &wheels)?;
+    matrix.unknown.iter().for_each(|text| printer.warn(text));
     for name in &settings.wanted.recipes {
         if !matrix.rows.iter().any(|row| row.point.recipe == *name) {
             printer.note(format!("{name}: the table has no such cell of it"));

@@ -6,6 +6,8 @@ mod page;
 #[cfg(test)]
 mod support;
 
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 
 /// The part of the table that the program needs. The command lines of documents are only for the
@@ -14,6 +16,7 @@ use serde::Deserialize;
 struct Table {
     #[serde(rename = "word")]
     words: Vec<Word>,
+    plumbing: Vec<String>,
 }
 
 /// Words with the same meaning, typed at one command.
@@ -33,11 +36,14 @@ pub(crate) struct Word {
 }
 
 /// The words, those of one command in the order of the table.
-///
-/// # Panics
-///
-/// If the embedded table is wrong, which a test excludes.
-pub(crate) fn words() -> Vec<Word> {
-    let table: Table = toml::from_str(include_str!("../../../../data/documents.toml")).expect("a test reads the table");
-    table.words
+pub(crate) fn words() -> &'static [Word] {
+    &TABLE.words
 }
+
+/// Scripts of a CI that make and move no packages, without their endings.
+pub(crate) fn plumbing() -> &'static [String] {
+    &TABLE.plumbing
+}
+
+static TABLE: LazyLock<Table> =
+    LazyLock::new(|| toml::from_str(include_str!("../../../../data/documents.toml")).expect("a test reads the table"));

@@ -23,7 +23,7 @@ pub(crate) fn explain(error: &clap::Error, typed: &[String]) -> Option<Usage> {
     let at = command_of(typed);
     let words = documents::words();
     if error.kind() == ErrorKind::InvalidSubcommand {
-        return command(wrong, &at, &words, typed);
+        return command(wrong, &at, words, typed);
     }
     if !wrong.starts_with('-') && at == "package" {
         let usage = Usage::new(format!("`rocwheel package` takes its input with an option, not as `{wrong}`"));
@@ -33,7 +33,7 @@ pub(crate) fn explain(error: &clap::Error, typed: &[String]) -> Option<Usage> {
         let usage = Usage::new(format!("`rocwheel doctor` examines a machine, not `{wrong}`"));
         return Some(usage.hint(format!("did you mean `rocwheel audit {wrong}`? It checks whether wheels will load")));
     }
-    option(name_of(wrong), &at, &words, typed)
+    option(name_of(wrong), &at, words, typed)
 }
 
 /// The words of the typed command: `source checkout`; empty for none.
@@ -212,7 +212,7 @@ mod tests {
                 "{}: the reason follows a question mark, without a full stop",
                 word.why
             );
-            for typed in word.typed {
+            for typed in &word.typed {
                 assert!(seen.insert((word.at.clone(), typed.clone())), "{} {typed} is there twice", word.at);
             }
         }

@@ -1,6 +1,8 @@
 //! Input: `data/frameworks.toml`, or a user's file in the same format. Output: the versions that
 //! fit together, and the excluded combinations with their reasons.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
 use super::Point;
@@ -93,6 +95,12 @@ struct Exclusion {
     #[serde(default)]
     python: Option<String>,
     reason: String,
+}
+
+/// `true` for two or three numbers: `2.16`, `11.0.1`.
+fn is_well_formed(version: &str) -> bool {
+    let numbers: Vec<&str> = version.split('.').collect();
+    (2..=3).contains(&numbers.len()) && numbers.iter().all(|number| number.parse::<u32>().is_ok())
 }
 
 /// Adds rows. A row with an existing key replaces the old one.
@@ -223,6 +231,47 @@ impl FrameworkTable {
     /// The versions of ROCm, first two numbers, oldest first.
     pub fn rocm_versions(&self) -> Vec<String> {
         self.rocm.iter().map(|release| minor(&release.version)).collect()
+    }
+
+    /// A sentence for each version of ROCm and torch that the table lacks.
+    pub fn unknown_versions<'v>(
+        &self,
+        rocm: impl Iterator<Item = &'v String>,
+        torch: impl Iterator<Item = &'v String>,
+    ) -> Vec<String> {
+        let known = self.rocm_versions();
+        let rocm: BTreeSet<&String> = rocm.filter(|rocm| !known.contains(&minor(rocm))).collect();
+        let is_known = |torch: &&String| self.torch.iter().any(|row| row.version == minor(torch));
+        let torch: BTreeSet<&String> = torch.filter(|torch| !is_known(torch)).collect();
+        let rocm = rocm
+            .iter()
+            .map(|rocm| format!("no table knows ROCm {rocm}: GPU targets are not compared with its compiler"));
+        let torch =
+            torch.iter().map(|torch| format!("no table knows torch {torch}: its ROCm and its Python are not checked"));
+        rocm.chain(torch).collect()
+    }
+
+    /// The table with rows for well-formed versions that it lacks: a torch is as the newest one, and
+    /// a ROCm fits the torch that is asked for, or the newest one.
+    pub(super) fn with_versions(mut self, rocm: &[String], torch: &[String]) -> FrameworkTable {
+        let Some(newest) = self.torch.last().cloned() else { return self };
+        for version in torch.iter().filter(|version| is_well_formed(version)).map(|version| minor(version)) {
+            if self.torch.iter().all(|row| row.version != version) {
+                self.torch.push(Torch { version: version.clone(), ..newest.clone() });
+                let own = self.frameworks.iter_mut().filter(|framework| framework.is_torch);
+                own.for_each(|framework| framework.versions.push(version.clone()));
+            }
+        }
+        let asked: Vec<String> =
+            if torch.is_empty() { vec![newest.version] } else { torch.iter().map(|version| minor(version)).collect() };
+        for version in rocm.iter().filter(|version| is_well_formed(version)) {
+            if !self.rocm_versions().contains(version) {
+                self.rocm.push(Release { version: version.clone(), llvm: None });
+                let fitting = self.torch.iter_mut().filter(|row| asked.contains(&row.version));
+                fitting.for_each(|row| row.rocm.push(version.clone()));
+            }
+        }
+        self
     }
 
     /// The torch versions that a framework is built for, oldest first; empty if it does not depend

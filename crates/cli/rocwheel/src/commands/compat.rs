@@ -3,6 +3,7 @@
 mod artifact_manager;
 mod bucket_info;
 mod build_packages;
+mod check;
 mod expand_families;
 mod fat_wheel;
 mod fetch_artifacts;
@@ -25,7 +26,7 @@ mod upload_packages;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use comfy_table::CellAlignment::Left;
 use rocwheel_progress::{Exit, in_backticks};
 
@@ -43,9 +44,20 @@ use rocwheel_console::printer::{Printer, ResultFormat};
 /// Without a name, lists the scripts. An empty value counts as a flag that was not given; lists may
 /// be separated by `;` or `,`. Flags without an effect are accepted and named in a note.
 /// docs/deviations.md lists the differences.
+///
+/// `--check` reads workflows (YAML of GitHub, GitLab and others) and scripts of shells, and says of
+/// each command of ROCm's scripts in them whether it is taken here. Its options are parsed; values
+/// that only the run knows are not. The exit code is 0 if all are taken.
 #[derive(Debug, Args)]
-#[command(subcommand_value_name = "SCRIPT", subcommand_help_heading = "Scripts")]
+#[command(
+    subcommand_value_name = "SCRIPT",
+    subcommand_help_heading = "Scripts",
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Arguments {
+    /// Say which commands of these workflows, scripts or folders of them are taken
+    #[arg(long, value_name = "PATH", num_args = 1.., value_hint = ValueHint::AnyPath)]
+    check: Vec<PathBuf>,
     #[command(subcommand)]
     script: Option<Script>,
     /// Threads, from the global option.
@@ -131,6 +143,7 @@ enum Script {
 #[derive(Debug)]
 pub(crate) enum Settings {
     List,
+    Check(Vec<PathBuf>),
     BuildPackages(Box<build_packages::Settings>),
     PackageVersion(rocm_version::Settings),
     ExpandFamilies(expand_families::Settings),
@@ -156,7 +169,9 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let jobs = arguments.jobs;
-        let Some(script) = arguments.script else { return Ok(Self::List) };
+        let Some(script) = arguments.script else {
+            return Ok(if arguments.check.is_empty() { Self::List } else { Self::Check(arguments.check) });
+        };
         let translated = |mut translation: Translation| {
             translation.jobs = jobs;
             Self::Translated(translation)
@@ -271,6 +286,7 @@ pub(crate) fn without_folder(mut typed: Vec<OsString>) -> Vec<OsString> {
 pub(crate) fn command(settings: &Settings, run: RunWords, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::List => list(printer),
+        Settings::Check(paths) => check::command(paths, printer),
         Settings::BuildPackages(settings) => build_packages::command(settings, printer),
         Settings::PackageVersion(settings) => rocm_version::command(settings, printer),
         Settings::ExpandFamilies(settings) => expand_families::command(settings, printer),

@@ -84,7 +84,7 @@ fn page() -> String {
     );
     for word in words() {
         let at = format!("rocwheel {}", word.at);
-        writeln!(text, "| `{}` | {} | {} |", at.trim_end(), rocwheel_progress::in_backticks(&word.typed), said(&word))
+        writeln!(text, "| `{}` | {} | {} |", at.trim_end(), rocwheel_progress::in_backticks(&word.typed), said(word))
             .unwrap();
     }
     text

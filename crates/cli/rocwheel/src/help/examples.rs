@@ -50,12 +50,12 @@ pub(super) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("package", "rocwheel package --artifacts artifacts --output packages --dry-run", "what would be made"),
     ("rocm-version", "rocwheel rocm-version --compare 7.2.0rc1 7.2.0", "which version does pip prefer?"),
     ("rocm-version", "rocwheel rocm-version --custom-version-suffix .dev0 --json", "a version of your own"),
-    ("compat", "rocwheel compat", "which script is which command"),
     (
         "compat",
         "rocwheel compat build_python_packages --artifact-dir=artifacts --dest-dir=out",
         "a script with its flags",
     ),
+    ("compat", "rocwheel compat --check .github/workflows", "which commands of a CI are taken"),
     ("data list", "rocwheel data list", "the tables"),
     ("data list", "rocwheel data list target", "the rows of one"),
     ("data show", "rocwheel data show gfx942", "everything known of a target"),

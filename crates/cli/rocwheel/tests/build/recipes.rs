@@ -8,6 +8,51 @@ use serde_json::Value;
 
 use super::{RECIPE, context};
 
+/// A well-formed version that no table has is a warning and a plan, in every command alike.
+#[test]
+fn versions_of_tomorrow_are_planned() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let torch = ["--gpu-targets", "gfx942", "--dry-run"];
+    for (arguments, warning, plan) in [
+        (&["matrix", "torch", "--torch", "2.16"][..], "no table knows torch 2.16", "torch 2.16"),
+        (&["matrix", "flash-attn", "--rocm", "11.0"], "no table knows ROCm 11.0", "11.0"),
+        (&["matrix", "flash-attn", "--torch", "2.14.1", "--rocm", "11.0"], "no table knows ROCm 11.0", "2.14.1"),
+        (&["source", "checkout", "torch", "--line", "2.16", "--dry-run"], "the line 2.16", "release/2.16 of"),
+        (&[&["build", "torch", "--line", "2.16", "--rocm", "11.0"][..], &torch].concat(), "the line 2.16", "release/2.16 of"),
+        (&[&["build", "torch", "--source", "2.16.0", "--rocm", "7.2"][..], &torch].concat(), "`v2.16.0`", "v2.16.0 of"),
+        (&["build", "magma-rocm110", "--dry-run"], "no table knows ROCm 11.0", "rocm11.0"),
+    ] {
+        let ran = context.run(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+        let warned = ran.stderr.lines().filter(|line| line.starts_with("warning: ") && line.contains(warning));
+        assert_eq!(warned.count(), 1, "{arguments:?}: {ran:?}");
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(plan), "{arguments:?}: {ran:?}");
+        assert!(!ran.stdout.contains("0 can be built"), "{arguments:?}: {ran:?}");
+    }
+}
+
+/// A tree without the file that a fact is read from is an error, not a tree without GPU targets.
+#[test]
+fn a_tree_says_its_gpu_targets_or_why_not() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    context.write("fa/flash_attn/__init__.py", "__version__ = \"2.8.4\"\n");
+    let build = |targets: &str| {
+        let options = ["--python", "3.12", "--torch", "2.14.0", "--rocm", "7.2", "--output", "dist", "--dry-run"];
+        context.run([&["build", "flash-attn", "--source", "fa", "--gpu-targets", targets], &options[..]].concat())
+    };
+    let ran = build("gfx942");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("`fa` has no `setup.py`, which says what GPU targets flash-attn has"), "{ran:?}");
+    context.write("fa/setup.py", "archs = [\"gfx942\"]\n");
+    let ran = build("gfx942");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("warning: `fa` names no GPU targets: those of the recipe are taken"), "{ran:?}");
+    context.write("fa/setup.py", "allowed_archs = [\"native\", \"gfx1100\"]\n");
+    assert_eq!(build("gfx942").code, Some(2));
+    let ran = build("gfx1100");
+    assert!(ran.code == Some(0) && !ran.stderr.contains("warning: `fa`"), "{ran:?}");
+}
+
 #[test]
 fn variables_that_people_use_are_honoured() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"))
@@ -117,7 +162,12 @@ fn the_matrix_knows_what_is_there() {
     );
     for (arguments, words) in [
         (&["matrix", "flash-atn"][..], "hint: did you mean `flash-attn`?"),
-        (&["matrix", "--rocm", "7.3"], "there is no version of ROCm `7.3` in the table"),
+        (&["matrix", "--rocm", "7.x"], "there is no version of ROCm `7.x` in the table"),
+        (&["matrix", "torch", "--torch", "2.1x"], "there is no version of torch `2.1x` in the table"),
+        (&["source", "checkout", "torch", "--line", "2.1x"], "there is no version line `2.1x`"),
+        (&["source", "checkout", "torch", "--line", "2.3"], "there is no version line `2.3`"),
+        (&["build", "magma-rocm9"], "there is no version of ROCm `9`"),
+        (&["build", "torch", "--source", "2.x"], "the release 2.x of torch is not known"),
     ] {
         let ran = context.run(arguments);
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
