@@ -4,6 +4,7 @@ of what is in them."""
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 import zipfile
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ def core_metadata(name: str, version: str, requires: Sequence[str] = (), python:
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     if python:
         lines.append(f"Requires-Python: {python}")
+    extras = {extra for requirement in requires for extra in re.findall(r'extra == "(.+?)"', requirement)}
+    lines += [f"Provides-Extra: {extra}" for extra in sorted(extras)]
     return "\n".join([*lines, *(f"Requires-Dist: {requirement}" for requirement in requires), "", ""])
 
 
