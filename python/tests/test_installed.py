@@ -120,6 +120,10 @@ def test_the_version_a_program_was_compiled_against(pristine: Environment, expec
     code = f"import re, rocm_sdk; rocm_sdk.initialize_process(check_version={expected}, fail_on_version_mismatch=True)"
     errors = pristine.execute(code, check=False).stderr
     assert ("RuntimeError: The program was compiled against a ROCm version matching" not in errors) == matches
+    # A command that is typed as printed, or none: of an expression pip makes no version.
+    version = expected.strip("'")
+    command = f" with: pip install 'rocm=={version}'"
+    assert (command in errors) == (not matches and expected.startswith("'")) and "<version>" not in errors
     errors = pristine.execute(code.replace("True", "False")).stderr
     assert ("UserWarning: The program was compiled against" not in errors) == matches
 

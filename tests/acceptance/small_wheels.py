@@ -5,6 +5,7 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import tarfile
 import zipfile
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ def core_metadata(name: str, version: str, requires: Sequence[str] = (), python:
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     if python:
         lines.append(f"Requires-Python: {python}")
+    extras = {extra for requirement in requires for extra in re.findall(r'extra == "(.+?)"', requirement)}
+    lines += [f"Provides-Extra: {extra}" for extra in sorted(extras)]
     return "\n".join([*lines, *(f"Requires-Dist: {requirement}" for requirement in requires), "", ""])
 
 

@@ -190,6 +190,18 @@ def test_what_is_wrong_is_reported_without_the_secret(rocwheel: Rocwheel, bucket
         assert SECRET not in said.stdout + said.stderr
 
 
+def test_a_dry_run_needs_no_credentials_and_no_server(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    wheel = some_wheel(tmp_path, "demo", "1.0")
+    nobody = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_ENDPOINT_URL": ""}
+    nowhere = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
+    words = ("release", "upload", wheel, "--to", "s3://b/p")
+    for environment, reason, code in ((nobody, "no credentials", 2), (nowhere, "does not answer", 4)):
+        said = rocwheel.run(*words, "--dry-run", environment=environment)
+        assert "not compared" in said.stdout and "`s3://b/p` was not asked" in said.stderr, said
+        assert reason in said.stderr and "would be uploaded" in said.stderr, said
+        rocwheel.run(*words, environment=environment, expect=code)
+
+
 def test_a_dry_run_notices_that_there_is_no_bucket(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
     wheel = some_wheel(tmp_path, "demo", "1.0")
     words = (wheel, "--to", "s3://nowhere/x", "--dry-run")

@@ -273,6 +273,22 @@ def test_build_refuses_what_publish_refuses(rocwheel: Rocwheel, tmp_path: Path) 
         assert not (dist / "simple").exists() and not (tmp_path / "s").exists()
 
 
+def test_a_part_of_a_set_is_no_good_index(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """`index check` and `release publish` agree about `rocm[libraries]` without the libraries."""
+    dist = tmp_path / "dist"
+    write_wheel(dist, "rocm-sdk-core", "7.2.0")
+    requires = ("rocm-sdk-core==7.2.0", 'rocm-sdk-libraries==7.2.0; extra == "libraries"')
+    write_wheel(dist, "rocm", "7.2.0", *requires)
+    publish = ("release", "publish", dist, "--to", tmp_path / "s", "--stream", "x")
+    index(rocwheel, dist)
+    said = rocwheel.run("index", "check", dist, expect=1).stdout
+    assert "requires `rocm-sdk-libraries` of its own version" in said and "rocm[libraries]==7.2.0" in said, said
+    assert "rocm-sdk-libraries" in rocwheel.run(*publish, expect=1).stderr
+    write_wheel(dist, "rocm-sdk-libraries", "7.2.0")
+    index(rocwheel, dist)
+    assert "0 errors" in rocwheel.run("index", "check", dist).stderr
+
+
 def test_a_broken_index_in_a_folder_gets_its_command(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """It is typed as printed, for a missing file, an altered page of the same size, and a replaced
     file with the time of the old one."""

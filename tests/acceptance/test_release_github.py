@@ -258,7 +258,9 @@ def test_the_printed_calls_work_when_they_are_typed(rocwheel: Rocwheel, github: 
     wheel = write_wheel(tmp_path / "wheels", {"demo/__init__.py": b""}, python="py3-none")
     command = ["release", "github", "v1", "--wheels", tmp_path / "wheels", "--repo", "owner/name"]
     printed = rocwheel.run(*command, environment=surroundings).stdout
+    assert all(len(line) < 300 for line in printed.splitlines()), "notes and checksums are not printed at length"
     (tmp_path / "shell").mkdir()
+    surroundings["PATH"] = f"{rocwheel.binary.parent}:{os.environ['PATH']}"
     run("bash", "-e", "-o", "pipefail", "-c", printed, environment=surroundings, cwd=tmp_path / "shell")
     (made,) = github.releases
     assert {asset["name"] for asset in made["assets"]} == {wheel.name, "SHA256SUMS"} and "Python" in made["body"], made

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::execute::{JobOutcome, JobPlace, Listener};
 use rocwheel_recipe::RocmChoice;
 use rocwheel_recipe::executor::{Image, Pull};
-use rocwheel_recipe::request::parse_targets;
+use rocwheel_recipe::request::{BuildRequest, NamedRecipe, parse_targets};
 use rocwheel_recipe::surroundings::Surroundings;
 use rocwheel_recipe::{Cell, ChosenBy, PythonVersion};
 use rocwheel_recipe::{Evaluated, Pythons};
@@ -65,17 +65,21 @@ pub struct PlannedContainer {
     engine: String,
     image: String,
     pull: Pull,
+    /// The image's torch, if the build uses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torch: Option<String>,
 }
 
 impl PlannedContainer {
     pub fn describe(&self) -> String {
-        let PlannedContainer { engine, image, pull } = self;
+        let PlannedContainer { engine, image, pull, torch } = self;
         let fetched = match pull {
             Pull::Never => "never fetched",
             Pull::Missing => "fetched when it is not here",
             Pull::Always => "fetched each time",
         };
-        format!("in a container of `{engine}`: image {image}, {fetched}")
+        let torch = torch.as_ref().map(|torch| format!("; built with its torch {torch}")).unwrap_or_default();
+        format!("in a container of `{engine}`: image {image}, {fetched}{torch}")
     }
 }
 
@@ -121,19 +125,35 @@ impl Containers {
         }
     }
 
+    /// The request with the versions that the tag of the image names, which the user gave.
+    pub fn with_versions_of_image(&self, request: BuildRequest, names: &[NamedRecipe]) -> Result<BuildRequest, Error> {
+        let Some(name) = &self.image else { return Ok(request) };
+        let image = self.images.full_name(name, &request.cell)?;
+        let versions = self.images.versions(&image);
+        // Without a tag, the image is the one for each combination.
+        if image != *name && request.axes.are_several() {
+            return Ok(request);
+        }
+        Ok(request.in_image(&image, &versions, names)?)
+    }
+
     pub fn planned(&self, recipe: &Evaluated) -> Result<PlannedContainer, Error> {
-        Ok(PlannedContainer {
-            engine: self.request.command.clone(),
-            image: self.image_name(recipe)?,
-            pull: self.request.pull,
-        })
+        let image = self.image_name(recipe)?;
+        let torch = self.torch_of_image(&image, &recipe.cell);
+        Ok(PlannedContainer { engine: self.request.command.clone(), image, pull: self.request.pull, torch })
+    }
+
+    /// The torch of the image, if a recipe is built with it.
+    fn torch_of_image(&self, image: &str, cell: &Cell) -> Option<String> {
+        self.images.versions(image).remove("torch").filter(|_| cell.system_packages.is_on())
     }
 
     /// The same for a job file, which names its image.
     pub fn planned_job(&self, job: &Job) -> Option<PlannedContainer> {
         let named = self.image.as_ref().and_then(|name| self.images.full_name(name, &job.recipe.cell).ok());
         let image = named.or_else(|| job.image.as_ref().map(|image| image.name.clone()))?;
-        Some(PlannedContainer { engine: self.request.command.clone(), image, pull: self.request.pull })
+        let torch = self.torch_of_image(&image, &job.recipe.cell);
+        Some(PlannedContainer { engine: self.request.command.clone(), image, pull: self.request.pull, torch })
     }
 
     /// The image that the user names, otherwise the table's.

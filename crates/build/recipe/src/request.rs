@@ -7,7 +7,7 @@ use rocwheel_progress::suggestion;
 use rocwheel_tables::TargetTable;
 
 use crate::book::{Book, BookEntry};
-use crate::cell::{BuildMode, Cell, ChosenBy, PythonVersion, SdkKind};
+use crate::cell::{BuildMode, Cell, ChosenBy, PythonVersion, SdkKind, Switch};
 use crate::error::Error;
 use crate::matrix::{FrameworkTable, RocmLabel};
 use crate::recipe::Recipe;
@@ -96,6 +96,51 @@ impl BuildRequest {
             (self.cell.targets, self.cell.chosen_by) = (targets, ChosenBy::Sdk);
         }
         self
+    }
+
+    /// The same request in an image that names its versions ([`crate::Images::versions`]): open axes take
+    /// them, and a torch of the image is the one to build against, unless an index was named or the
+    /// run builds torch.
+    ///
+    /// # Errors
+    /// An axis has a version that the image does not have.
+    pub fn in_image(
+        mut self,
+        image: &str,
+        versions: &BTreeMap<String, String>,
+        names: &[NamedRecipe],
+    ) -> Result<BuildRequest, Error> {
+        let is_torch = |named: &NamedRecipe| {
+            self.table.frameworks.iter().any(|framework| framework.is_torch && framework.recipe == named.recipe)
+        };
+        let has_torch = versions.contains_key("torch") && self.torch_index.is_none() && !names.iter().any(is_torch);
+        let python = self.axes.python.iter().map(|python| python.map(|python| python.to_string())).collect();
+        let of_names = names.iter().flat_map(|named| &named.rocm).cloned().map(Some);
+        let rocm: Vec<Option<String>> = self.axes.rocm.iter().cloned().chain(of_names).collect();
+        let torch = if has_torch { self.axes.torch.clone() } else { Vec::new() };
+        for (name, what, asked) in [("rocm", "ROCm", rocm), ("torch", "torch", torch), ("python", "Python", python)] {
+            let Some(version) = versions.get(name) else { continue };
+            if let Some(other) = asked.iter().flatten().find(|asked| !is_part_of(asked, version)) {
+                return Err(Error::request_with(
+                    format!("the image `{image}` has {what} {version}, and {what} {other} is asked for"),
+                    format!("remove `--{name} {other}`, which then is {version}, or name another image"),
+                ));
+            }
+        }
+        if has_torch {
+            self.axes.torch = vec![versions.get("torch").cloned()];
+            self.cell.torch.clone_from(&self.axes.torch[0]);
+            self.cell.system_packages = Switch::On;
+        }
+        if self.axes.rocm == [None] && names.iter().all(|named| named.rocm.is_empty()) {
+            self.axes.rocm = vec![versions.get("rocm").cloned()];
+            self.cell.rocm.clone_from(&self.axes.rocm[0]);
+        }
+        if let (&[None], Some(python)) = (&self.axes.python[..], versions.get("python")) {
+            self.axes.python = vec![python.parse().ok()];
+            self.cell.python = self.axes.python[0];
+        }
+        Ok(self)
     }
 
     /// `true` for `--develop`: the sources are installed in place.
@@ -230,6 +275,12 @@ impl BuildRequest {
             some => some,
         }
     }
+}
+
+/// `true` if one version says what the other says, or less: 7.1 and 7.1.1.
+fn is_part_of(asked: &str, version: &str) -> bool {
+    let (asked, version) = (format!("{asked}."), format!("{version}."));
+    asked.starts_with(&version) || version.starts_with(&asked)
 }
 
 /// Checks that the digits of `rocm62` stand for only one version of ROCm (`--label-style compact`).

@@ -58,9 +58,14 @@ impl RocmChoice {
     /// The ROCm that recipes are built against.
     pub fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> Result<Rocm, Error> {
         let Some(text) = &self.place else {
-            let Some(path) = found(surroundings) else {
+            let Some(path) = found(surroundings)? else {
+                let unused = surroundings.get(PREFIXES).filter(|list| !list.is_empty());
+                let unused = unused.map(|list| format!(", and {PREFIXES} (`{list}`) names none"));
                 return Err(Error::request_with(
-                    "the ROCm to build against is not given, and there is none at /opt/rocm",
+                    format!(
+                        "the ROCm to build against is not given, and there is none at /opt/rocm{}",
+                        unused.unwrap_or_default()
+                    ),
                     "name it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`",
                 ));
             };
@@ -107,7 +112,7 @@ impl RocmChoice {
     /// installed ROCm. `is_here` is `false` if an installed ROCm is in an image and cannot be read.
     pub fn targets(&self, surroundings: &BTreeMap<String, String>, is_here: bool) -> Result<Vec<String>, Error> {
         let (kind, place) = match self.place.as_deref() {
-            None => ("prefix", found(surroundings).map(|path| path.to_string_lossy().into_owned())),
+            None => ("prefix", found(surroundings)?.map(|path| path.to_string_lossy().into_owned())),
             Some(text) => {
                 let (kind, place) = text.split_once('=').unwrap_or((text, ""));
                 (kind, Some(place.to_owned()))
@@ -159,12 +164,42 @@ impl RocmChoice {
     }
 }
 
-fn found(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let named = ["ROCM_PATH", "ROCM_HOME"].iter().find_map(|name| surroundings.get(*name)).map(PathBuf::from);
-    if named.is_some() {
-        return named.filter(|path| path.is_dir());
+/// CMake's variable, with folders for anything; documents name the ROCm with it.
+const PREFIXES: &str = "CMAKE_PREFIX_PATH";
+
+/// The installed ROCm that variables name, otherwise that of `/opt`.
+///
+/// # Errors
+/// Two variables name two of them.
+fn found(surroundings: &BTreeMap<String, String>) -> Result<Option<PathBuf>, Error> {
+    let named =
+        ["ROCM_PATH", "ROCM_HOME"].iter().find_map(|name| Some((*name, PathBuf::from(surroundings.get(*name)?))));
+    let of_cmake = surroundings.get(PREFIXES).and_then(|list| rocm_of_prefixes(list));
+    match (named, of_cmake) {
+        (Some((name, path)), Some(other)) if path.is_dir() && !is_same_folder(&path, &other) => {
+            Err(Error::request_with(
+                format!("{name} names the ROCm `{}`, and {PREFIXES} `{}`", path.display(), other.display()),
+                format!("unset one of them, or say which: `--rocm-sdk prefix={}`", other.display()),
+            ))
+        }
+        (Some((_, path)), other) => Ok(Some(path).filter(|path| path.is_dir()).or(other)),
+        (None, Some(path)) => Ok(Some(path)),
+        (None, None) => Ok(installed_in(Path::new("/opt"))),
     }
-    installed_in(Path::new("/opt"))
+}
+
+/// The first folder of the list that is an installed ROCm, or is inside of one
+/// (`/opt/rocm/lib/cmake`).
+fn rocm_of_prefixes(list: &str) -> Option<PathBuf> {
+    let is_rocm = |path: &&Path| path.join("bin").is_dir() && rocwheel_tables::installed_version(path).is_some();
+    let separator = |letter| letter == ';' || letter == if cfg!(windows) { ';' } else { ':' };
+    let folders = list.split(separator).filter(|folder| !folder.is_empty());
+    folders.map(Path::new).find_map(|folder| folder.ancestors().take(3).find(is_rocm).map(Path::to_owned))
+}
+
+fn is_same_folder(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(one) == real(other)
 }
 
 /// The ROCm in a folder such as `/opt`: `rocm`, otherwise the newest `rocm-7.2.1`.
@@ -260,6 +295,31 @@ mod tests {
         fs_err::write(&file, "{").unwrap();
         let surroundings = BTreeMap::from([("ROCM_PATH".to_owned(), prefix.to_string_lossy().into_owned())]);
         assert!(sdk(None).targets(&surroundings, true).unwrap_err().to_string().contains("dist_info.json"));
+    }
+
+    #[test]
+    fn the_variable_of_cmake_names_a_rocm_or_contradicts_aloud() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other, empty] = ["one", "other", "empty"].map(|name| folder.path().join(name));
+        for (prefix, version) in [(&one, "7.10.0"), (&other, "7.2.4")] {
+            fs_err::create_dir_all(prefix.join("bin")).unwrap();
+            fs_err::create_dir_all(prefix.join(".info")).unwrap();
+            fs_err::write(prefix.join(".info/version"), version).unwrap();
+        }
+        fs_err::create_dir(&empty).unwrap();
+        let ask = |named: Option<&Path>, cmake: &str| {
+            let mut variables = BTreeMap::from([("CMAKE_PREFIX_PATH".to_owned(), cmake.to_owned())]);
+            variables.extend(named.map(|path| ("ROCM_PATH".to_owned(), path.display().to_string())));
+            sdk(None).rocm(None, &variables).map_err(|error| error.to_string())
+        };
+        let cmake = format!("{}:{}/lib/cmake", empty.display(), one.display());
+        for named in [None, Some(one.as_path()), Some(Path::new("/nowhere"))] {
+            let found = ask(named, &cmake).unwrap();
+            assert_eq!(found, Rocm::Prefix { path: one.clone(), version: "7.10.0".into() }, "{named:?}");
+        }
+        let said = ask(Some(&other), &cmake).unwrap_err();
+        assert!(said.contains("other`, and CMAKE_PREFIX_PATH `") && said.contains("one`"), "{said}");
+        assert!(ask(Some(&other), &empty.display().to_string()).is_ok(), "it names no ROCm");
     }
 
     #[test]

@@ -41,7 +41,11 @@ pub enum Error {
         reason: String,
     },
     #[error("there is no pin file `{}`", path.display())]
-    NoPin { path: PathBuf },
+    NoPin {
+        path: PathBuf,
+        /// The checkout that the file would be in, if it exists.
+        tree: Option<PathBuf>,
+    },
     /// A pin file does not name a project that it has to name.
     #[error("`{}` does not mention `{project}`", path.display())]
     NotPinned { path: PathBuf, project: String },
@@ -139,6 +143,11 @@ impl Hint for Error {
             Error::Pin { .. } | Error::NotPinned { .. } => {
                 "name the commit with `--ref PROJECT=COMMIT`, and then also the repository with `--origin` if it is another".into()
             }
+            Error::NoPin { tree: Some(tree), .. } => format!(
+                "the tree `{}` has no such file: it is older than these files or incomplete; check out a newer branch of \
+                 torch, or name the commit with `--ref PROJECT=COMMIT`",
+                tree.display()
+            ),
             Error::NoPin { .. } => {
                 "check torch out first or in the same command, say where it is with `--torch-directory`, or name the commit \
                  with `--ref`"

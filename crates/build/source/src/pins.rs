@@ -99,7 +99,11 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let size = match fs_err::metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata.len(),
         Ok(_) => return Err(Error::Pin { path: path.to_owned(), line: None, reason: "it is not a file".into() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoPin { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let is_tree = |folder: &&Path| [".git", "setup.py"].iter().any(|name| folder.join(name).exists());
+            let tree = path.ancestors().skip(1).find(is_tree).map(Path::to_owned);
+            return Err(Error::NoPin { path: path.to_owned(), tree });
+        }
         Err(error) => return Err(error.into()),
     };
     if size > LARGEST {

@@ -40,11 +40,12 @@ mod rw032_refused;
 mod rw033_not_loadable;
 mod rw034_entry_point;
 mod rw035_metadata;
+mod rw036_generic_code;
 
 use crate::check::Check;
 
 /// Every check, in the order of the codes.
-pub(crate) const CHECKS: [Check; 35] = [
+pub(crate) const CHECKS: [Check; 36] = [
     rw001_library_not_found::CHECK,
     rw002_library_outside::CHECK,
     rw003_search_path::CHECK,
@@ -80,4 +81,5 @@ pub(crate) const CHECKS: [Check; 35] = [
     rw033_not_loadable::CHECK,
     rw034_entry_point::CHECK,
     rw035_metadata::CHECK,
+    rw036_generic_code::CHECK,
 ];

@@ -76,11 +76,13 @@ pub enum Code {
     EntryPoint,
     /// METADATA is refused.
     Metadata,
+    /// Nothing brings the GPU code of a generic target.
+    GenericCode,
 }
 
 impl Code {
     /// All codes, by number.
-    pub const ALL: [Code; 35] = [
+    pub const ALL: [Code; 36] = [
         Code::LibraryNotFound,
         Code::LibraryOutside,
         Code::SearchPath,
@@ -116,6 +118,7 @@ impl Code {
         Code::NotLoadable,
         Code::EntryPoint,
         Code::Metadata,
+        Code::GenericCode,
     ];
 
     /// The code as users write it, `RW012`.
@@ -156,6 +159,7 @@ impl Code {
             Code::NotLoadable => "RW033",
             Code::EntryPoint => "RW034",
             Code::Metadata => "RW035",
+            Code::GenericCode => "RW036",
         }
     }
 }

@@ -179,6 +179,10 @@ impl Arguments {
         let rocm = self.rocm.choice();
         let request = self.cell.request(None)?.with_sdk(rocm.kind());
         let mut names = request.recipes(&self.names)?;
+        let request = match &containers {
+            Some(containers) => containers.with_versions_of_image(request, &names)?,
+            None => request,
+        };
         if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {
             names.drain(..at);
             *from = None;

@@ -136,7 +136,7 @@ pub fn push_to_bucket(
     }
     let state = |upload: &BucketUpload| match upload.state {
         UploadState::Unchanged => PushState::Unchanged,
-        UploadState::New | UploadState::Replaced => PushState::New,
+        UploadState::New | UploadState::Replaced | UploadState::Uncompared => PushState::New,
     };
     Ok(plan.archives.iter().zip(&archives).map(|(archive, upload)| pushed(plan, archive, state(upload))).collect())
 }

@@ -8,6 +8,7 @@
 mod file;
 mod installers;
 mod page;
+mod siblings;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::error::Error;
+use siblings::FoundReleases;
 
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
@@ -92,7 +94,7 @@ pub fn check(
     options: &CheckOptions,
     reporter: &dyn Reporter,
 ) -> Result<CheckedIndex, Error> {
-    let site = Site { fetch, options, reporter };
+    let site = Site { fetch, options, reporter, found: FoundReleases::default() };
     let mut faults = Vec::new();
     let names = site.root(root, &mut faults)?;
     site.missing(root, &mut faults);
@@ -114,6 +116,9 @@ pub fn check(
     reporter.end();
     checked?;
     let mut faults = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if options.projects.is_empty() {
+        faults.extend(site.found.missing_siblings());
+    }
     faults.sort();
     faults.dedup();
     Ok(CheckedIndex { address: root.to_string(), projects: names.len(), files: files.into_inner(), faults })
@@ -123,4 +128,5 @@ struct Site<'a> {
     fetch: &'a dyn Fetch,
     options: &'a CheckOptions,
     reporter: &'a dyn Reporter,
+    found: FoundReleases,
 }

@@ -334,6 +334,12 @@ impl LocalSet {
     }
 }
 
+/// Projects that a set is named after.
+const MAIN_PROJECTS: [&str; 3] = ["rocm", "torch", "jax"];
+
+/// Those of them that other projects of their set require.
+const FRAMEWORKS: [&str; 2] = ["torch", "jax"];
+
 /// Fills in what follows from the files.
 fn complete(set: &mut ReleaseSet) {
     set.versions =
@@ -349,6 +355,12 @@ fn complete(set: &mut ReleaseSet) {
         .collect();
     let all = set.versions.keys().filter(|project| !required.contains(*project)).cloned();
     set.entry_points = all.collect();
+    // torchvision and torchaudio require torch, and people still ask for torch.
+    let is_main = |project: &String| MAIN_PROJECTS.contains(&project.as_str());
+    if !set.entry_points.iter().any(is_main) {
+        set.entry_points.extend(set.versions.keys().find(|project| FRAMEWORKS.contains(&project.as_str())).cloned());
+        set.entry_points.sort();
+    }
     if set.entry_points.is_empty() {
         // Packages that require each other.
         set.entry_points = set.versions.keys().cloned().collect();
@@ -368,9 +380,9 @@ fn default_name(set: &ReleaseSet) -> Result<String, Error> {
     let versions: BTreeSet<&String> = named.iter().map(|(_, version)| *version).collect();
     // Names of sets have no `!`, which versions with an epoch have.
     let joined = |name: &String, version: &String| format!("{name}-{}", version.replace('!', "-"));
-    let plain = named.iter().find(|(name, _)| ["rocm", "torch", "jax"].contains(&name.as_str()));
-    if let (Some(first), 1) = (named.first(), versions.len()) {
-        let (name, version) = plain.unwrap_or(first);
+    let plain = named.iter().find(|(name, _)| MAIN_PROJECTS.contains(&name.as_str()));
+    let only = named.first().filter(|_| versions.len() == 1);
+    if let Some((name, version)) = plain.or(only) {
         return Ok(joined(name, version));
     }
     let shown: Vec<String> = named.iter().map(|(name, version)| joined(name, version)).collect();
@@ -589,6 +601,17 @@ mod tests {
             ("rocm-7.2.0", &["rocm".to_owned()][..])
         );
         assert_eq!(rocm.targets_promised, ["gfx942"]);
+        let versions = [("torch", "2.9.0"), ("torchaudio", "2.9.0"), ("torchvision", "0.24.0"), ("triton", "3.5.0")];
+        for requires in [&["triton==3.5.0"][..], &[]] {
+            let files = versions.map(|(name, version)| {
+                let needs: &[&str] = if name == "torch" { requires } else { &["torch==2.9.0"] };
+                let needs = if name == "triton" { &[] } else { needs };
+                (format!("{name}/{name}-{version}+rocm7.10.0-cp312-cp312-linux_x86_64.whl"), needs)
+            });
+            let torch = set(&files.each_ref().map(|(key, needs)| (key.as_str(), *needs)));
+            assert_eq!(default_name(&torch).unwrap(), "torch-2.9.0+rocm7.10.0");
+            assert!(torch.entry_points.contains(&"torch".to_owned()), "{:?}", torch.entry_points);
+        }
         let two = set(&[("a/a-1-py3-none-any.whl", &[]), ("b/b-2-py3-none-any.whl", &[])]);
         assert!(default_name(&two).is_err(), "neither of two versions is that of the set");
     }

@@ -28,7 +28,7 @@ pub use ranges::{io_error, open_remote, open_remote_sparsely};
 pub use remote::RemoteServer;
 pub use s3::{
     BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState, collect_uploads,
-    plan_uploads, upload,
+    plan_uploads, uncompared_uploads, upload,
 };
 pub use site::{FolderSite, StoreSite};
 pub use store::{

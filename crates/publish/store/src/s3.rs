@@ -37,7 +37,7 @@ pub use bucket_upload::{BucketUpload, UploadState};
 use client::{Client, Head};
 use content::S3Content;
 use lease::Lease;
-pub use upload::{UploadOptions, collect_uploads, plan_uploads, upload};
+pub use upload::{UploadOptions, collect_uploads, plan_uploads, uncompared_uploads, upload};
 
 /// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
 const REQUESTS: usize = 16;

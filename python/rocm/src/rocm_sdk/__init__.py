@@ -148,9 +148,12 @@ def _check_version(expected: str | re.Pattern[str], fail: bool) -> None:
         shown = expected.pattern
     if matches:
         return
+    # pip takes a `*` behind the last point only, and no expression.
+    is_specifier = re.fullmatch(r"\w[\w.+!-]*?(\.\*)?", shown) and isinstance(expected, str)
+    command = f" with: pip install 'rocm=={shown}'" if is_specifier else "."
     message = (
         f"The program was compiled against a ROCm version matching '{shown}', "
-        f"but the installed ROCm is {__version__}. Install the one it needs with: pip install 'rocm==<version>'"
+        f"but the installed ROCm is {__version__}. Install the one it needs{command}"
     )
     if fail:
         raise RuntimeError(message)

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use regex::Regex;
 use serde::Deserialize;
 
 use super::Images;
@@ -46,6 +47,15 @@ impl TagPattern {
         values.iter().fold(self.tag.clone(), |tag, (name, value)| tag.replace(&name.to_uppercase(), value))
     }
 
+    /// The values that a tag has in the places of the pattern's words, by lower-case name.
+    fn values_of(&self, tag: &str) -> Option<BTreeMap<String, String>> {
+        let word = Regex::new("[A-Z]+").ok()?;
+        let names: Vec<String> = word.find_iter(&self.tag).map(|name| name.as_str().to_lowercase()).collect();
+        let tags = Regex::new(&format!("^{}$", word.replace_all(&regex::escape(&self.tag), "([^_]+)"))).ok()?;
+        let values = tags.captures(tag)?;
+        Some(names.into_iter().enumerate().map(|(at, name)| (name, values[at + 1].to_owned())).collect())
+    }
+
     fn fits(values: &BTreeMap<String, String>, cell: &Cell) -> bool {
         let python = cell.python.map(|python| python.to_string());
         let asked = [("rocm", &cell.rocm), ("torch", &cell.torch), ("python", &python)];
@@ -56,13 +66,15 @@ impl TagPattern {
     }
 }
 
-/// The repository of an image, without tag, digest and Docker's own registry.
-fn repository(image: &str) -> &str {
+/// The repository of an image, without digest and Docker's own registry, and its tag.
+fn repository_and_tag(image: &str) -> (&str, &str) {
     let image = image.split('@').next().unwrap_or(image);
     let last = image.rfind('/').map_or(0, |at| at + 1);
-    let end = image[last..].find(':').map_or(image.len(), |at| last + at);
-    let name = &image[..end];
-    name.strip_prefix("docker.io/").unwrap_or(name)
+    let (name, tag) = match image[last..].find(':') {
+        Some(at) => (&image[..last + at], &image[last + at + 1..]),
+        None => (image, ""),
+    };
+    (name.strip_prefix("docker.io/").unwrap_or(name), tag)
 }
 
 impl Images {
@@ -83,9 +95,17 @@ impl Images {
         Err(Error::request_with(reason, hint))
     }
 
+    /// The versions that the tag of an image names, by lower-case word of the pattern: `rocm`,
+    /// `torch`, `python`. Empty if the table has no pattern for the image, or the tag another form.
+    pub fn versions(&self, image: &str) -> BTreeMap<String, String> {
+        let (name, tag) = repository_and_tag(image);
+        let tagged = self.tagged.iter().find(|tagged| tagged.name == name);
+        tagged.and_then(|tagged| tagged.values_of(tag)).unwrap_or_default()
+    }
+
     /// Options of the engine's `run` for containers of an image.
     pub fn options(&self, image: &str) -> Vec<String> {
-        let tagged = self.tagged.iter().find(|tagged| tagged.name == repository(image));
+        let tagged = self.tagged.iter().find(|tagged| tagged.name == repository_and_tag(image).0);
         tagged.map(|tagged| tagged.options.clone()).unwrap_or_default()
     }
 }
@@ -117,6 +137,21 @@ mod tests {
         assert!(error.hint().unwrap().contains("`--image rocm/pytorch:TAG`"));
         for other in ["rocm/pytorch:latest", "mine/pytorch", "debian:trixie"] {
             assert_eq!(images.full_name(other, &cell("6.2", "", "")).unwrap(), other);
+        }
+    }
+
+    #[test]
+    fn a_tag_that_is_not_in_the_table_says_its_versions_too() {
+        let images = Images::built_in().unwrap();
+        let tag = "rocm9.9.1_ubuntu28.04_py3.15_pytorch_release_3.0.0";
+        for image in [format!("rocm/pytorch:{tag}"), format!("docker.io/rocm/pytorch:{tag}@sha256:0")] {
+            let versions = images.versions(&image);
+            assert_eq!(["rocm", "python", "torch"].map(|name| versions[name].as_str()), ["9.9.1", "3.15", "3.0.0"]);
+        }
+        for other in
+            ["rocm/pytorch", "rocm/pytorch:latest", "mine/pytorch:rocm7.2_ubuntu22.04_py3.10_pytorch_release_2"]
+        {
+            assert!(images.versions(other).is_empty(), "{other}");
         }
     }
 

@@ -129,6 +129,10 @@ fn pins_that_cannot_be_read_stop_before_the_project() {
     write(&world.path("pytorch").join(TRITON_FILE), "");
     let error = world.run(&world.request(&["triton"])).unwrap_err().to_string();
     assert!(error.contains("triton.txt`: it is empty"), "{error}");
+    fs_err::remove_file(world.path("pytorch").join(TRITON_FILE)).unwrap();
+    let error = world.run(&world.request(&["triton"])).unwrap_err();
+    let hint = error.hint().unwrap();
+    assert!(hint.contains("pytorch` has no such file: it is older") && hint.contains("--ref"), "{error}: {hint}");
     let mut request = world.request(&["triton"]);
     request.torch = Some(world.path("nowhere"));
     let error = world.run(&request).unwrap_err();

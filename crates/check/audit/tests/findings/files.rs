@@ -181,3 +181,39 @@ fn findings_can_be_ignored_and_are_counted() {
     let report = bench.audit(&[wheel], &options);
     assert_eq!((said(&report), report.ignored["RW014"]), (Vec::new(), 1));
 }
+
+/// Device packages as `rocwheel package` and upstream's script make them.
+#[test]
+fn rw036_code_for_a_generic_target_that_no_target_brings() {
+    let bench = Bench::new();
+    let device = |target: &str, libraries: &[&str]| {
+        let stem = format!("rocm_sdk_device_{}-7.0", target.replace('-', "_"));
+        libraries.iter().fold(pack(&stem, "py3-none-any"), |wheel, library| {
+            wheel.with(&format!("_rocm_sdk_libraries/.kpack/{library}_{target}.kpack"), "")
+        })
+    };
+    let generic = || device("gfx12-generic", &["rand"]);
+    let libraries = |extra: &str| {
+        let required = format!("rocm-sdk-device-gfx12-generic==7.0; extra == '{extra}'");
+        pack("rocm_sdk_libraries-7.0", "py3-none-any").providing(extra).requiring(&required)
+    };
+    let report = bench.audit(&[device("gfx1201", &["blas"]), generic()], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW036", "rocm-sdk-device-gfx12-generic"));
+    let fix = finding.fix.as_ref().unwrap().command();
+    assert!(fix.contains("gfx1201-7.0") && fix.ends_with("--requires rocm-sdk-device-gfx12-generic==7.0"), "{fix}");
+    for (what, packs) in [
+        ("no target that runs it", vec![generic()]),
+        ("a target of another generation", vec![device("gfx1100", &["blas"]), generic()]),
+        ("the target has its own code", vec![device("gfx1201", &["blas", "rand"]), generic()]),
+        (
+            "the target's package requires it",
+            vec![device("gfx1201", &["blas"]).requiring("rocm-sdk-device-gfx12-generic==7.0"), generic()],
+        ),
+        ("an extra for the target requires it", vec![device("gfx1201", &[]), generic(), libraries("device-gfx1201")]),
+    ] {
+        assert_eq!(bench.found(&packs), NONE, "{what}");
+    }
+    let others = [device("gfx1201", &[]), generic(), libraries("device-gfx1200")];
+    assert_eq!(bench.found(&others), ["RW036 warning"], "the extra is for another target");
+}

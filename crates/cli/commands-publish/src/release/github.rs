@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_console::{environment, message};
@@ -50,9 +50,20 @@ pub struct Arguments {
     /// Replace files of the same name that have other contents
     #[arg(long)]
     clobber: bool,
+    /// Print a text that an upload writes, and nothing else: the notes of a new release, or the
+    /// checksums
+    #[arg(long, value_name = "TEXT", conflicts_with = "upload")]
+    print: Option<OwnText>,
     /// Do it
     #[arg(long)]
     upload: bool,
+}
+
+/// The texts that rocwheel writes for a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OwnText {
+    Notes,
+    Checksums,
 }
 
 #[derive(Debug)]
@@ -63,6 +74,7 @@ pub(crate) struct Settings {
     /// A file with release notes by the user.
     notes: Option<PathBuf>,
     pub scratch: PathBuf,
+    print: Option<OwnText>,
     upload: bool,
 }
 
@@ -99,6 +111,7 @@ impl TryFrom<Arguments> for Settings {
             wanted,
             notes,
             scratch: environment::scratch(),
+            print: arguments.print,
             upload: arguments.upload,
         })
     }
@@ -114,7 +127,6 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let sums = scratch.path().join(SUMS);
     let here = page::checksums(&assets)?;
-    let mut own_notes = None;
     let notes = if let Some(path) = &settings.notes {
         // An unreadable file is reported before the first request to GitHub.
         fs_err::File::open(path)?;
@@ -125,8 +137,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let base = repository.map(|name| page::on_github(&name, &settings.wanted.tag));
         let at = base.as_deref().map_or(FilesAt::Unknown, FilesAt::Folder);
         let text = page::notes(&assets, &rocwheel_recipe::Book::built_in()?, at)?;
+        if settings.print == Some(OwnText::Notes) {
+            printer.raw(text.as_bytes())?;
+            return Ok(Exit::Done);
+        }
         fs_err::write(&path, &text)?;
-        own_notes = Some(text);
         // Without `--upload`, the file is deleted before the printed calls run.
         if settings.upload { path } else { PathBuf::from(STANDARD_INPUT) }
     };
@@ -149,6 +164,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Some(remote) => settings.gh.checksums(&wanted.tag, &here, remote, printer.reporter())?,
         None => here,
     };
+    if settings.print == Some(OwnText::Checksums) {
+        printer.raw(all.as_bytes())?;
+        return Ok(Exit::Done);
+    }
     fs_err::write(&sums, &all)?;
     let mut files = release::uploads(&assets, std::slice::from_ref(&sums))?;
     if !settings.upload {
@@ -159,45 +178,44 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if settings.upload {
         settings.gh.execute(&plan, printer.reporter())?;
     }
-    show(&plan, settings.upload, &OwnTexts { sums: all, notes: own_notes }, printer)?;
+    show(&plan, settings, printer)?;
     Ok(Exit::Done)
 }
 
-/// The texts that rocwheel writes for a release.
-struct OwnTexts {
-    sums: String,
-    /// `None` if the user wrote them.
-    notes: Option<String>,
-}
-
-impl OwnTexts {
-    /// The calls of a plan as they work in a shell when this program has ended.
-    fn typed(&self, plan: &Plan) -> Vec<String> {
-        let write = |text: &str| format!("printf %s {}", rocwheel_progress::shell_word(text));
-        let mut lines = Vec::new();
-        if plan.uploads.iter().any(|file| file.path == Path::new(SUMS)) {
-            lines.push(format!("{} > {SUMS}", write(&self.sums)));
-        }
-        for words in &plan.commands {
-            let call = words.iter().map(|word| rocwheel_progress::shell_word(word)).collect::<Vec<_>>().join(" ");
-            let reads = words.windows(2).any(|pair| pair[0] == "--notes-file" && pair[1] == STANDARD_INPUT);
-            match &self.notes {
-                Some(notes) if reads => lines.push(format!("{} | {call}", write(notes))),
-                _ => lines.push(call),
-            }
-        }
-        lines
+/// The calls of a plan as they work in a shell when this program has ended.
+fn typed(plan: &Plan, settings: &Settings) -> Vec<String> {
+    let mut lines = Vec::new();
+    if plan.uploads.iter().any(|file| file.path == Path::new(SUMS)) {
+        lines.push(format!("{} > {SUMS}", printing("checksums", settings)));
     }
+    for words in &plan.commands {
+        let call = words.iter().map(|word| rocwheel_progress::shell_word(word)).collect::<Vec<_>>().join(" ");
+        let reads = words.windows(2).any(|pair| pair[0] == "--notes-file" && pair[1] == STANDARD_INPUT);
+        lines.push(if reads { format!("{} | {call}", printing("notes", settings)) } else { call });
+    }
+    lines
 }
 
-fn show(plan: &Plan, upload: bool, texts: &OwnTexts, printer: &Printer) -> Result<()> {
+/// The command that prints a text of a release.
+fn printing(text: &str, settings: &Settings) -> String {
+    let Built { wheels, table } = &settings.built;
+    let mut words = vec![format!("rocwheel release github {}", rocwheel_progress::shell_word(&settings.wanted.tag))];
+    words.extend(wheels.iter().map(|folder| format!("--wheels {}", rocwheel_progress::shell_path(folder))));
+    words.extend(table.iter().map(|file| format!("--table {}", rocwheel_progress::shell_path(file))));
+    words.extend(settings.gh.repository.iter().map(|name| format!("--repo {name}")));
+    words.push(format!("--print {text}"));
+    words.join(" ")
+}
+
+fn show(plan: &Plan, settings: &Settings, printer: &Printer) -> Result<()> {
+    let upload = settings.upload;
     if printer.format() == ResultFormat::Json {
         let mut document = serde_json::to_value(plan).map_err(Failure::other)?;
         document["uploaded"] = upload.into();
         return printer.json(&document);
     }
     if !upload {
-        texts.typed(plan).iter().try_for_each(|line| printer.line(line))?;
+        typed(plan, settings).iter().try_for_each(|line| printer.line(line))?;
     }
     let bytes = plan.uploads.iter().map(|file| file.size).sum();
     let files = message::count(plan.uploads.len() as u64, "file", "files");

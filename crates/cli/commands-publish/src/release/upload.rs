@@ -11,11 +11,11 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
-use rocwheel_console::store::{BucketOptions, open_bucket};
+use rocwheel_console::store::BucketOptions;
 use rocwheel_progress::{Exit, Hint, Silent};
 use rocwheel_store::{
     BucketFault, BucketUpload, Error, S3Options, S3Store, Store as _, UploadOptions, UploadState, collect_uploads,
-    plan_uploads, upload,
+    plan_uploads, uncompared_uploads, upload,
 };
 
 const COLUMNS: [Column; 3] = [("File", Left), ("Size", Right), ("Status", Left)];
@@ -108,8 +108,15 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::Bucket(settings) => settings,
     };
     let files = collect_uploads(&settings.files, &settings.include)?;
-    let store = open_bucket(&settings.to, printer)?;
-    let uploads = plan_uploads(&store, &files, settings.options, printer.reporter()).map_err(UploadRefused)?;
+    let (store, uploads) = match planned(settings, &files, printer) {
+        // A plan needs no bucket, as `aws s3 cp --dryrun` needs none.
+        Err(Error::Bucket { source, .. }) if settings.dry_run && is_unasked(&source) => {
+            printer.warn(format!("`{}` was not asked, so nothing is compared: {source}", settings.to.address));
+            show(settings, &uncompared_uploads(&files, printer.reporter())?, printer)?;
+            return Ok(Exit::Done);
+        }
+        planned => planned.map_err(UploadRefused)?,
+    };
     if settings.dry_run {
         check_bucket(&store, &uploads)?;
     } else {
@@ -129,6 +136,21 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     show(settings, &uploads, printer)?;
     Ok(Exit::Done)
+}
+
+fn planned(
+    settings: &BucketSettings,
+    files: &[(PathBuf, String)],
+    printer: &Printer,
+) -> Result<(S3Store, Vec<BucketUpload>), Error> {
+    let store = S3Store::open(&settings.to, printer.progress())?;
+    let uploads = plan_uploads(&store, files, settings.options, printer.reporter())?;
+    Ok((store, uploads))
+}
+
+/// `true` if the bucket gave no answer.
+fn is_unasked(fault: &BucketFault) -> bool {
+    matches!(fault, BucketFault::NoCredentials | BucketFault::Unreachable(_))
 }
 
 /// An upload that was not planned, with the option that replaces files.
@@ -178,6 +200,7 @@ fn show(settings: &BucketSettings, uploads: &[BucketUpload], printer: &Printer) 
         UploadState::New => "new",
         UploadState::Unchanged => "there already",
         UploadState::Replaced => "replaced",
+        UploadState::Uncompared => "not compared",
     };
     let row = |upload: &BucketUpload| {
         vec![format!("{store}/{}", upload.key), message::bytes(upload.size), word(upload.state).to_owned()]

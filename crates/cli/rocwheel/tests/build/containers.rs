@@ -39,6 +39,40 @@ fn magma_is_built_in_its_image() {
     assert_eq!(planned(&with_podman, &["magma-rocm63"]), [Value::Null]);
 }
 
+const IMAGE: &str = "rocm/pytorch:rocm7.1.1_ubuntu24.04_py3.12_pytorch_release_2.9.1";
+
+/// The images of flash-attention's document: PyTorch's index has no torch 2.9 for ROCm 7.1.
+#[test]
+fn a_tag_that_says_its_versions_chooses_them_and_its_torch() {
+    let context = self::context();
+    let flash = ["flash-attn", "--source", "2.8.3", "--executor", "docker", "--image"];
+    let container = |image: &str| json!({ "engine": "docker", "image": image, "pull": "never", "torch": "2.9.1" });
+    let versions = ["--python", "3.12", "--torch", "2.9.1", "--rocm", "7.1.1"];
+    for (image, more) in
+        [(IMAGE, &[][..]), (IMAGE, &versions), (IMAGE, &["--rocm", "7.1"]), ("rocm/pytorch", &versions)]
+    {
+        assert_eq!(planned(&context, &[&flash[..], &[image], more].concat()), [container(IMAGE)], "{image} {more:?}");
+    }
+    let ran = context.run(["build"].iter().chain(&flash).chain(&[IMAGE, "--dry-run"]));
+    assert!(ran.stdout.contains("Python 3.12, ROCm 7.1.1") && ran.stdout.contains("rocm7.1torch2.9"), "{ran:?}");
+    assert!(!ran.stdout.contains("step `torch`") && ran.stderr.contains("built with its torch 2.9.1"), "{ran:?}");
+    for (option, value, what) in [
+        ("--torch", "2.5.1", "has torch 2.9.1, and torch 2.5.1 is asked for"),
+        ("--rocm", "6.2", "has ROCm 7.1.1, and ROCm 6.2 is asked for"),
+        ("--python", "3.11", "has Python 3.12, and Python 3.11 is asked for"),
+    ] {
+        let ran = context.run(["build"].iter().chain(&flash).chain(&[IMAGE, option, value, "--dry-run"]));
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(what) && ran.stderr.contains(&format!("remove `{option} {value}`")), "{ran:?}");
+    }
+    // A torch that is built there is not the image's, and neither is one of an index that was named.
+    let other = ["--torch", "2.5.1", "--torch-index", "https://index.example/whl"];
+    let ran = context.run(["build"].iter().chain(&flash).chain(&[IMAGE]).chain(&other).chain(&["--dry-run"]));
+    assert!(ran.code == Some(0) && ran.stdout.contains("step `torch`"), "{ran:?}");
+    let ran = context.run(["build", "magma-rocm63", "--executor", "docker", "--image", IMAGE, "--dry-run"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("has ROCm 7.1.1, and ROCm 6.3 is asked for"), "{ran:?}");
+}
+
 #[test]
 fn a_variable_that_names_an_engine_asks_for_containers() {
     let flash = ["flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2"];

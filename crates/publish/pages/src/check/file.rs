@@ -53,9 +53,14 @@ impl Site<'_> {
                 "wheels have no METADATA beside them: installers download whole wheels to read their requirements";
             faults.push(IndexFault::warning(page, text));
         }
+        let mut headers = beside.as_deref().map(|bytes| Headers::parse(&String::from_utf8_lossy(bytes)));
         if self.options.files || link.address.scheme() == "file" {
             self.delta(link, faults);
-            self.contents(link, beside.as_deref(), faults)?;
+            let inside = self.contents(link, beside.as_deref(), faults)?;
+            headers = headers.or(inside);
+        }
+        if let Some(headers) = headers {
+            self.found.add(link, &headers);
         }
         Ok(())
     }
@@ -201,8 +206,14 @@ impl Site<'_> {
         }
     }
 
-    /// Compares the file itself with its page and with METADATA beside it.
-    fn contents(&self, link: &PageLink, beside: Option<&[u8]>, faults: &mut Vec<IndexFault>) -> Result<(), Error> {
+    /// Compares the file itself with its page and with METADATA beside it. Returns its METADATA, if
+    /// there is none beside it.
+    fn contents(
+        &self,
+        link: &PageLink,
+        beside: Option<&[u8]>,
+        faults: &mut Vec<IndexFault>,
+    ) -> Result<Option<Headers>, Error> {
         let folder;
         let path = if let Ok(path) = link.address.to_file_path() {
             path
@@ -217,7 +228,7 @@ impl Site<'_> {
                     return Err(StoreError::Write { path: std::env::temp_dir(), source: kind.into() }.into());
                 }
                 faults.push(IndexFault::error(&link.address, format!("it cannot be downloaded: {error}")));
-                return Ok(());
+                return Ok(None);
             }
             path
         };
@@ -246,7 +257,13 @@ impl Site<'_> {
                 Err(error) => wrong(rocwheel_progress::with_causes(&error)),
             }
         }
-        Ok(())
+        if beside.is_some() {
+            return Ok(None);
+        }
+        if WheelName::is_wheel(&link.file_name) {
+            return Ok(facts::metadata(&path).ok().map(|bytes| Headers::parse(&String::from_utf8_lossy(&bytes))));
+        }
+        Ok(rocwheel_wheel::sdist_metadata(&path, self.reporter).ok())
     }
 
     fn download(

@@ -15,6 +15,9 @@ pub enum UploadState {
     Unchanged,
     /// The bucket has another one of this name, which is replaced.
     Replaced,
+    /// The bucket was not asked.
+    #[serde(rename = "not compared")]
+    Uncompared,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -30,6 +30,20 @@ pub enum UploadOptions {
     Replace,
 }
 
+/// Hashes files for a plan without the bucket.
+pub fn uncompared_uploads(files: &[(PathBuf, String)], reporter: &dyn Reporter) -> Result<Vec<BucketUpload>, Error> {
+    files.iter().map(|(path, key)| hashed(path, key, reporter)).collect()
+}
+
+fn hashed(path: &Path, key: &str, reporter: &dyn Reporter) -> Result<BucketUpload, Error> {
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let file = fs_err::File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    let sha256 = sha256_of(Watched::new(file, reporter)).map_err(failed)?;
+    let (path, key) = (path.to_owned(), key.to_owned());
+    Ok(BucketUpload { path, key, size, sha256, state: UploadState::Uncompared })
+}
+
 /// Hashes files, and compares them with what the bucket has under their keys.
 ///
 /// # Errors
@@ -44,21 +58,18 @@ pub fn plan_uploads(
     let size = |path: &Path| fs_err::metadata(path).map(|file| file.len()).map_err(|error| read(path, error));
     let sizes: Vec<u64> = files.iter().map(|(path, _)| size(path)).collect::<Result<_, _>>()?;
     reporter.begin("Hashing files", Some(sizes.iter().sum()), Unit::Bytes);
-    let plan = |((path, key), size): (&(PathBuf, String), &u64)| -> Result<Result<BucketUpload, String>, Error> {
+    let plan = |(path, key): &(PathBuf, String)| -> Result<Result<BucketUpload, String>, Error> {
         reporter.check()?;
-        let file = fs_err::File::open(path).map_err(|error| read(path, error))?;
-        let sha256 = sha256_of(Watched::new(file, reporter)).map_err(|error| read(path, error))?;
-        let upload = |state| BucketUpload { path: path.clone(), key: key.clone(), size: *size, sha256, state };
-        let Some(is_same) = compare(store, key, (*size, &sha256), reporter)? else {
-            return Ok(Ok(upload(UploadState::New)));
+        let file = hashed(path, key, reporter)?;
+        let state = match (compare(store, key, (file.size, &file.sha256), reporter)?, options) {
+            (None, _) => UploadState::New,
+            (Some(true), _) => UploadState::Unchanged,
+            (Some(false), UploadOptions::Replace) if !is_distribution(key) => UploadState::Replaced,
+            (Some(false), _) => return Ok(Err(format!("`{}`", store.shown(key)))),
         };
-        Ok(match (is_same, options) {
-            (true, _) => Ok(upload(UploadState::Unchanged)),
-            (false, UploadOptions::Replace) if !is_distribution(key) => Ok(upload(UploadState::Replaced)),
-            (false, _) => Err(format!("`{}`", store.shown(key))),
-        })
+        Ok(Ok(BucketUpload { state, ..file }))
     };
-    let planned = with_threads(store, || files.par_iter().zip(&sizes).map(plan).collect::<Result<Vec<_>, _>>());
+    let planned = with_threads(store, || files.par_iter().map(plan).collect::<Result<Vec<_>, _>>());
     reporter.end();
     let (mut uploads, mut problems) = (Vec::new(), Vec::new());
     for planned in planned? {
