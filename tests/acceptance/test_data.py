@@ -103,8 +103,19 @@ def checkout(folder: Path) -> Path:
     (folder / "cmake/therock_amdgpu_targets.cmake").write_text(
         'therock_add_amdgpu_target(gfx942 "MI300A/MI300X CDNA" FAMILY dcgpu-all gfx94X-all gfx94X-dcgpu)\n'
         'therock_add_amdgpu_target(gfx1300 "New" FAMILY dgpu-all gfx130X-all\n  EXCLUDE_TARGET_PROJECTS\n    rccl # no\n)\n'
+        'therock_add_amdgpu_target(spirv-of-tomorrow "SPIR-V" FAMILY gpu-any)\n'
     )
     (folder / "BUILD_TOPOLOGY.toml").write_text('[artifacts.blas]\n[artifacts.rocnew]\nsplit_databases = ["rocblas"]\n')
+    rows = tomllib.loads((REPOSITORY / "data/artifacts.toml").read_text())["artifact"]
+    names = {
+        package: "".join(f'    "{row["name"]}",\n' for row in rows if row.get("package") == package)
+        for package in ("core", "libraries", "profiler", "devel")
+    }
+    script = f'addl_artifact_names=[\n{names.pop("devel")}    "elfio",  # moved\n]\n'
+    for package, of in names.items():
+        script += f"\n\ndef {package}_artifact_filter(an):\n    return an.name in [\n{of}]\n"
+    (folder / "build_tools").mkdir()
+    (folder / "build_tools/build_python_packages.py").write_text(script)
     python = folder / "build_tools/packaging/python/templates/rocm/src/rocm_sdk"
     python.mkdir(parents=True)
     (python / "_dist_info.py").write_text('LibraryEntry("rocnew", "libraries", "librocnew.so*", "")\n')
@@ -115,12 +126,38 @@ def test_what_a_checkout_has_is_rows_to_add(rocwheel: Rocwheel, tmp_path: Path) 
     """What is printed fills what is missing."""
     folder = checkout(tmp_path / "therock")
     missing = rocwheel.run("data", "check", "--therock", folder, expect=1)
-    assert re.findall(r'^(?:name|soname) = "(.*)"', missing.stdout, re.M) == ["gfx1300", "rocnew", "librocnew.so"]
+    names = ["gfx1300", "spirv-of-tomorrow", "rocnew", "elfio", "librocnew.so"]
+    assert re.findall(r'^(?:name|soname) = "(.*)"', missing.stdout, re.M) == names
+    assert 'name = "elfio"\npackage = "devel"\n' in missing.stdout
     path = tmp_path / "rows.toml"
     path.write_text(missing.stdout)
     filled = rocwheel.run("data", "check", "--therock", folder, "--data-file", path)
     assert filled.stdout == "" and "lack nothing" in filled.stderr
     rocwheel.run("data", "check", "--therock", tmp_path, expect=1).says("is not a checkout of TheRock")
+
+
+def test_several_checkouts_and_those_that_show_nothing(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """An open change repeats what its line has; a file in which nothing is found is an error."""
+    one, other = checkout(tmp_path / "one"), checkout(tmp_path / "other")
+    with (other / "BUILD_TOPOLOGY.toml").open("a") as topology:
+        topology.write("[artifacts.rocother]\n")
+    missing = json.loads(rocwheel.run("data", "check", "--therock", one, other, "--json", expect=1).stdout)["missing"]
+    assert [(row["key"], row["found_in"].split("/")[-2]) for row in missing if row["table"] == "artifact"] == [
+        ("rocnew", "one"),
+        ("elfio", "build_tools"),
+        ("rocother", "other"),
+    ]
+    for path, what in [
+        ("cmake/therock_amdgpu_targets.cmake", "GPU target"),
+        ("BUILD_TOPOLOGY.toml", "artifact"),
+        ("build_tools/build_python_packages.py", "artifact of a package"),
+        ("build_tools/packaging/python/templates/rocm/src/rocm_sdk/_dist_info.py", "library"),
+    ]:
+        text = (one / path).read_text()
+        (one / path).write_text("# moved\n")
+        refused = rocwheel.run("data", "check", "--therock", other, one, expect=1)
+        assert f"found no {what} in `{one / path}`" in refused.stderr and refused.stdout == ""
+        (one / path).write_text(text)
 
 
 def deb(folder: Path, package: str, files: dict[str, Path], maintainer: str) -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from test_data import checkout
 from workflows import run_step
 
 from command import Rocwheel, run
@@ -40,3 +41,46 @@ def test_a_new_package_fails_the_job_with_its_row(rocwheel: Rocwheel, tmp_path: 
     step = ("drift", "Compare the tables with them")
     run_step(WORKFLOW.read_text(), step, {"RUNNER_TEMP": str(tmp_path)}, tmp_path, expect=1)
     assert 'soname = "librocnew.so"' in (tmp_path / "rows.toml").read_text()
+
+
+def test_rows_of_open_changes_are_collected(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Of a repository with changes as GitHub has them, those count that touch what is compared."""
+    origin = checkout(tmp_path / "origin")
+    target = 'therock_add_amdgpu_target(gfx1300 "New" FAMILY dgpu-all gfx130X-all)\n'
+    file = origin / "cmake/therock_amdgpu_targets.cmake"
+
+    def git(*words: object) -> str:
+        names = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return run("git", "-C", origin, *names, *words).stdout.strip()
+
+    def change(number: int, path: Path, text: str) -> None:
+        with path.open("a") as opened:
+            opened.write(text)
+        git("add", ".")
+        git("commit", "-qm", f"{number}")
+        git("update-ref", f"refs/pull/{number}/merge", "HEAD")
+        git("reset", "-q", "--hard", "main")
+
+    git("init", "-q", "-b", "main")
+    git("add", ".")
+    git("commit", "-qm", "main")
+    git("config", "uploadpack.allowFilter", "true")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    change(1, file, target.replace("gfx1300", "gfx1400"))
+    change(2, origin / "readme.md", "x\n")
+    trees = tmp_path / "trees"
+    run(REPOSITORY / "scripts/fetch-open-changes", trees, f"file://{origin}")
+    assert sorted(path.name for path in trees.iterdir()) == ["1", "main"]
+    program = tmp_path / "target/release/rocwheel"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(rocwheel.binary)
+    step = ("open-changes", "Compare the tables with all of them")
+    output = tmp_path / "output"
+    variables = {"RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(output)}
+    run_step(WORKFLOW.read_text(), step, variables, tmp_path)
+    rows = (tmp_path / "rows.toml").read_text()
+    assert rows.count('name = "gfx1300"') == 1 and rows.count('name = "gfx1400"') == 1
+    assert output.read_text() == "missing=true\n"
+    # A change that moves what is looked for is an error, and not a week without rows.
+    (trees / "1/cmake/therock_amdgpu_targets.cmake").write_text("# moved\n")
+    run_step(WORKFLOW.read_text(), step, variables, tmp_path, expect=1)

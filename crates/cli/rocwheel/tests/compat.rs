@@ -535,6 +535,7 @@ jobs:
           REM build_prod_wheels.py
           python external-builds\pytorch\build_prod_wheels.py ^
             install-rocm --find-links %LINKS%
+      - run: python build_tools/packaging/python/manage_structured.py --auto-detect-prefixes --starting-from v2/
 "#;
 
     #[test]
@@ -569,6 +570,7 @@ jobs:
             (27, "build_prod_wheels", "not-taken", "`uccl`"),
             (28, "health_status", "stays", "makes and moves no packages"),
             (32, "build_prod_wheels install-rocm", "taken", "[]"),
+            (34, "manage_structured", "not-taken", "`--auto-detect-prefixes`: not here: name each folder"),
         ];
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for ((line, command, verdict, reasons), expected) in found.iter().zip(expected) {

@@ -1,6 +1,6 @@
 //! Input: a checkout of TheRock. Output: the facts in it that the tables lack, as rows to add.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -17,6 +17,9 @@ const TARGETS: &str = "cmake/therock_amdgpu_targets.cmake";
 const TOPOLOGY: &str = "BUILD_TOPOLOGY.toml";
 /// The file that lists the libraries with short names.
 const DIST_INFO: &str = "build_tools/packaging/python/templates/rocm/src/rocm_sdk/_dist_info.py";
+
+/// The script that says which package has which artifact.
+const PACKAGES: &str = "build_tools/build_python_packages.py";
 
 /// A fact that the tables lack, or that they have with a different value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -59,33 +62,40 @@ fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// Finds the facts that a checkout of TheRock has and `tables` lack: targets and their families,
-/// artifacts, kernel databases, and libraries with short names.
+/// artifacts and their packages, kernel databases, and libraries with short names.
+///
+/// # Errors
+/// A file is missing, or nothing is found in it: its format has changed.
 pub fn therock(checkout: &Path, tables: &RocmTables) -> Result<Vec<Gap>, Error> {
     let read = |path: &str| {
         fs_err::read_to_string(checkout.join(path))
             .map_err(|source| Error::NoCheckout { folder: checkout.to_owned(), source })
     };
-    let mut gaps = targets(&read(TARGETS)?, tables);
-    if gaps.is_empty() && !read(TARGETS)?.contains("therock_add_amdgpu_target") {
-        return Err(Error::NotUnderstood { file: checkout.join(TARGETS), what: "GPU target" });
-    }
-    gaps.extend(artifacts(&read(TOPOLOGY)?, tables).map_err(|source| Error::Syntax {
+    let found = |gaps: Option<Vec<Gap>>, file: &str, what: &'static str| {
+        gaps.ok_or_else(|| Error::NotUnderstood { file: checkout.join(file), what })
+    };
+    let mut gaps = found(targets(&read(TARGETS)?, tables), TARGETS, "GPU target")?;
+    let topology = artifacts(&read(TOPOLOGY)?, tables).map_err(|source| Error::Syntax {
         file: checkout.join(TOPOLOGY).display().to_string(),
         source: Box::new(source),
-    })?);
-    gaps.extend(libraries(&read(DIST_INFO)?, tables));
+    })?;
+    gaps.extend(found(topology, TOPOLOGY, "artifact")?);
+    gaps.extend(found(packages(&read(PACKAGES)?, tables), PACKAGES, "artifact of a package")?);
+    gaps.extend(found(libraries(&read(DIST_INFO)?, tables), DIST_INFO, "library")?);
     Ok(gaps)
 }
 
-fn targets(cmake: &str, tables: &RocmTables) -> Vec<Gap> {
+/// `None` if the file has no target at all; so do the functions for the other files.
+fn targets(cmake: &str, tables: &RocmTables) -> Option<Vec<Gap>> {
     static CALL: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#"therock_add_amdgpu_target\(\s*(gfx\w+)\s+"([^"]*)"([^)]*)\)"#).expect("a test uses it")
+        Regex::new(r#"therock_add_amdgpu_target\(\s*([\w.-]+)\s+"([^"]*)"([^)]*)\)"#).expect("a test uses it")
     });
     let code: String =
         cmake.lines().map(|line| line.split('#').next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
     let known = TargetTable::of(tables);
     let mut gaps = Vec::new();
-    for call in CALL.captures_iter(&code) {
+    let calls: Vec<regex::Captures<'_>> = CALL.captures_iter(&code).collect();
+    for call in &calls {
         let (name, product) = (&call[1], &call[2]);
         let words = call[3].split_whitespace().skip_while(|word| *word != "FAMILY").skip(1);
         let families: Vec<&str> = words.take_while(|word| word.chars().any(char::is_lowercase)).collect();
@@ -102,14 +112,52 @@ fn targets(cmake: &str, tables: &RocmTables) -> Vec<Gap> {
             gaps.push(Gap::fields("target", name, TARGETS, &[("families", list(families))], "families"));
         }
     }
-    gaps
+    (!calls.is_empty()).then_some(gaps)
 }
 
-fn artifacts(topology: &str, tables: &RocmTables) -> Result<Vec<Gap>, toml::de::Error> {
+/// Artifacts that another package has than ours. The script has a filter for each package, and a
+/// list for devel.
+fn packages(python: &str, tables: &RocmTables) -> Option<Vec<Gap>> {
+    static LIST: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r"(?s)(?:^|\n)def (\w+)_artifact_filter\(.*?\.name\s+in \[([^\]]*)\]|addl_artifact_names=\[([^\]]*)\]",
+        )
+        .expect("a test uses it")
+    });
+    static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?m)^\s*"([\w.-]+)""#).expect("a test uses it"));
+    let mut of: BTreeMap<&str, &str> = BTreeMap::new();
+    for found in LIST.captures_iter(python) {
+        let package = found.get(1).map_or("devel", |package| package.as_str());
+        let names = found.get(2).or_else(|| found.get(3)).map_or("", |names| names.as_str());
+        // Device packages have what is in the libraries', for one target.
+        for name in NAME.captures_iter(names).filter(|_| package != "device") {
+            of.entry(name.get(1).map_or("", |name| name.as_str())).or_insert(package);
+        }
+    }
+    if of.is_empty() {
+        return None;
+    }
+    let mut gaps = Vec::new();
+    for row in tables.artifacts() {
+        let fields = match (row.package.as_deref(), of.get(row.name.as_str())) {
+            (ours, Some(theirs)) if ours != Some(theirs) => [("package", text(theirs))],
+            (Some(_), None) if row.left_out.is_none() => [("left-out", text("no package of TheRock has it"))],
+            _ => continue,
+        };
+        gaps.push(Gap::fields("artifact", &row.name, PACKAGES, &fields, "package"));
+    }
+    Some(gaps)
+}
+
+fn artifacts(topology: &str, tables: &RocmTables) -> Result<Option<Vec<Gap>>, toml::de::Error> {
     let topology: toml::Table = toml::from_str(topology)?;
+    let Some(artifacts) = topology.get("artifacts").and_then(toml::Value::as_table).filter(|rows| !rows.is_empty())
+    else {
+        return Ok(None);
+    };
     let databases = tables.databases().names();
     let mut gaps = Vec::new();
-    for (name, artifact) in topology.get("artifacts").and_then(toml::Value::as_table).into_iter().flatten() {
+    for (name, artifact) in artifacts {
         if !tables.artifacts().iter().any(|row| row.name == *name) {
             gaps.push(Gap::row("artifact", name, TOPOLOGY, &[]));
         }
@@ -118,17 +166,20 @@ fn artifacts(topology: &str, tables: &RocmTables) -> Result<Vec<Gap>, toml::de::
             gaps.push(Gap::row("database", database, TOPOLOGY, &[]));
         }
     }
-    Ok(gaps)
+    Ok(Some(gaps))
 }
 
-fn libraries(python: &str, tables: &RocmTables) -> Vec<Gap> {
+fn libraries(python: &str, tables: &RocmTables) -> Option<Vec<Gap>> {
     static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
         let text = r#"\s*"([^"]*)"\s*"#;
         let expression = format!(r"LibraryEntry\({text},{text},{text}(?:,{text})?(?:,{text})?");
         Regex::new(&expression).expect("a test uses it")
     });
     let known: BTreeSet<&str> = tables.libraries.iter().filter_map(|row| row.shortname.as_deref()).collect();
-    let entries = ENTRY.captures_iter(python).filter(|entry| !known.contains(&entry[1]));
+    let entries: Vec<regex::Captures<'_>> = ENTRY.captures_iter(python).collect();
+    if entries.is_empty() {
+        return None;
+    }
     let gap = |entry: regex::Captures<'_>| {
         let (shortname, package, file) = (&entry[1], &entry[2], &entry[3]);
         let soname = file.split_once(".so").map_or_else(|| file.to_owned(), |(stem, _)| format!("{stem}.so"));
@@ -143,7 +194,7 @@ fn libraries(python: &str, tables: &RocmTables) -> Vec<Gap> {
         }
         Gap::row("library", &soname, DIST_INFO, &fields)
     };
-    entries.map(gap).collect()
+    Some(entries.into_iter().filter(|entry| !known.contains(&entry[1])).map(gap).collect())
 }
 
 #[cfg(test)]
@@ -158,8 +209,9 @@ mod tests {
                      # therock_add_amdgpu_target(gfx1400 \"No\" FAMILY x)\n\
                      therock_add_amdgpu_target(gfx942 \"Other\" FAMILY dcgpu-all gfx94X-all gfx94X-dcgpu)\n\
                      therock_add_amdgpu_target(gfx950 \"MI350X/MI355X CDNA\" FAMILY dcgpu-all gfx950-new)\n\
-                     therock_add_amdgpu_target(gfx1200 \"AMD RX 9060 / XT\"\n  FAMILY\n    dgpu-all\n    gfx120X-all)\n";
-        let gaps = targets(cmake, RocmTables::in_use());
+                     therock_add_amdgpu_target(gfx1200 \"AMD RX 9060 / XT\"\n  FAMILY\n    dgpu-all\n    gfx120X-all)\n\
+                     therock_add_amdgpu_target(new-spirv \"SPIR-V\" FAMILY gpu-any\n  EXCLUDE_TARGET_PROJECTS rocBLAS)\n";
+        let gaps = targets(cmake, RocmTables::in_use()).unwrap();
         let rows: Vec<&str> = gaps.iter().map(|gap| gap.row.as_str()).collect();
         assert_eq!(
             rows,
@@ -167,6 +219,7 @@ mod tests {
                 "[[target]]\nname = \"gfx1300\"\nproduct = \"New (8 GB)\"\nfamilies = [\"dgpu-all\", \"gfx130X-all\"]\n",
                 "[[target]]\nname = \"gfx942\"\nproduct = \"Other\"\n",
                 "[[target]]\nname = \"gfx950\"\nfamilies = [\"dcgpu-all\", \"gfx950-new\"]\n",
+                "[[target]]\nname = \"new-spirv\"\nproduct = \"SPIR-V\"\nfamilies = [\"gpu-any\"]\n",
             ]
         );
     }
@@ -176,8 +229,8 @@ mod tests {
         let topology = "[artifacts.blas]\nsplit_databases = [\"rocblas\", \"rocnew\"]\n[artifacts.rocnew]\n";
         let python = "LibraryEntry(\"rccl\", \"libraries\", \"librccl.so*\", \"\")\nLibraryEntry(\n    \"new\",\n    \
                       \"core\",\n    \"librocnew.so.*\",\n    \"rocnew*.dll\",\n    \"lib/new/lib\",\n)\n";
-        let mut gaps = artifacts(topology, RocmTables::in_use()).unwrap();
-        gaps.extend(libraries(python, RocmTables::in_use()));
+        let mut gaps = artifacts(topology, RocmTables::in_use()).unwrap().unwrap();
+        gaps.extend(libraries(python, RocmTables::in_use()).unwrap());
         let found: Vec<(&str, &str)> = gaps.iter().map(|gap| (gap.table, gap.key.as_str())).collect();
         assert_eq!(found, [("database", "rocnew"), ("artifact", "rocnew"), ("library", "librocnew.so")]);
         let rows: String = gaps.iter().map(|gap| gap.row.as_str()).collect();
@@ -186,7 +239,39 @@ mod tests {
             "{rows}"
         );
         let filled = RocmTables::with(&[("mine.toml".to_owned(), rows)]).unwrap();
-        assert!(artifacts(topology, &filled).unwrap().iter().all(|gap| gap.table == "database"));
-        assert!(libraries(python, &filled).is_empty());
+        assert!(artifacts(topology, &filled).unwrap().unwrap().iter().all(|gap| gap.table == "database"));
+        assert!(libraries(python, &filled).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_artifact_that_moves_is_a_gap() {
+        let names = |package: &str| {
+            let tables = RocmTables::in_use();
+            let of = tables.artifacts().iter().filter(|row| row.package.as_deref() == Some(package));
+            of.map(|row| format!("        \"{}\",\n", row.name)).collect::<String>()
+        };
+        let filter = |package: &str, names: &str| {
+            format!("def {package}_artifact_filter(an):\n    a = an.name in [\n{names}    ] and an.component\n\n")
+        };
+        let script = |core: &str, devel: &str| {
+            let [libraries, profiler] = ["libraries", "profiler"].map(|package| filter(package, &names(package)));
+            let hidden = "def device_artifact_filter(an):\n    an.name in [\n        \"blas\",\n    ]\n";
+            format!(
+                "addl_artifact_names=[\n# \"x\"\n{devel}],\n\n{}{libraries}{profiler}{hidden}",
+                filter("core", core)
+            )
+        };
+        let found = |python: &str| {
+            let gaps = packages(python, RocmTables::in_use()).unwrap();
+            gaps.into_iter().map(|gap| gap.row).collect::<Vec<_>>()
+        };
+        assert!(found(&script(&names("core"), &names("devel"))).is_empty());
+        let moved = script(&names("core").replace("        \"hipify\",\n", ""), &(names("devel") + "\"elfio\",\n"));
+        let expected = [
+            "[[artifact]]\nname = \"hipify\"\nleft-out = \"no package of TheRock has it\"\n",
+            "[[artifact]]\nname = \"elfio\"\npackage = \"devel\"\n",
+        ];
+        assert_eq!(found(&moved), expected);
+        assert_eq!(packages("def build():\n    pass\n", RocmTables::in_use()), None);
     }
 }

@@ -97,6 +97,18 @@ fn libraries_take_their_device_packages_with_them() {
     assert!(!members.iter().any(|path| path.contains("librocblas")), "{members:?}");
 }
 
+/// A library of an artifact that is new to us is in the input: the hint has its row.
+#[test]
+fn a_library_of_an_artifact_without_a_row_is_found() {
+    let build = build();
+    needing(&build, "blas_lib_generic", "lib/librocblas.so.5");
+    build.library("nowhere-hub_lib_generic", "lib/libnowhere.so.9", Some("libnowhere.so.9"), &[]);
+    let error = build.plan(&build.request()).unwrap_err();
+    let expected = "`nowhere-hub_lib_generic` has it, and no rule claims that artifact: add `--data-file FILE` with \
+                    the row `artifact = [{ name = \"nowhere-hub\", package = \"libraries\" }]`";
+    assert!(error.hint().unwrap().starts_with(expected), "{:?}", error.hint());
+}
+
 /// The message names the first files; the plan and the JSON form of the error list all of them.
 #[test]
 fn a_library_that_many_need_is_named_with_all_of_them() {

@@ -251,8 +251,8 @@ impl FrameworkTable {
         rocm.chain(torch).collect()
     }
 
-    /// The table with rows for well-formed versions that it lacks: a torch is as the newest one, and
-    /// a ROCm fits the torch that is asked for, or the newest one.
+    /// The table with rows for well-formed versions that it lacks: a torch is as the newest one,
+    /// and a ROCm fits the torch that is asked for, or the newest one.
     pub(super) fn with_versions(mut self, rocm: &[String], torch: &[String]) -> FrameworkTable {
         let Some(newest) = self.torch.last().cloned() else { return self };
         for version in torch.iter().filter(|version| is_well_formed(version)).map(|version| minor(version)) {

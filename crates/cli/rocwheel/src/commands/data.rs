@@ -35,14 +35,14 @@ enum Action {
         /// The key of a row, for example `gfx942`, `librccl.so.1` or `core-hip`
         name: String,
     },
-    /// Say what a checkout of TheRock or a folder of Debian packages has that the tables lack
+    /// Say what checkouts of TheRock or a folder of Debian packages has that the tables lack
     ///
     /// What is missing is printed as rows for --data-file, or for the tables themselves. Exit code
     /// 1 if anything is missing.
     Check {
-        /// A checkout of TheRock: its targets, artifacts and libraries
-        #[arg(long, value_name = "DIR", required_unless_present = "debian")]
-        therock: Option<PathBuf>,
+        /// Checkouts of TheRock: their targets, artifacts, packages and libraries
+        #[arg(long, value_name = "DIR", num_args = 1.., required_unless_present = "debian")]
+        therock: Vec<PathBuf>,
         /// A folder of .deb files: the packages and libraries of those that are ROCm's
         #[arg(long, value_name = "DIR")]
         debian: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub(crate) enum Settings {
     /// Shows the rows that a name finds.
     Show(String),
     /// Compares the tables with TheRock or Debian packages and reports missing rows.
-    Check { therock: Option<PathBuf>, debian: Option<PathBuf> },
+    Check { therock: Vec<PathBuf>, debian: Option<PathBuf> },
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -101,8 +101,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::Show(name) => show(&find(tables, name)?, printer)?,
         Settings::Check { therock, debian } => {
             let mut found = Vec::new();
-            if let Some(checkout) = therock {
-                found.extend(missing_rows::therock(checkout, tables)?);
+            for checkout in therock {
+                for gap in missing_rows::therock(checkout, tables)? {
+                    // Open changes have what the line of development has, too.
+                    if !found.iter().any(|other: &Gap| (&other.row, &other.missing) == (&gap.row, &gap.missing)) {
+                        let found_in = checkout.join(&gap.found_in).display().to_string();
+                        found.push(if therock.len() > 1 { Gap { found_in, ..gap } } else { gap });
+                    }
+                }
             }
             if let Some(folder) = debian {
                 found.extend(rocwheel_import::missing_rows(folder, tables, printer.reporter())?);

@@ -18,7 +18,11 @@ fn versions_of_tomorrow_are_planned() {
         (&["matrix", "flash-attn", "--rocm", "11.0"], "no table knows ROCm 11.0", "11.0"),
         (&["matrix", "flash-attn", "--torch", "2.14.1", "--rocm", "11.0"], "no table knows ROCm 11.0", "2.14.1"),
         (&["source", "checkout", "torch", "--line", "2.16", "--dry-run"], "the line 2.16", "release/2.16 of"),
-        (&[&["build", "torch", "--line", "2.16", "--rocm", "11.0"][..], &torch].concat(), "the line 2.16", "release/2.16 of"),
+        (
+            &[&["build", "torch", "--line", "2.16", "--rocm", "11.0"][..], &torch].concat(),
+            "the line 2.16",
+            "release/2.16 of",
+        ),
         (&[&["build", "torch", "--source", "2.16.0", "--rocm", "7.2"][..], &torch].concat(), "`v2.16.0`", "v2.16.0 of"),
         (&["build", "magma-rocm110", "--dry-run"], "no table knows ROCm 11.0", "rocm11.0"),
     ] {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rocwheel_artifact::EntryKind;
+use rocwheel_artifact::{Artifact, ArtifactName, EntryKind};
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_kpack::{FatBinary, Magic};
 use rocwheel_tables::target::base_target;
@@ -80,6 +80,9 @@ pub struct IncompleteSet {
     pub problems: Vec<String>,
     /// The missing libraries, with all files that need them.
     pub missing: Vec<AbsentLibrary>,
+    /// An artifact of the input that has one of them and that no rule claims, and the key of the
+    /// package that needs it.
+    unclaimed: Option<(ArtifactName, &'static str)>,
     /// `true` if the artifacts were imported: the import can be told to allow the library to be
     /// missing.
     is_imported: bool,
@@ -89,7 +92,15 @@ pub struct IncompleteSet {
 
 impl Hint for IncompleteSet {
     fn hint(&self) -> Option<String> {
-        let mut ways = vec!["add the artifact or package that holds it"];
+        let add = match &self.unclaimed {
+            None => "add the artifact or package that holds it".to_owned(),
+            Some((artifact, package)) => format!(
+                "`{artifact}` has it, and no rule claims that artifact: add `--data-file FILE` with the row \
+                 `artifact = [{{ name = \"{}\", package = \"{package}\" }}]`",
+                artifact.name
+            ),
+        };
+        let mut ways = vec![add.as_str()];
         if self.is_imported {
             ways.push("import again with --allow-unresolved LIB");
         } else {
@@ -108,6 +119,16 @@ impl Hint for IncompleteSet {
 }
 
 impl Planner<'_> {
+    /// The artifact that no rule names and that has the missing library.
+    fn holder(&self, problem: &Problem) -> Option<(ArtifactName, &'static str)> {
+        let library = &problem.missing.as_ref()?.library;
+        let has_it = |artifact: &&Artifact| artifact.entries.iter().any(|entry| file_name(&entry.path) == library);
+        let unclaimed = self.catalog.artifacts.iter().filter(|artifact| {
+            !self.rules.names(&artifact.name.name) && self.rules.left_out(&artifact.name.name).is_none()
+        });
+        Some((unclaimed.clone().find(has_it)?.name.clone(), problem.logical.key()))
+    }
+
     /// Skips the packages that have problems, and the packages that require them.
     ///
     /// # Errors
@@ -121,9 +142,13 @@ impl Planner<'_> {
             lines.dedup();
             let missing: BTreeSet<AbsentLibrary> =
                 problems.iter().filter_map(|problem| problem.missing.clone()).collect();
-            let missing = missing.into_iter().collect();
-            let set =
-                IncompleteSet { problems: lines, missing, is_imported: self.is_imported, can_be_dropped: refused };
+            let set = IncompleteSet {
+                problems: lines,
+                missing: missing.into_iter().collect(),
+                unclaimed: problems.iter().find_map(|problem| self.holder(problem)),
+                is_imported: self.is_imported,
+                can_be_dropped: refused,
+            };
             return Err(set.into());
         }
         for problem in problems {

@@ -180,8 +180,14 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct ManageArguments {
     /// Folder of the bucket
-    #[arg(value_name = "PREFIX")]
-    prefix: String,
+    #[arg(value_name = "PREFIX", required_unless_present = "auto_detect_prefixes")]
+    prefix: Option<String>,
+    /// Not here: name each folder
+    #[arg(long)]
+    auto_detect_prefixes: bool,
+    /// Not here: name each folder
+    #[arg(long, value_name = "PREFIX")]
+    starting_from: Option<String>,
     /// The bucket [default: S3_BUCKET_PY]
     #[arg(long, value_name = "NAME")]
     bucket: Option<String>,
@@ -208,10 +214,15 @@ pub(super) struct ManageArguments {
 impl ManageArguments {
     /// `layout` is the one that the script writes.
     pub(super) fn translated(self, layout: &str) -> Result<Translation> {
+        let Some(prefix) = self.prefix.filter(|_| !self.auto_detect_prefixes && self.starting_from.is_none()) else {
+            return Err(Usage::new("`--auto-detect-prefixes` would write the pages of every folder that is found")
+                .hint("name each folder: `rocwheel index build s3://BUCKET/PREFIX`")
+                .into());
+        };
         let bucket = given(self.bucket).or_else(|| environment::first_of(&["S3_BUCKET_PY"]));
         let bucket = bucket.ok_or_else(|| Usage::new("the bucket is not given").hint("add `--bucket NAME`"))?;
         let mut translation = Translation::new("index build");
-        translation.word(format!("s3://{bucket}/{}", self.prefix.trim_matches('/')));
+        translation.word(format!("s3://{bucket}/{}", prefix.trim_matches('/')));
         match given(self.package) {
             Some(package) => translation.option("--project", Some(package)),
             None => translation.option("--layout", Some(layout)),

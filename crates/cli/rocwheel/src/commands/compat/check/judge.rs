@@ -273,7 +273,7 @@ fn command_line(name: &str, words: &[&Word]) -> Vec<OsString> {
 /// clap's answer.
 struct Parsed {
     matches: ArgMatches,
-    /// `true` if an option has a value that only the run knows, where its type asks for one of some.
+    /// `true` if an option has a value that only the run knows, and its type has few of them.
     is_loose: bool,
 }
 
@@ -377,8 +377,8 @@ fn lowered(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| format!("{}{}", first.to_lowercase(), characters.as_str()))
 }
 
-/// What the script's settings refuse about its own options. Errors about files and variables of this
-/// machine are none of the workflow's.
+/// What the script's settings refuse about its own options. Errors about files and variables of
+/// this machine are none of the workflow's.
 fn refusal(matches: &ArgMatches, words: &[Word]) -> Option<String> {
     let parsed = Arguments::from_arg_matches(matches).ok()?;
     let arguments::Command::Compat(arguments) = parsed.command else { return None };
