@@ -195,3 +195,41 @@ def test_what_packages_have_is_rows_to_add(rocwheel: Rocwheel, tmp_path: Path) -
     more = [(gap["table"], gap["key"]) for gap in json.loads(missing.stdout)["missing"]]
     assert sorted(set(more) - set(rows)) == [("database", "rocnew"), ("library", "librocrenamed.so")]
     assert "has no .deb files" in rocwheel.run("data", "check", "--debian", tmp_path, expect=1).stderr
+
+
+@pytest.mark.long
+def test_the_commit_of_therock_that_we_test_with_has_nothing_new(rocwheel: Rocwheel) -> None:
+    folder = Path(run(REPOSITORY / "scripts/fetch-therock").stdout.strip())
+    checked = rocwheel.run("data", "check", "--therock", folder)
+    assert checked.stdout == ""
+    # A target that it has and that we are made to forget is found again.
+    cmake = (folder / "cmake/therock_amdgpu_targets.cmake").read_text()
+    assert len(re.findall(r"^therock_add_amdgpu_target\(gfx", cmake, re.M)) > 20
+
+
+@pytest.mark.long
+def test_packages_of_debian_have_nothing_new(rocwheel: Rocwheel, debs: list[Path]) -> None:
+    checked = rocwheel.run("data", "check", "--debian", debs[0].parent)
+    assert checked.stdout == ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("ziglang", "llvm"), [("0.15.2", 20), ("0.16.0", 21)])
+def test_the_table_of_targets_agrees_with_llvm(ziglang: str, llvm: int, tmp_path: Path) -> None:
+    """Asked of compilers: the clangs that PyPI's ziglang has. The release in Debian is asked in
+    test_build_all.py."""
+    run(REPOSITORY / ".venv/bin/uv", "pip", "install", "--quiet", "--target", tmp_path, f"ziglang=={ziglang}")
+    zig = tmp_path / "ziglang/zig"
+    assert f"clang version {llvm}." in run(zig, "cc", "--version").stdout
+    (tmp_path / "empty.c").write_text("")
+
+    def is_known(target: str) -> bool:
+        command = [zig, "clang", "--target=amdgcn-amd-amdhsa", f"-mcpu={target}", "-nogpulib", "-c", "empty.c"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+    assert not is_known("gfx9999")
+    rows = tomllib.loads((REPOSITORY / "data/targets.toml").read_text())["target"]
+    built_for = [row for row in rows if "product" in row]
+    assert len(built_for) > 20
+    for row in built_for:
+        assert is_known(row["name"]) == (row.get("llvm", 0) <= llvm), row["name"]

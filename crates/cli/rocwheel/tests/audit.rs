@@ -6,7 +6,7 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 use rocwheel_archive::WriteOptions;
-use rocwheel_fixtures::TestContext;
+use rocwheel_fixtures::{TestContext, succeeds};
 use rocwheel_progress::Silent;
 use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, write_wheel};
 use serde_json::Value;
@@ -19,15 +19,9 @@ fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let compile = |name: &str, arguments: &[&str]| {
         let source = context.write("made/source.c", "int f(void) { return 1; }\nvoid *PyInit__m(void) { return 0; }");
-        let output = Command::new("gcc")
-            .args(["-shared", "-fPIC", "-w", "-o", name])
-            .arg(source)
-            .args(["-L.", "-Wl,--no-as-needed"])
-            .args(arguments)
-            .current_dir(context.path("made"))
-            .output()
-            .unwrap_or_else(|error| panic!("gcc cannot be run ({error}): `make setup` installs it"));
-        assert!(output.status.success(), "{output:?}");
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-shared", "-fPIC", "-w", "-o", name]).arg(source).args(["-L.", "-Wl,--no-as-needed"]);
+        succeeds(gcc.args(arguments).current_dir(context.path("made")));
         fs_err::read(context.path("made").join(name)).unwrap()
     };
     compile("libgone.so.1", &["-Wl,-soname,libgone.so.1"]);
@@ -70,9 +64,9 @@ fn people_get_a_table_and_findings() {
 #[test]
 fn machines_get_json_and_sarif() {
     let context = context();
-    let ran = context.run(["audit", WHEEL, "--json", "--sarif", "log.sarif", "--ignore", "stray-package,RW003"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let ran =
+        context.run(["audit", WHEEL, "--json", "--sarif", "log.sarif", "--ignore", "stray-package,RW003"]).exits(1);
+    let report = ran.json();
     assert_eq!((&report["schema"], &report["environment"]["python"]), (&1.into(), &"3.12".into()));
     assert_eq!(report["ignored"], serde_json::json!({ "RW003": 1, "RW014": 1 }));
     let wheel = &report["wheels"][0];
@@ -109,9 +103,10 @@ fn exit_codes_follow_what_is_found() {
     assert_eq!(code(&["--why", "libnothing.so"]), Some(2));
     assert_eq!(context.run(["audit"]).code, Some(2));
     context.write("broken-1.0-py3-none-any.whl", "no archive");
-    let ran = context.run(["audit", "broken-1.0-py3-none-any.whl"]);
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("error RW032 refused\n  it is not a ZIP archive"), "{ran:?}");
+    context
+        .run(["audit", "broken-1.0-py3-none-any.whl"])
+        .exits(1)
+        .prints("error RW032 refused\n  it is not a ZIP archive");
     // A file that is not there says nothing about a wheel.
     let ran = context.run(["audit", "gone-1.0-py3-none-any.whl"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
@@ -125,9 +120,7 @@ fn one_bad_wheel_hides_no_other() {
     context.write("dist/bad-1.0-py3-none-any.whl", "no archive");
     context.write("dist/old.whl", "");
     fs_err::copy(context.path(WHEEL), context.path("dist").join(WHEEL)).unwrap();
-    let ran = context.run(["audit", "dist", "--json", "--sarif", "log.sarif"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let report = context.run(["audit", "dist", "--json", "--sarif", "log.sarif"]).exits(1).json();
     assert_eq!(report["verdict"]["sentence"], "3 of 3 wheels have errors: demo, bad, old.whl");
     let codes = |wheel: &str| -> Vec<&str> {
         let findings = report["findings"].as_array().unwrap().iter();
@@ -139,7 +132,7 @@ fn one_bad_wheel_hides_no_other() {
     assert!(log.contains("dist/old.whl") && log.contains("Needs a decision: download or build the wheel again."));
     // Alone, it has a verdict, too.
     let ran = context.run(["audit", "dist/bad-1.0-py3-none-any.whl", "--json"]);
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let report = ran.json();
     assert_eq!((ran.code, &report["verdict"]["answer"]), (Some(1), &"fails".into()));
 }
 
@@ -147,8 +140,7 @@ fn one_bad_wheel_hides_no_other() {
 fn a_verdict_that_cannot_tell_fails_on_request() {
     let context = context();
     let repaired = "fixed/demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
-    let ran = context.run(["edit", WHEEL, "--requires", "torch", "--drop-absolute-rpath", "-o", "fixed"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(["edit", WHEEL, "--requires", "torch", "--drop-absolute-rpath", "-o", "fixed"]).exits(0);
     // The last look says what it depends on, and is no failure.
     assert!(ran.stderr.contains("whether it loads depends on `torch`, which was not looked at"), "{ran:?}");
     assert!(ran.stderr.contains(&format!("`rocwheel audit {repaired} --with index` shows")), "{ran:?}");
@@ -172,21 +164,15 @@ fn a_verdict_that_cannot_tell_fails_on_request() {
 fn folders_are_no_wheels_and_no_library_path_is_made_up() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     context.write("dist/x.txt", "x");
-    let ran = context.run(["audit", "dist"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(
-        ran.stderr.contains(
-            "error: `dist` has neither wheels nor installed packages, which would have `.dist-info` folders\nhint: name an environment"
-        ),
-        "{ran:?}"
-    );
-    let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "gone"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("error: there is no `gone`\nhint: `--library-path` names a folder with"), "{ran:?}");
+    context.run(["audit", "dist"]).ends(2, "error: `dist` has neither wheels nor installed packages, which would have `.dist-info` folders\nhint: name an environment");
+    context
+        .run(["audit", "x-1-py3-none-any.whl", "--library-path", "gone"])
+        .ends(2, "error: there is no `gone`\nhint: `--library-path` names a folder with");
     let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "/gone/rocm/lib"]);
     assert!(!ran.stderr.split_once("hint: ").unwrap().1.contains("rocm/lib"), "{ran:?}");
-    let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "dist/x.txt"]);
-    assert!(ran.stderr.contains("error: `dist/x.txt` is not a directory\n"), "{ran:?}");
+    context
+        .run(["audit", "x-1-py3-none-any.whl", "--library-path", "dist/x.txt"])
+        .says("error: `dist/x.txt` is not a directory\n");
 }
 
 #[test]
@@ -199,14 +185,13 @@ fn codes_are_explained() {
     );
     let all = context.run(["audit", "--explain", "all"]);
     assert!(all.stdout.lines().all(|line| line.chars().count() <= 80), "{}", all.stdout);
-    let listed: Value = serde_json::from_str(&context.run(["audit", "--explain", "all", "--json"]).stdout).unwrap();
+    let listed = context.run(["audit", "--explain", "all", "--json"]).json();
     let listed = listed["findings"].as_array().unwrap();
     assert_eq!(all.stdout.matches("What to do: ").count(), listed.len());
     assert_eq!(all.stdout.matches("it needs a decision: ").count(), listed.len());
-    let json: Value = serde_json::from_str(&context.run(["audit", "--explain", "RW001", "--json"]).stdout).unwrap();
+    let json = context.run(["audit", "--explain", "RW001", "--json"]).json();
     assert_eq!(json["findings"][0]["code"], "RW001");
-    let ran = context.run(["audit", "--explain", "RW999"]);
-    assert_eq!(ran.code, Some(2));
+    let ran = context.run(["audit", "--explain", "RW999"]).exits(2);
     let last = listed.last().unwrap()["code"].as_str().unwrap();
     assert!(ran.stderr.contains(&format!("hint: the codes are RW001 to {last}")), "{ran:?}");
 }
@@ -217,23 +202,17 @@ fn a_folder_of_wheels_is_taken_and_its_source_distributions_are_not() {
     context.write("dist/demo-1.0.tar.gz", "x");
     fs_err::copy(context.path(WHEEL), context.path("dist").join(WHEEL)).unwrap();
     for words in [&["dist"][..], &["dist/demo-1.0.tar.gz", &format!("dist/{WHEEL}")]] {
-        let ran = context.run(["audit"].iter().chain(words));
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(
-            ran.stdout.contains("RW012") && ran.stderr.contains("`demo-1.0.tar.gz` is a source distribution"),
-            "{ran:?}"
-        );
+        context
+            .run(["audit"].iter().chain(words))
+            .exits(1)
+            .prints("RW012")
+            .says("`demo-1.0.tar.gz` is a source distribution");
     }
-    let ran = context.run(["audit", "dist/demo-1.0.tar.gz"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    let ran = context.run(["audit", WHEEL, "--why", "libown"]);
-    assert!(ran.code == Some(0) && ran.stdout.contains("libown.so.1"), "{ran:?}");
-    let ran = context.run(["audit", WHEEL, "--why", "libgo"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `libgone.so.1`?"), "{ran:?}");
-    let ran = context.run(["audit", WHEEL, "--jobs", "abc"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("a number of threads from 1 to 1024 is expected"), "{ran:?}");
-    let ran = context.run(["audit", WHEEL, "--why", "libgonne.so.1"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean `libgone.so.1`?"), "{ran:?}");
+    context.run(["audit", "dist/demo-1.0.tar.gz"]).exits(2);
+    context.run(["audit", WHEEL, "--why", "libown"]).exits(0).prints("libown.so.1");
+    context.run(["audit", WHEEL, "--why", "libgo"]).ends(2, "did you mean `libgone.so.1`?");
+    context.run(["audit", WHEEL, "--jobs", "abc"]).ends(2, "a number of threads from 1 to 1024 is expected");
+    context.run(["audit", WHEEL, "--why", "libgonne.so.1"]).ends(2, "did you mean `libgone.so.1`?");
 }
 
 #[test]
@@ -245,7 +224,6 @@ fn damaged_files_are_told_from_others() {
         [(&[][..], "the file is empty"), (&whole[..whole.len() / 2], "it is cut off"), (b"text", "is not a ZIP")]
     {
         fs_err::write(context.path(name), bytes).unwrap();
-        let ran = context.run(["audit", name]);
-        assert!(ran.code == Some(1) && ran.stdout.contains(says), "{ran:?}");
+        context.run(["audit", name]).exits(1).prints(says);
     }
 }

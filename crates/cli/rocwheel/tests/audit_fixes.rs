@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rocwheel_archive::WriteOptions;
-use rocwheel_fixtures::TestContext;
+use rocwheel_fixtures::{TestContext, succeeds};
 use rocwheel_progress::Silent;
 use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, write_wheel};
 use serde_json::Value;
@@ -25,15 +25,9 @@ impl Fixture {
     fn library(&self, needed: &[&str], options: &[&str]) -> Vec<u8> {
         let source = self.0.write("made/source.c", "int f(void) { return 1; }");
         let compile = |name: &str, arguments: &[String]| {
-            let output = Command::new("gcc")
-                .args(["-shared", "-fPIC", "-w", "-o", name])
-                .arg(&source)
-                .args(["-L.", "-Wl,--no-as-needed", "-Wl,--disable-new-dtags"])
-                .args(arguments)
-                .current_dir(self.0.path("made"))
-                .output()
-                .unwrap_or_else(|error| panic!("gcc cannot be run ({error}): `make setup` installs it"));
-            assert!(output.status.success(), "{output:?}");
+            let mut gcc = Command::new("gcc");
+            gcc.args(["-shared", "-fPIC", "-w", "-o", name]).arg(&source).args(["-L.", "-Wl,--no-as-needed"]);
+            succeeds(gcc.arg("-Wl,--disable-new-dtags").args(arguments).current_dir(self.0.path("made")));
         };
         for name in needed {
             compile(name, &[format!("-Wl,-soname,{name}")]);
@@ -176,7 +170,7 @@ fn audit_applies_the_block_itself() {
     for (what, fixture, wheel, _) in wheels() {
         let bytes = fs_err::read(fixture.0.path(&wheel)).unwrap();
         let ran = fixture.0.run(["audit", &wheel, "--fix", "--output", "fixed/here", "--json"]);
-        let after: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let after = ran.json();
         assert!(findings(&after).iter().all(|(_, fix)| fix.is_none()), "{what}: {after}");
         assert_eq!(ran.code, Some(i32::from(after["counts"]["errors"] != 0)), "{what}: {ran:?}");
         assert_eq!(fs_err::read(fixture.0.path(&wheel)).unwrap(), bytes, "{what}: the input was changed");
@@ -267,10 +261,8 @@ fn nothing_is_advised_that_cannot_be_done_here() {
     let many = other.wheel("cp312-cp312-manylinux_2_17_x86_64", vec![(MODULE, other.library(&gone, &[]))]);
     let note = other.report(&many)["notes"][0].as_str().unwrap().to_owned();
     assert!(note.contains(&format!("needs `{}`, which are not on this machine", gone.join("`, `"))), "{note}");
-    let ran = fixture.0.run(["audit", &wheel, "--fix", "-o", "fixed"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    fixture.0.run(["audit", &wheel, "--fix", "-o", "fixed"]).exits(1);
     assert!(!fixture.0.path("fixed").exists(), "nothing was fixed");
-    let ran = fixture.0.run(["repair", &wheel]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    fixture.0.run(["repair", &wheel]).exits(1);
     assert!(!fixture.0.path("wheelhouse").exists(), "a failed repair left a folder");
 }

@@ -96,7 +96,7 @@ fn an_error_is_a_document_too_for_those_who_asked_for_json() {
         &["--json", "rocm-version", "--release-type", "release"],
     ] {
         let ran = context.run(arguments);
-        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let document = ran.json();
         assert_eq!(document["error"]["exit_code"].as_i64(), ran.code.map(i64::from), "{ran:?}");
         let message = document["error"]["message"].as_str().unwrap();
         assert!(!message.is_empty() && ran.stderr.starts_with(&format!("error: {message}\n")), "{ran:?}");
@@ -181,8 +181,7 @@ fn completions_know_every_command() {
 #[test]
 fn manual_pages_are_the_same_every_time() {
     let context = context();
-    let first = context.run(["man", "one"]);
-    assert_eq!(first.code, Some(0), "{first:?}");
+    let first = context.run(["man", "one"]).exits(0);
     for page in ["rocwheel", "rocwheel-artifact", "rocwheel-artifact-import", "rocwheel-package", "rocwheel-man"] {
         assert!(first.stdout.lines().any(|path| path == format!("one/{page}.1")), "{page}: {}", first.stdout);
     }

@@ -34,12 +34,6 @@ assert data.count(was) == 2
 open(wheel, "wb").write(data.replace(was, new))
 "#;
 
-fn compile(context: &TestContext, program: &str, arguments: &[&str]) {
-    let run = Command::new(program).args(arguments).current_dir(context.directory()).output();
-    let output = run.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
 fn library(context: &TestContext) {
     let targets = &["gfx90a", "gfx942"];
     let units = [TranslationUnit { source: "first", targets }, TranslationUnit { source: "second", targets }];
@@ -53,8 +47,7 @@ fn split() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     library(&context);
     context.gpu_wheel("libdemo.so", NAME);
-    let ran = context.run(["split", NAME, "-o", "parts"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", NAME, "-o", "parts"]).exits(0);
     context
 }
 
@@ -106,8 +99,7 @@ fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
 fn a_damaged_archive_is_not_taken_for_a_sound_one() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     library(&context);
-    let ran = context.run(["split", "libdemo.so", "-o", "parts"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "libdemo.so", "-o", "parts"]).exits(0);
     let archive = context.path("parts/.kpack/libdemo_gfx90a.kpack");
     let sound = fs_err::read(&archive).unwrap();
     for place in [80, sound.len() / 2] {
@@ -131,12 +123,9 @@ fn damage_that_an_edit_copies_stays_visible() {
     library(&context);
     context.gpu_wheel("libdemo.so", NAME);
     context.python(CRC, &[NAME, "demo/__init__.py"]);
-    let ran = context.run(["edit", NAME, "--metadata", "Summary=Text", "-o", "edited"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["edit", NAME, "--metadata", "Summary=Text", "-o", "edited"]).exits(0);
     for wheel in [NAME, &format!("edited/{NAME}")] {
-        let ran = context.run(["audit", wheel]);
-        assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.stdout.contains("error RW016 record: demo/__init__.py"), "{ran:?}");
+        context.run(["audit", wheel]).exits(1).prints("error RW016 record: demo/__init__.py");
     }
 }
 
@@ -226,22 +215,15 @@ fn kernels_says_what_it_could_not_look_at() {
         (["--targets", "gfx90"], "unknown GPU target or family `gfx90`"),
         (["--plot", "a.png"], "hint: let it end in `.svg`"),
     ] {
-        let ran = context.run(["kernels", "libdemo.so"].into_iter().chain(arguments));
-        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+        context.run(["kernels", "libdemo.so"].into_iter().chain(arguments)).ends(2, words);
     }
     assert!(!context.path("a.png").exists());
     // Code for CUDA is not code for AMD's GPUs, but it is reported.
     context.write("cuda.c", "__attribute__((section(\".nv_fatbin\"))) const char code[] = \"code\";");
-    compile(&context, "gcc", &["-shared", "-o", "cuda.so", "cuda.c"]);
-    compile(&context, "clang-19", &["--target=x86_64-pc-windows-msvc", "-c", "-o", "cuda.obj", "cuda.c"]);
-    compile(
-        &context,
-        "lld-link-19",
-        &["/dll", "/noentry", "/nodefaultlib", "/export:code", "/out:cuda.dll", "cuda.obj"],
-    );
+    context.tool("gcc", &["-shared", "-o", "cuda.so", "cuda.c"]);
+    context.tool("clang-19", &["--target=x86_64-pc-windows-msvc", "-c", "-o", "cuda.obj", "cuda.c"]);
+    context.tool("lld-link-19", &["/dll", "/noentry", "/nodefaultlib", "/export:code", "/out:cuda.dll", "cuda.obj"]);
     for library in ["cuda.so", "cuda.dll"] {
-        let ran = context.run(["kernels", library]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.stderr.contains("no code for AMD GPUs in 1 file: 1 file has CUDA code"), "{ran:?}");
+        context.run(["kernels", library]).ends(0, "no code for AMD GPUs in 1 file: 1 file has CUDA code");
     }
 }

@@ -5,7 +5,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use rocwheel_fixtures::TestContext;
-use serde_json::Value;
 
 /// Two folders: a changed text, a new file, and a document with the same content in another order.
 fn context() -> TestContext {
@@ -27,8 +26,9 @@ fn changes_are_shown_and_are_no_failure_by_themselves() {
     let expected = "old → new\n  28 B → 33 B (+17.8 %)\n  files: 1 the same, 1 the same in meaning, 1 different, 1 new\n\
         Change    File           What\ncontent   lib/text.txt   +1 −1 lines\nnew-file  lib/added.bin  3 B\n\n2 changes\n";
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected), "{ran:?}");
-    let all = context.run(["diff", "old", "new", "--all"]);
-    assert!(all.stdout.contains("(same meaning)  data.json      the same JSON, written in another way\n"), "{all:?}");
+    context
+        .run(["diff", "old", "new", "--all"])
+        .prints("(same meaning)  data.json      the same JSON, written in another way\n");
     let same = context.run(["diff", "old", "old"]);
     assert!(same.stdout.ends_with("\nthe same bytes\n"), "{same:?}");
 }
@@ -41,8 +41,7 @@ fn the_same_change_of_many_files_is_one_row() {
         let program = context.write(format!("new/many/{name}"), "one\n");
         fs_err::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let ran = context.run(["diff", "old", "new"]);
-    assert!(ran.stdout.contains("mode      many/a and 3 more  not executable → executable\n"), "{ran:?}");
+    context.run(["diff", "old", "new"]).prints("mode      many/a and 3 more  not executable → executable\n");
     let all = context.run(["diff", "old", "new", "--all"]);
     assert!(all.stdout.contains("many/d") && !all.stdout.contains("more"), "{all:?}");
 }
@@ -50,9 +49,7 @@ fn the_same_change_of_many_files_is_one_row() {
 #[test]
 fn machines_get_the_same() {
     let context = context();
-    let ran = context.run(["diff", "old", "new", "--json", "--fail-on", "new-file"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = context.run(["diff", "old", "new", "--json", "--fail-on", "new-file"]).exits(1).json();
     assert_eq!((&document["schema"], &document["failures"]), (&1.into(), &1.into()));
     let files: Vec<(&str, &str)> = document["packages"][0]["files"]
         .as_array()
@@ -61,36 +58,28 @@ fn machines_get_the_same() {
         .map(|file| (file["path"].as_str().unwrap(), file["kept"].as_str().unwrap()))
         .collect();
     assert_eq!(files, [("data.json", "meaning"), ("lib/added.bin", "nothing"), ("lib/text.txt", "some")]);
-    let kinds = context.run(["diff", "--explain", "--json"]);
-    let kinds: Value = serde_json::from_str(&kinds.stdout).unwrap();
+    let kinds = context.run(["diff", "--explain", "--json"]).json();
     assert!(kinds["changes"].as_array().unwrap().iter().any(|kind| kind["change"] == "lost-needed"));
 }
 
 #[test]
 fn accepted_changes_are_no_failures() {
     let context = context();
-    let failing = context.run(["diff", "old", "new", "--fail-on", "any"]);
-    assert_eq!(failing.code, Some(1), "{failing:?}");
-    assert!(failing.stderr.contains("2 changes that may not be"), "{failing:?}");
+    context.run(["diff", "old", "new", "--fail-on", "any"]).ends(1, "2 changes that may not be");
     assert_eq!(context.run(["diff", "old", "new", "--fail-on", "mode,growth=50%"]).code, Some(0));
     assert_eq!(context.run(["diff", "old", "new", "--fail-on", "growth=5%"]).code, Some(1));
 
-    let written = context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]);
-    assert_eq!(written.code, Some(0), "{written:?}");
-    let unexplained = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
-    assert_eq!(unexplained.code, Some(2), "{unexplained:?}");
-    assert!(unexplained.stderr.contains("deviation 1 in `accept.toml` has no reason"), "{unexplained:?}");
-    let again = context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]);
-    assert!(again.code == Some(2) && again.stderr.contains("may hold reasons"), "{again:?}");
+    context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]).exits(0);
+    context
+        .run(["diff", "old", "new", "--accept", "accept.toml"])
+        .ends(2, "deviation 1 in `accept.toml` has no reason");
+    context.run(["diff", "old", "new", "--write-deviations", "accept.toml"]).ends(2, "may hold reasons");
     let text = fs_err::read_to_string(context.path("accept.toml")).unwrap();
     context.write("accept.toml", text.replace("reason = \"\"", "reason = \"a newer text\""));
-    let accepted = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
-    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    let accepted = context.run(["diff", "old", "new", "--accept", "accept.toml"]).exits(0);
     assert!(accepted.stdout.ends_with("2 changes, 2 of them accepted\n"), "{accepted:?}");
     context.write("new/lib/text.txt", "one\ntwo\n");
-    let unused = context.run(["diff", "old", "new", "--accept", "accept.toml"]);
-    assert_eq!(unused.code, Some(0), "{unused:?}");
-    assert!(unused.stderr.contains("remove the deviation"), "{unused:?}");
+    context.run(["diff", "old", "new", "--accept", "accept.toml"]).ends(0, "remove the deviation");
     context.write("new/other", "other");
     assert_eq!(context.run(["diff", "old", "new", "--accept", "accept.toml"]).code, Some(1));
 }

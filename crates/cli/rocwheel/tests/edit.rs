@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use std::process::Command;
-
 use rocwheel_fixtures::TestContext;
 use serde_json::{Value, json};
 
@@ -23,8 +21,7 @@ fn context() -> TestContext {
           record += '%s,sha256=%s,%d\\n' % (name, digest, len(data))\n\
         wheel.writestr(info + 'RECORD', record + info + 'RECORD,,\\n')\n\
         wheel.close()\n";
-    let made = Command::new("python3").args(["-c", script]).arg(context.path(NAME)).status();
-    assert!(made.expect("python3 is on PATH").success());
+    context.python(script, &[NAME]);
     context
 }
 
@@ -43,19 +40,17 @@ fn changes_are_said_and_made() {
         dry.stderr.contains("  pkg/version.py:1: version = \"1.0\"\n") && dry.stderr.contains("would write 1 file")
     );
     assert!(!context.path("out").exists());
-    let ran = context.run(words.iter().chain(&["--output", "out"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(words.iter().chain(&["--output", "out"])).exits(0);
     assert!(ran.stdout.starts_with("pkg-1.0-py3-none-any.whl -> out/pkg-2.0-py3-none-any.whl, "), "{ran:?}");
     assert!(context.path("out/pkg-2.0-py3-none-any.whl").is_file() && context.path(NAME).is_file());
-    let again = context.run(words.iter().chain(&["--output", "out"]));
-    assert_eq!(again.code, Some(0), "{again:?}");
-    assert!(again.stdout.contains("out/pkg-2.0-py3-none-any.whl: unchanged, it exists already\n"), "{again:?}");
-    let other = context.run(words.iter().chain(&["--requires", "numpy", "--output", "out"]));
-    assert_eq!(other.code, Some(1), "{other:?}");
+    context
+        .run(words.iter().chain(&["--output", "out"]))
+        .exits(0)
+        .prints("out/pkg-2.0-py3-none-any.whl: unchanged, it exists already\n");
+    let other = context.run(words.iter().chain(&["--requires", "numpy", "--output", "out"])).exits(1);
     let refused = "error: the output `out/pkg-2.0-py3-none-any.whl` exists\nhint: replace it with `--force`";
     assert!(other.stderr.contains(refused), "{other:?}");
-    let forced = context.run(words.iter().chain(&["--output", "out", "--force"]));
-    assert_eq!(forced.code, Some(0), "{forced:?}");
+    context.run(words.iter().chain(&["--output", "out", "--force"])).exits(0);
     let same = context.run(["edit", "out/pkg-2.0-py3-none-any.whl", "--version", "2.0", "--in-place"]);
     assert_eq!((same.code, same.stdout.as_str()), (Some(0), "out/pkg-2.0-py3-none-any.whl: nothing to change\n"));
 }
@@ -63,9 +58,7 @@ fn changes_are_said_and_made() {
 #[test]
 fn machines_get_the_same() {
     let context = context();
-    let ran = context.run(["edit", NAME, "--local-version", "rocm7", "--in-place", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = context.run(["edit", NAME, "--local-version", "rocm7", "--in-place", "--json"]).exits(0).json();
     let file = &document["files"][0];
     assert_eq!(file["output"], "pkg-1.0+rocm7-py3-none-any.whl");
     assert_eq!(file["form"], "wheel");
@@ -74,9 +67,8 @@ fn machines_get_the_same() {
     let size = fs_err::metadata(context.path("pkg-1.0+rocm7-py3-none-any.whl")).unwrap().len();
     assert_eq!(file["written_size"], size);
     assert!(!context.path(NAME).exists(), "the new one took its place");
-    let ran = context.run(["edit", "nothing-1.0-py3-none-any.whl", "--no-local", "--dry-run", "--json"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document =
+        context.run(["edit", "nothing-1.0-py3-none-any.whl", "--no-local", "--dry-run", "--json"]).exits(1).json();
     assert_eq!(document["error"]["message"], "there is no `nothing-1.0-py3-none-any.whl`");
 }
 
@@ -96,26 +88,24 @@ fn an_edit_that_breaks_a_wheel_is_refused() {
         wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
         wheel.close()\n";
     let linux = "pkg-1.0-py3-none-linux_x86_64.whl";
-    let paths = [context.path(NAME), context.path(linux), context.path("program")];
-    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    context.python(script, &[NAME, linux, "program"]);
     let lie = ["edit", linux, "--platform-tag", "any", "--output", "out"];
-    let ran = context.run(lie);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let ran = context.run(lie).exits(1);
     assert!(ran.stdout.starts_with("error RW009 tags: pkg/program\n"), "{ran:?}");
     assert!(ran.stderr.contains("error: nothing was written: the audit finds 1 error in `pkg-1.0-py3-none-any.whl`"));
     assert!(!context.path("out").exists(), "nothing is left");
-    let forced = context.run(lie.iter().chain(&["--no-audit"]));
-    assert_eq!(forced.code, Some(0), "{forced:?}");
+    context.run(lie.iter().chain(&["--no-audit"])).exits(0);
 
     // Existing errors are no reason to refuse another change.
     let wrong = "out/pkg-1.0-py3-none-any.whl";
     let ran = context.run(["edit", wrong, "--requires", "rocm", "--in-place", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = ran.json();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(document["files"][0]["audit"]["old_errors"][0]["code"], "RW009", "{ran:?}");
-    let ran = context.run(["edit", wrong, "--requires", "numpy", "--in-place"]);
-    assert!(ran.stderr.contains("warning: audited: 1 error that was there before (RW009)"), "{ran:?}");
-    assert!(ran.stderr.contains("/out/pkg-1.0-py3-none-any.whl` shows "), "{ran:?}");
+    context
+        .run(["edit", wrong, "--requires", "numpy", "--in-place"])
+        .says("warning: audited: 1 error that was there before (RW009)")
+        .says("/out/pkg-1.0-py3-none-any.whl` shows ");
 }
 
 /// Lists that are shortened for people are complete for programs.
@@ -125,7 +115,7 @@ fn machines_get_whole_lists() {
     let functions = (0..5).map(|n| format!("int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}\n"));
     context.write("source.c", functions.collect::<String>() + "int PyInit__m(void) { return 0; }\n");
     let gcc = "gcc -shared -fPIC -o module.so source.c";
-    assert!(Command::new("sh").args(["-c", gcc]).current_dir(context.directory()).status().unwrap().success());
+    context.tool("sh", &["-c", gcc]);
     let script = "import sys, zipfile\n\
         wheel, old = zipfile.ZipFile(sys.argv[2], 'w'), zipfile.ZipFile(sys.argv[1])\n\
         for name in old.namelist():\n  \
@@ -137,8 +127,7 @@ fn machines_get_whole_lists() {
         wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
         wheel.close()\n";
     let many = "pkg-1.0-cp312-cp312-linux_x86_64.whl";
-    let paths = [context.path(NAME), context.path(many), context.path("module.so")];
-    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    context.python(script, &[NAME, many, "module.so"]);
     let ran = context.run(["edit", many, "--version", "2.0", "--requires", "numpy", "--output", "out", "--json"]);
     let file = &serde_json::from_str::<Value>(&ran.stdout).unwrap()["files"][0];
     let leftovers = file["leftovers"].as_array().unwrap();
@@ -155,16 +144,10 @@ fn absolute_entries_of_search_paths_go() {
     context.write("source.c", "int f(void) { return 1; }");
     let gcc = ["gcc -shared -fPIC -o", "lib.so source.c -Wl,-rpath,/opt/rocm/lib:'$ORIGIN/lib':/x"].join(" ");
     let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'a') as wheel: wheel.write(sys.argv[2], 'pkg/lib.so')\n";
-    assert!(Command::new("sh").args(["-c", &gcc]).current_dir(context.directory()).status().unwrap().success());
-    let paths = [context.path(NAME), context.path("lib.so")];
-    assert!(Command::new("python3").args(["-c", script]).args(paths).status().unwrap().success());
+    context.tool("sh", &["-c", &gcc]);
+    context.python(script, &[NAME, "lib.so"]);
     let words = ["edit", NAME, "--drop-absolute-rpath", "--in-place", "--no-audit"];
-    let ran = context.run(words);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stdout.contains("search path of `pkg/lib.so`: /opt/rocm/lib:$ORIGIN/lib:/x -> $ORIGIN/lib\n"),
-        "{ran:?}"
-    );
+    context.run(words).exits(0).prints("search path of `pkg/lib.so`: /opt/rocm/lib:$ORIGIN/lib:/x -> $ORIGIN/lib\n");
     assert!(context.run(words).stdout.ends_with("nothing to change\n"));
 }
 
@@ -215,10 +198,12 @@ fn a_record_without_hashes_gets_them() {
         for name, data in members:\n  \
           wheel.writestr(name, re.sub(rb'sha256=[^,]*,\\d+', b',', data) if name.endswith('RECORD') else data)\n\
         wheel.close()\n";
-    assert!(Command::new("python3").args(["-c", script]).arg(context.path(NAME)).status().unwrap().success());
-    let found = context.run(["audit", NAME]);
-    assert!(found.stdout.contains("RW017") && found.stdout.contains("\nTo fix 1 of 1:\n  rocwheel edit "), "{found:?}");
-    assert!(found.stdout.contains(" --in-place --record\n"), "{found:?}");
+    context.python(script, &[NAME]);
+    context
+        .run(["audit", NAME])
+        .prints("RW017")
+        .prints("\nTo fix 1 of 1:\n  rocwheel edit ")
+        .prints(" --in-place --record\n");
     let ran = context.run(["edit", NAME, "--record", "--in-place"]);
     let change = "  RECORD: no usable hash for 4 of its files -> a row with a hash for each file\n";
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -24,16 +24,13 @@ fn split() -> TestContext {
     context.artifact("in", "base_lib_generic", &[(manifest, MANIFEST)]);
     let database = "rand/stage/lib/rocblas/library/K_gfx942.co";
     context.artifact("in", "rand_lib_gfx9X-all", &[(LIBRARY, &library(BOTH, "librocrand.so.1")), (database, b"942")]);
-    let ran = context.run(["split", "in", "-o", "out"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "in", "-o", "out"]).exits(0);
     context
 }
 
 /// Code objects by target and size, sorted.
 fn kernels(context: &TestContext, path: &str) -> Vec<(String, u64)> {
-    let ran = context.run(["kernels", path, "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = context.run(["kernels", path, "--json"]).exits(0).json();
     let mut found = Vec::new();
     collect(&document, &mut found);
     found.sort();
@@ -58,13 +55,12 @@ fn collect(value: &Value, found: &mut Vec<(String, u64)>) {
 #[test]
 fn artifacts_come_back_whole() {
     let context = split();
-    let ran = context.run(["fuse", "out", "-o", "back"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("lib/librocrand.so.1"), "{ran:?}");
-    assert!(
-        ran.stderr.contains("put 4 code objects of ") && ran.stderr.contains(" into 1 file and checked them"),
-        "{ran:?}"
-    );
+    context
+        .run(["fuse", "out", "-o", "back"])
+        .exits(0)
+        .prints("lib/librocrand.so.1")
+        .says("put 4 code objects of ")
+        .says(" into 1 file and checked them");
     let back = context.path("back/rand_lib_generic");
     assert_eq!(fs_err::read_to_string(back.join("artifact_manifest.txt")).unwrap(), "rand/stage\n");
     assert_eq!(fs_err::read(back.join("rand/stage/lib/rocblas/library/K_gfx942.co")).unwrap(), b"942");
@@ -73,10 +69,8 @@ fn artifacts_come_back_whole() {
     let manifest = context.path("back/base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json");
     assert!(fs_err::read_to_string(manifest).unwrap().contains("\"KPACK_SPLIT_ARTIFACTS\": false"));
     // The result can be split again, and an output of this command may be replaced.
-    let ran = context.run(["split", "back", "-o", "again"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let ran = context.run(["fuse", "again", "-o", "back", "--compress", "--family", "all"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "back", "-o", "again"]).exits(0);
+    context.run(["fuse", "again", "-o", "back", "--compress", "--family", "all"]).exits(0);
     assert!(context.path("back/rand_lib_all").exists() && !context.path("back/rand_lib_generic").exists());
     assert_eq!(kernels(&context, "back").len(), kernels(&context, "in").len());
 }
@@ -84,11 +78,8 @@ fn artifacts_come_back_whole() {
 #[test]
 fn a_dry_run_writes_nothing() {
     let context = split();
-    let ran = context.run(["fuse", "out", "--dry-run"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("would put 4 code objects of "), "{ran:?}");
-    let ran = context.run(["fuse", "out", "--dry-run", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    context.run(["fuse", "out", "--dry-run"]).ends(0, "would put 4 code objects of ");
+    let document = context.run(["fuse", "out", "--dry-run", "--json"]).json();
     let plans = document["plans"].as_array().unwrap();
     assert!(plans.iter().any(|plan| plan["targets"] == serde_json::json!(["gfx942", "gfx1100"])), "{document}");
     assert!(!context.path("back").exists());
@@ -99,19 +90,14 @@ fn a_library_and_its_archives() {
     let context = split();
     let host = format!("out/rand_lib_generic/{LIBRARY}");
     // Its archives are in other artifacts, so its marker leads to no file.
-    let ran = context.run(["fuse", &host, "-o", "x.so"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("no archive has it; its markers say `../.kpack/rand_lib_@GFXARCH@.kpack`"), "{ran:?}");
+    context
+        .run(["fuse", &host, "-o", "x.so"])
+        .ends(1, "no archive has it; its markers say `../.kpack/rand_lib_@GFXARCH@.kpack`");
     let archives = ["gfx942", "gfx1100"].map(|target| format!("out/rand_lib_{target}/rand/stage/.kpack"));
-    let ran = context.run(["fuse", &host, &archives[0], &archives[1], "-o", "x.so"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["fuse", &host, &archives[0], &archives[1], "-o", "x.so"]).exits(0);
     assert_eq!(kernels(&context, "x.so"), kernels(&context, "in"));
-    let ran = context.run(["fuse", &host, &archives[0], "-o", "x.so"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("there is such a file already"), "{ran:?}");
-    let ran = context.run(["fuse", &host, "in", "-o", "y.so"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("there are no `.kpack` archives in `in`"), "{ran:?}");
+    context.run(["fuse", &host, &archives[0], "-o", "x.so"]).ends(1, "there is such a file already");
+    context.run(["fuse", &host, "in", "-o", "y.so"]).ends(2, "there are no `.kpack` archives in `in`");
 }
 
 #[test]
@@ -139,29 +125,21 @@ fn an_archive_that_is_left_out_or_of_no_use_is_an_error() {
         context.run(["fuse", "s/l.so"].iter().chain(archives).chain(&["-o", "y.so"]).chain(options))
     };
     assert_eq!(archives.len(), 6, "{archives:?}");
-    let ran = fuse(&of_sets, &[]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("error: `l.so` would have a bundle without code: no archive behind `"), "{ran:?}");
-    assert!(ran.stderr.contains("hint: give all archives that the file was split into"), "{ran:?}");
-    let ran = fuse(&plain, &["--dry-run"]);
-    assert!(ran.code == Some(1) && ran.stdout.contains("missing: `l.so`: "), "{ran:?}");
+    fuse(&of_sets, &[])
+        .ends(1, "error: `l.so` would have a bundle without code: no archive behind `")
+        .says("hint: give all archives that the file was split into");
+    fuse(&plain, &["--dry-run"]).exits(1).prints("missing: `l.so`: ");
     assert!(!context.path("y.so").exists());
-    let ran = fuse(&of_sets, &["--allow-empty"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    fuse(&of_sets, &["--allow-empty"]).exits(0);
     fs_err::remove_file(context.path("y.so")).unwrap();
     let stranger = "other/.kpack/other_gfx942.kpack";
     let all: Vec<&str> = archives.iter().map(String::as_str).chain([stranger]).collect();
-    let ran = fuse(&all, &[]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("`{stranger}` holds no code for the files")), "{ran:?}");
+    fuse(&all, &[]).ends(1, format!("`{stranger}` holds no code for the files"));
     let twin = plain[0].replace("s/.kpack/", "other/");
     fs_err::copy(context.path(plain[0]), context.path(&twin)).unwrap();
-    let ran = fuse(&["s/.kpack", &twin], &[]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("has the same name"), "{ran:?}");
+    fuse(&["s/.kpack", &twin], &[]).ends(1, "has the same name");
     // In a directory, unrelated archives are reported and left alone.
-    let ran = fuse(&["s/.kpack", "other/.kpack"], &[]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("`{stranger}` has no code for the files that are joined")), "{ran:?}");
+    fuse(&["s/.kpack", "other/.kpack"], &[]).ends(0, format!("`{stranger}` has no code for the files that are joined"));
     assert_eq!(kernels(&context, "y.so"), kernels(&context, "l.so"));
 }
 
@@ -172,8 +150,7 @@ fn builds_for_different_gpus() {
         let name = format!("{target}.so");
         fs_err::write(context.path(&name), library(&[target], &name)).unwrap();
     }
-    let ran = context.run(["fuse", "gfx942.so", "gfx1100.so", "-o", "both.so"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["fuse", "gfx942.so", "gfx1100.so", "-o", "both.so"]).exits(0);
     let mut each = [kernels(&context, "gfx942.so"), kernels(&context, "gfx1100.so")].concat();
     each.sort();
     assert_eq!(kernels(&context, "both.so"), each);
@@ -209,17 +186,13 @@ fn images_of_device_wheels_come_back() {
         name,
         &[("demo/__init__.py", b""), ("demo/lib/aotriton.images/amd-gfx11xx/flash/attention.aks2", &image)],
     );
-    let ran = context.run(["split", name, "-o", "apart"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", name, "-o", "apart"]).exits(0);
     let host = format!("apart/{name}");
     let device = "apart/demo_device_gfx11-1.0-py3-none-linux_x86_64.whl";
-    let ran = context.run(["fuse", &host, device, "-o", "back"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("the device wheels have 1 file of kernel databases"), "{ran:?}");
+    context.run(["fuse", &host, device, "-o", "back"]).ends(0, "the device wheels have 1 file of kernel databases");
     let differing = context.python(COMPARE, &[name, &format!("back/{name}")]);
     assert!(["", "demo-1.0.dist-info/RECORD"].contains(&differing.as_str()), "{differing}");
-    let ran = context.run(["fuse", &host, "-o", "none"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    context.run(["fuse", &host, "-o", "none"]).exits(2);
 }
 
 #[test]
@@ -228,8 +201,7 @@ fn a_wheel_and_its_device_wheels() {
     fs_err::write(context.path("libdemo.so"), library(BOTH, "libdemo.so")).unwrap();
     let name = "demo-1.0-py3-none-linux_x86_64.whl";
     context.gpu_wheel("libdemo.so", name);
-    let ran = context.run(["split", name, "-o", "apart"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", name, "-o", "apart"]).exits(0);
     let mut wheels: Vec<String> = fs_err::read_dir(context.path("apart"))
         .unwrap()
         .map(|entry| format!("apart/{}", entry.unwrap().file_name().to_str().unwrap()))
@@ -243,18 +215,14 @@ fn a_wheel_and_its_device_wheels() {
         arguments.extend(["-o".to_owned(), output.to_owned()]);
         context.run(arguments)
     };
-    let ran = fuse(&wheels, "back");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    fuse(&wheels, "back").exits(0);
     let back = format!("back/{name}");
     // The host entry of the library has another name, so the library and RECORD differ; METADATA is
     // that of the original again.
     assert_eq!(context.python(COMPARE, &[name, &back]), "demo-1.0.dist-info/RECORD demo/lib/libdemo.so");
     assert_eq!(kernels(&context, &back), kernels(&context, name));
     let (devices, hosts): (Vec<String>, Vec<String>) = wheels.into_iter().partition(|wheel| wheel.contains("device"));
-    let ran = fuse(&devices, "none");
-    assert!(ran.code == Some(1) && ran.stderr.contains("does not belong to"), "{ran:?}");
-    let ran = fuse(&[&hosts[..], &devices[..1]].concat(), "some");
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("is not here, so its GPU code will not be either"), "{ran:?}");
+    fuse(&devices, "none").ends(1, "does not belong to");
+    fuse(&[&hosts[..], &devices[..1]].concat(), "some").ends(0, "is not here, so its GPU code will not be either");
     assert!(kernels(&context, &format!("some/{name}")).len() < kernels(&context, name).len());
 }

@@ -5,7 +5,6 @@
 
 use rocwheel_fixtures::TestContext;
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
-use serde_json::Value;
 
 fn context() -> TestContext {
     let units = [TranslationUnit { source: "first", targets: &["gfx90a", "gfx942", "gfx1100"] }];
@@ -19,20 +18,21 @@ fn context() -> TestContext {
 #[test]
 fn savings_are_said_and_checked() {
     let context = context();
-    let dry = context.run(["prune", "--keep", "gfx942", "libfat.so", "--dry-run"]);
-    assert_eq!(dry.code, Some(0), "{dry:?}");
-    assert!(dry.stdout.contains("libfat.so (not written): ") && dry.stdout.contains(" % less\n"), "{dry:?}");
+    context
+        .run(["prune", "--keep", "gfx942", "libfat.so", "--dry-run"])
+        .exits(0)
+        .prints("libfat.so (not written): ")
+        .prints(" % less\n");
     assert!(!context.path("out").exists());
-    let ran = context.run(["prune", "--keep", "gfx942", "libfat.so", "--output", "out"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(["prune", "--keep", "gfx942", "libfat.so", "--output", "out"]).exits(0);
     let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["action", "before", "after", "kept", "dropped", "file"]);
     assert_eq!((rows[1][0], &rows[1][5..]), ("changed", &["gfx942", "gfx90a,gfx1100", "libfat.so"][..]));
     assert!(ran.stdout.contains("out/libfat.so: "), "{ran:?}");
     assert!(ran.stderr.contains("1 code object that stayed was compared with the original"), "{ran:?}");
-    let ran = context.run(["prune", "--keep", "gfx942", "libfat.so", "--output", "out"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("error: the output `out/libfat.so` exists"), "{ran:?}");
+    context
+        .run(["prune", "--keep", "gfx942", "libfat.so", "--output", "out"])
+        .ends(1, "error: the output `out/libfat.so` exists");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn machines_get_the_same() {
     let ran = context.run(["prune", "--keep", "gfx942,gfx1201", "libfat.so", "--in-place", "--json"]);
     assert_eq!(ran.code, Some(1), "a target is missing: {ran:?}");
     assert!(ran.stderr.contains("no GPU code was found for gfx1201"), "{ran:?}");
-    let outcome: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let outcome = ran.json();
     assert_eq!(outcome["missing"], serde_json::json!(["gfx1201"]));
     let file = &outcome["inputs"][0]["files"][0];
     assert_eq!((&file["action"], &file["dropped"]), (&"changed".into(), &serde_json::json!(["gfx90a", "gfx1100"])));
@@ -62,8 +62,7 @@ fn wrong_usage_is_named() {
         (&["--keep", "gfx1030", "libfat.so", "-o", "out"], 1, "hint: keep one of its targets as well"),
         (&["--keep", "gfx942", "nothing.so", "-o", "out"], 1, "nothing.so"),
     ] {
-        let ran = context.run(["prune"].iter().chain(arguments));
-        assert_eq!(ran.code, Some(code), "{ran:?}");
+        let ran = context.run(["prune"].iter().chain(arguments)).exits(code);
         assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
     }
 }
@@ -88,8 +87,7 @@ fn many_files_with_one_result_are_one_row() {
         context.write(format!("tree/aot/{number}.hsaco"), code_object(0x4f));
     }
     context.write("tree/aot/one.hsaco", code_object(0x4c));
-    let ran = context.run(["prune", "--keep", "gfx942", "tree", "--output", "out"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(["prune", "--keep", "gfx942", "tree", "--output", "out"]).exits(0);
     let rows: Vec<String> =
         ran.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! `rocwheel rocm-version` as release pipelines call it.
 
 use insta::assert_snapshot;
-use rocwheel_fixtures::TestContext;
+use rocwheel_fixtures::{TestContext, git};
 
 const COMMIT: &str = "89553ce3746eda74ade42557470d25e37c91b6f0";
 
@@ -23,9 +23,9 @@ fn the_base_version_comes_from_version_json() {
     assert_eq!(context.run(other).stdout, "wheel  7.1.0\ndeb    7.1.0\nrpm    7.1.0\n");
     context.write("other/version.json", r#"{"rocm-version": 7}"#);
     assert_snapshot!("version_broken_file", context.run(other).snapshot());
-    let missing = context.run(["rocm-version", "--version-json", "nowhere.json", "--release-type", "release"]);
-    assert_eq!(missing.code, Some(1));
-    assert!(missing.stderr.contains("nowhere.json"), "{missing:?}");
+    context
+        .run(["rocm-version", "--version-json", "nowhere.json", "--release-type", "release"])
+        .ends(1, "nowhere.json");
 }
 
 #[test]
@@ -54,23 +54,11 @@ fn json_and_the_outputs_of_a_github_step() {
 fn the_commit_comes_from_the_flag_then_github_then_git() {
     let context = context();
     let arguments = ["rocm-version", "--override-base-version", "7.1.0", "--date", "20260814", "--release-type", "dev"];
-    let none = context.run(arguments);
-    assert_eq!(none.code, Some(2));
-    assert!(none.stderr.contains("needs the git commit"), "{none:?}");
+    context.run(arguments).ends(2, "needs the git commit");
 
-    let git = |arguments: &[&str]| {
-        let output = std::process::Command::new("git")
-            .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"])
-            .args(arguments)
-            .current_dir(context.directory())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    };
-    git(&["init", "-q"]);
-    git(&["commit", "-q", "--allow-empty", "-m", "x"]);
-    let head = git(&["rev-parse", "HEAD"]);
+    git(context.directory(), &["init", "-q"]);
+    git(context.directory(), &["commit", "-q", "--allow-empty", "-m", "x"]);
+    let head = git(context.directory(), &["rev-parse", "HEAD"]);
     assert!(context.run(arguments).stdout.starts_with(&format!("wheel  7.1.0.dev0+{head}\n")));
 
     let context = context.with_variable("GITHUB_SHA", COMMIT);

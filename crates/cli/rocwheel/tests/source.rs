@@ -7,31 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
-use rocwheel_fixtures::{Ran, TestContext};
+use rocwheel_fixtures::{Ran, TestContext, git};
 use serde_json::Value;
-
-fn git(directory: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command
-        .current_dir(directory)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    for (name, value) in [
-        ("GIT_CONFIG_GLOBAL", "/dev/null"),
-        ("GIT_AUTHOR_NAME", "Owner"),
-        ("GIT_AUTHOR_EMAIL", "owner@example.org"),
-        ("GIT_COMMITTER_NAME", "Owner"),
-        ("GIT_COMMITTER_EMAIL", "owner@example.org"),
-        ("GIT_AUTHOR_DATE", "1700000000 +0000"),
-        ("GIT_COMMITTER_DATE", "1700000000 +0000"),
-    ] {
-        command.env(name, value);
-    }
-    let output = command.stdin(Stdio::null()).output().expect("git is there: scripts/setup installs it");
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-}
 
 /// A context with the origins `vision` and `audio`, which have branches `nightly` and
 /// `release/0.24`.
@@ -76,9 +53,9 @@ fn a_checkout_a_manifest_and_a_checkout_of_it() {
     let manifest: Value = serde_json::from_slice(&fs_err::read(context.path("m.json")).unwrap()).unwrap();
     let entry = &manifest["pytorch_vision"];
     assert_eq!((&entry["commit"], &entry["version"]), (&commit.clone().into(), &"0.24.0a0+rocm7.14.0".into()));
-    let ran = context.run(["source", "checkout", "--manifest", "m.json", "--root", "again", "--locked", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let ran =
+        context.run(["source", "checkout", "--manifest", "m.json", "--root", "again", "--locked", "--json"]).exits(0);
+    let document = ran.json();
     let outcome = &document["checkouts"][0];
     assert_eq!((&outcome["commit"], &outcome["status"]), (&commit.into(), &"new".into()));
     // The branch gets a new commit, the manifest does not change.
@@ -87,9 +64,7 @@ fn a_checkout_a_manifest_and_a_checkout_of_it() {
     let moved = git(&context.path("vision"), &["rev-parse", "nightly"]);
     let arguments =
         ["source", "checkout", "torchvision", "--origin", "vision", "--root", "again", "--locked", "--ref", &moved];
-    let ran = context.run(arguments);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("hint: remove `--locked` to move it"), "{ran:?}");
+    context.run(arguments).ends(1, "hint: remove `--locked` to move it");
     let ran =
         context.run(["source", "checkout", "--manifest", "m.json", "--root", "again", "--expected-ref", "nightly"]);
     assert!(ran.stderr.contains("names no branch for torch, not `nightly`"), "{ran:?}");
@@ -157,12 +132,10 @@ fn work_is_listed_with_the_way_out_and_goes_into_patches() {
     git(&tree, &["commit", "--quiet", "--message", "Mine"]);
     let ran = context.run(["source", "patches", "save", "trees/pytorch_vision"]);
     assert_snapshot!("source_patches_save", ran.snapshot());
-    let listed = context.run(["source", "patches", "list"]);
-    assert!(listed.stdout.contains("pytorch_vision  main  .           base/0001-Mine.patch"), "{listed:?}");
+    context.run(["source", "patches", "list"]).prints("pytorch_vision  main  .           base/0001-Mine.patch");
     assert_eq!(checkout(&context, &["--ref", "main"]).code, Some(0));
     assert!(!tree.join("mine.txt").exists());
-    let ran = context.run(["source", "patches", "apply", "trees/pytorch_vision", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = context.run(["source", "patches", "apply", "trees/pytorch_vision", "--json"]).json();
     assert_eq!(document["groups"][0]["patches"], serde_json::json!(["0001-Mine.patch"]));
     assert_eq!(fs_err::read_to_string(tree.join("mine.txt")).unwrap(), "mine");
 }
@@ -194,8 +167,7 @@ fn a_signal_ends_git_too_and_the_next_run_goes_on() {
     assert_eq!(second.code, Some(4), "{second:?}");
     assert!(second.stderr.contains("another run works in `[TEMP]/trees/pytorch_vision`"), "{second:?}");
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    let ran = context.ran(&child.wait_with_output().unwrap());
-    assert_eq!(ran.code, Some(130), "{ran:?}");
+    context.ran(&child.wait_with_output().unwrap()).exits(130);
     assert!(!Path::new("/proc").join(fetching).exists(), "git was left running");
     assert!(!context.path("trees/pytorch_vision").exists(), "an empty repository is of no use");
     assert_eq!(checkout(&context, &[]).code, Some(0));

@@ -72,8 +72,7 @@ fn an_extension_is_converted_in_place() {
 fn plans_write_nothing() {
     let context = context();
     let before = tree(&context, ".");
-    let check = run(&context, &["tree", "--check"]);
-    assert_eq!(check.code, Some(1));
+    run(&context, &["tree", "--check"]).exits(1);
     assert_snapshot!("hipify_dry_run", run(&context, &["tree", "--dry-run"]).snapshot());
     assert_snapshot!("hipify_diff", run(&context, &["tree", "--diff"]).snapshot());
     assert_snapshot!("hipify_unmapped", run(&context, &["tree", "--dry-run", "--unmapped"]).snapshot());
@@ -164,8 +163,7 @@ fn links_are_read_and_never_lead_outside() {
     write(&context, "outside/o.h", " cudaStream_t s;\n");
     symlink("../outside/o.h", context.path("tree/linked.h")).expect("a link of the test");
     symlink("..", context.path("tree/csrc/loop")).expect("a link of the test");
-    let ran = run(&context, &["tree"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    run(&context, &["tree"]).exits(0);
     assert!(read(&context, "tree/linked_hip.h").ends_with(" hipStream_t s;\n"));
     symlink("nothing", context.path("tree/dangling.h")).expect("a link of the test");
     assert_snapshot!("hipify_dangling", run(&context, &["tree"]).snapshot());
@@ -178,8 +176,7 @@ fn links_are_read_and_never_lead_outside() {
     assert_eq!(tree(&context, "outside").len(), 1);
     fs_err::remove_file(context.path("tree/hip")).expect("a link of the test");
     symlink("self", context.path("tree/self")).expect("a link of the test");
-    let ran = run(&context, &["tree"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    run(&context, &["tree"]).exits(0);
 }
 
 #[test]
@@ -260,8 +257,7 @@ fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
         let left = context.path(format!("{name}/.rocwheel-hipify")).exists();
         let check = run(&context, &[&name, "--check"]);
         assert_eq!(left, check.stderr.contains("was killed before it was complete"), "{check:?}");
-        let next = run(&context, &[&name]);
-        assert_eq!(next.code, Some(0), "{next:?}");
+        let next = run(&context, &[&name]).exits(0);
         assert_eq!(left, next.stderr.contains("was killed"), "{next:?}");
         assert_eq!(relative(&context, &name), after, "killed after {at}");
         fs_err::remove_dir_all(context.path(&name)).expect("a folder of the test");
@@ -278,8 +274,7 @@ fn a_half_converted_tree_is_refused_and_can_be_taken_back() {
     write(&context, "tree/.rocwheel-hipify", journal);
     write(&context, "tree/csrc/hip/.rocwheel-hipify-0.new", "half");
     for options in [&["--check"][..], &["--diff"], &["--dry-run"], &["--output", "out"], &["--json", "--check"]] {
-        let refused = run(&context, &[&["tree"], options].concat());
-        assert_eq!(refused.code, Some(1), "{refused:?}");
+        let refused = run(&context, &[&["tree"], options].concat()).exits(1);
         let all = format!("{}{}", refused.stdout, refused.stderr);
         assert!(all.contains("was killed before it was complete") && all.contains("--recover"), "{refused:?}");
     }
@@ -296,7 +291,6 @@ fn a_half_converted_tree_is_refused_and_can_be_taken_back() {
 fn a_folder_for_includes_that_is_not_there_is_said_and_no_error() {
     let context = context();
     let arguments = ["tree", "--source", "csrc/cuda/k.cu", "--include-dir", "csrc/cuda", "--include-dir", "csrc/none"];
-    let ran = run(&context, &arguments);
-    assert!(ran.code == Some(0) && ran.stderr.contains("warning: there is no folder `csrc/none`"), "{ran:?}");
+    let ran = run(&context, &arguments).ends(0, "warning: there is no folder `csrc/none`");
     assert!(context.path("tree/csrc/hip/k.hip").exists(), "{ran:?}");
 }

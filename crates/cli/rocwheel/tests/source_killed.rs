@@ -4,28 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use rocwheel_fixtures::TestContext;
 use rocwheel_fixtures::git_server::{Behaviour, GitServer, Protocol};
-
-fn git(directory: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command.current_dir(directory).args(arguments).env_clear();
-    for (name, value) in [
-        ("PATH", std::env::var("PATH").unwrap().as_str()),
-        ("GIT_CONFIG_GLOBAL", "/dev/null"),
-        ("GIT_AUTHOR_NAME", "Owner"),
-        ("GIT_AUTHOR_EMAIL", "owner@example.org"),
-        ("GIT_COMMITTER_NAME", "Owner"),
-        ("GIT_COMMITTER_EMAIL", "owner@example.org"),
-    ] {
-        command.env(name, value);
-    }
-    let output = command.stdin(Stdio::null()).output().expect("git is there: scripts/setup installs it");
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-}
+use rocwheel_fixtures::{TestContext, git};
 
 /// The processes that run below a folder, or name it.
 fn processes(folder: &Path) -> Vec<String> {
@@ -79,10 +61,7 @@ fn a_run_that_is_killed_in_the_middle_of_a_fetch_twice_is_completed_by_the_third
         });
         fs_err::write(path.join("large.bin"), bytes.collect::<Vec<u8>>()).unwrap();
         if name == "vision" {
-            git(
-                &path,
-                &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../sub", "third_party/sub"],
-            );
+            git(&path, &["submodule", "--quiet", "add", "../sub", "third_party/sub"]);
         }
         git(&path, &["add", "--all"]);
         git(&path, &["commit", "--quiet", "--message", name]);
@@ -103,8 +82,7 @@ fn a_run_that_is_killed_in_the_middle_of_a_fetch_twice_is_completed_by_the_third
             assert!(!processes(&tree).is_empty(), "git is left alone, and waits for the server");
         }
         server.behave(Behaviour::Serve);
-        let ran = context.run(arguments);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = context.run(arguments).exits(0);
         assert!(!ran.stderr.contains("interrupted run left"), "nobody could miss anything: {ran:?}");
         assert_eq!(processes(&tree), Vec::<String>::new());
         assert_eq!(remains(&tree), Vec::<String>::new());
@@ -114,8 +92,7 @@ fn a_run_that_is_killed_in_the_middle_of_a_fetch_twice_is_completed_by_the_third
         assert_eq!(fs_err::metadata(sub.join("large.bin")).unwrap().len(), 1_000_000);
         assert_eq!(git(&sub, &["status", "--porcelain"]), "");
         assert_eq!(git(&sub, &["tag"]), "THEROCK_UPSTREAM_DIFFBASE");
-        let again = context.run(arguments);
-        assert!(again.stdout.contains("unchanged"), "{again:?}");
+        context.run(arguments).prints("unchanged");
     }
 }
 

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use rocwheel_fixtures::TestContext;
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
-use serde_json::Value;
 
 const MANIFEST: &[u8] = br#"{"the_rock_commit": null, "rocm_package_version": "7.1.0"}"#;
 
@@ -32,8 +31,7 @@ fn filled() -> TestContext {
 #[test]
 fn a_dry_run_says_what_goes_where_and_writes_nothing() {
     let context = filled();
-    let ran = context.run(["split", "in", "--dry-run"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(["split", "in", "--dry-run"]).exits(0);
     for said in
         ["rand_lib: 2 bundles for gfx942, gfx1100", "rand_lib_gfx942.kpack: 2 code objects of ", "rand_doc_generic"]
     {
@@ -43,8 +41,7 @@ fn a_dry_run_says_what_goes_where_and_writes_nothing() {
     let names: Vec<_> =
         fs_err::read_dir(context.directory()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["in"]);
-    let ran = context.run(["split", "in", "--dry-run", "--json"]);
-    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let plan = context.run(["split", "in", "--dry-run", "--json"]).json();
     assert_eq!(plan["groups"][0]["archives"][0]["name"], "rand_lib_gfx942.kpack");
     assert_eq!(plan["groups"][0]["binaries"][0]["wrappers"], serde_json::json!([0, 1]));
 }
@@ -52,43 +49,34 @@ fn a_dry_run_says_what_goes_where_and_writes_nothing() {
 #[test]
 fn a_split_is_checked_and_can_be_checked_again() {
     let context = filled();
-    let ran = context.run(["split", "in", "-o", "out"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stderr.contains("checked 4 code objects of ") && ran.stderr.contains(": nothing is different"),
-        "{ran:?}"
-    );
+    let ran =
+        context.run(["split", "in", "-o", "out"]).ends(0, "checked 4 code objects of ").says(": nothing is different");
     for name in ["rand_lib_generic", "rand_lib_gfx942", "rand_lib_gfx1100", "rand_doc_generic", "base_lib_generic"] {
         assert!(ran.stdout.contains(name) && context.path("out").join(name).is_dir(), "{name}: {}", ran.stdout);
     }
-    let ran = context.run(["split", "--verify-only", "in", "out"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "--verify-only", "in", "out"]).exits(0);
     let archive = context.path("out/rand_lib_gfx942/rand/stage/.kpack/rand_lib_gfx942.kpack");
     let mut bytes = fs_err::read(&archive).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 0x20;
     fs_err::write(&archive, bytes).unwrap();
-    let ran = context.run(["split", "--verify-only", "in", "out", "--json"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let report = context.run(["split", "--verify-only", "in", "out", "--json"]).exits(1).json();
     assert!(!report["differences"].as_array().unwrap().is_empty());
-    let ran = context.run(["split", "--verify-only", "in", "out"]);
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("difference: `lib/librocrand.so.1`, wrapper 0, gfx942: "), "{}", ran.stdout);
+    context
+        .run(["split", "--verify-only", "in", "out"])
+        .exits(1)
+        .prints("difference: `lib/librocrand.so.1`, wrapper 0, gfx942: ");
 }
 
 #[test]
 fn a_family_is_as_good_as_its_targets() {
     let context = filled();
-    let ran = context.run(["split", "in", "-o", "out", "--targets", "gfx94X-dcgpu", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = context.run(["split", "in", "-o", "out", "--targets", "gfx94X-dcgpu", "--json"]).exits(0).json();
     let names: Vec<&str> =
         document["outcome"]["artifacts"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["base_lib_generic", "rand_doc_generic", "rand_lib_generic", "rand_lib_gfx942"]);
     assert_eq!(document["outcome"]["verification"]["differences"], serde_json::json!([]));
-    let ran = context.run(["split", "--verify-only", "in", "out", "--targets", "gfx942"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "--verify-only", "in", "out", "--targets", "gfx942"]).exits(0);
     assert_eq!(context.run(["split", "--verify-only", "in", "out"]).code, Some(1));
 }
 
@@ -123,32 +111,25 @@ fn a_library_becomes_a_file_and_archives_beside_it() {
     let context = filled();
     let library = "in/rand_lib_gfx9X-all/rand/stage/lib/librocrand.so.1";
     let before = fs_err::read(context.path(library)).unwrap();
-    let ran = context.run(["split", library, "--dry-run"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains(".kpack/librocrand_gfx942.kpack"), "{}", ran.stdout);
-    assert!(ran.stderr.contains("would move 4 code objects of "), "{}", ran.stderr);
-    let ran = context.run(["split", library, "-o", "out"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stderr.contains(": nothing is different") && ran.stderr.contains("moved 4 code objects of "),
-        "{ran:?}"
-    );
+    context
+        .run(["split", library, "--dry-run"])
+        .exits(0)
+        .prints(".kpack/librocrand_gfx942.kpack")
+        .says("would move 4 code objects of ");
+    context.run(["split", library, "-o", "out"]).ends(0, ": nothing is different").says("moved 4 code objects of ");
     for archive in ["gfx942", "gfx1100"] {
         assert!(context.path(format!("out/.kpack/librocrand_{archive}.kpack")).is_file());
     }
     assert_eq!(fs_err::read(context.path(library)).unwrap(), before);
-    let ran = context.run(["split", "--verify-only", library, "out/librocrand.so.1"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "--verify-only", library, "out/librocrand.so.1"]).exits(0);
     // Splitting again replaces the output; files of others are left alone.
-    let ran = context.run(["split", library, "-o", "out", "--targets", "gfx942", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let ran = context.run(["split", library, "-o", "out", "--targets", "gfx942", "--json"]).exits(0);
+    let document = ran.json();
     assert_eq!(document["outcome"]["archives"].as_array().unwrap().len(), 1);
     assert_eq!(document["outcome"]["verification"]["differences"], serde_json::json!([]));
     assert!(!context.path("out/.kpack/librocrand_gfx1100.kpack").exists());
-    let ran = context.run(["split", "out/librocrand.so.1", "-o", "again"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("holds no GPU code that can be split off"), "{}", ran.stderr);
+
+    context.run(["split", "out/librocrand.so.1", "-o", "again"]).ends(1, "holds no GPU code that can be split off");
     for (arguments, said) in [
         (&["split", library, "in", "-o", "new"][..], "cannot be split together"),
         (&["split", library, "-o", "new", "--split-databases", "rocblas"], "`--split-databases` is for artifacts"),
@@ -171,14 +152,13 @@ fn single_files_can_be_compared() {
     let before = "in/rand_lib_gfx9X-all/rand/stage/lib/librocrand.so.1";
     let after = "out/rand_lib_generic/rand/stage/lib/librocrand.so.1";
     // The archives are in another artifact, so this file finds nothing from its place.
-    let ran = context.run(["split", "--verify-only", before, after]);
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("wrapper 1, gfx1100: the runtime finds no archive for it"), "{}", ran.stdout);
-    let flattened = context.run(["artifact", "flatten", "out", "-o", "flat"]);
-    assert_eq!(flattened.code, Some(0), "{flattened:?}");
+    context
+        .run(["split", "--verify-only", before, after])
+        .exits(1)
+        .prints("wrapper 1, gfx1100: the runtime finds no archive for it");
+    context.run(["artifact", "flatten", "out", "-o", "flat"]).exits(0);
     assert!(Path::new(&context.path("flat/.kpack/rand_lib_gfx942.kpack")).is_file());
-    let ran = context.run(["split", "--verify-only", before, "flat/lib/librocrand.so.1"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "--verify-only", before, "flat/lib/librocrand.so.1"]).exits(0);
 }
 
 #[test]
@@ -189,13 +169,10 @@ fn a_library_may_be_called_like_an_artifact() {
         context.write(format!("before/{name}"), library());
     }
     let paths = names.map(|name| format!("before/{name}"));
-    let ran = context.run(["split", "-o", "after"].into_iter().chain(paths.iter().map(String::as_str)));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "-o", "after"].into_iter().chain(paths.iter().map(String::as_str))).exits(0);
     // The marker file of the output is not a difference, and is not copied.
-    let ran = context.run(["split", "--verify-only", "before", "after"]);
-    assert!(ran.code == Some(0) && ran.stderr.contains("nothing is different"), "{ran:?}");
-    let ran = context.run(["fuse", "after", "-o", "fused"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    context.run(["split", "--verify-only", "before", "after"]).ends(0, "nothing is different");
+    context.run(["fuse", "after", "-o", "fused"]).exits(0);
     let mut found: Vec<_> =
         fs_err::read_dir(context.path("fused")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     found.sort();
@@ -213,7 +190,6 @@ fn generic_targets_are_known() {
     let compile = ["-mcode-object-version=6"];
     let built = gpu.build(&Link { name: "l.so", units: &units, compile: &compile, link: &["-shared"] });
     context.write("l.so", fs_err::read(built).unwrap());
-    let ran = context.run(["split", "l.so", "-o", "out"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = context.run(["split", "l.so", "-o", "out"]).exits(0);
     assert!(!ran.stderr.contains("is in no table") && !ran.stderr.contains("generic"), "{ran:?}");
 }

@@ -80,15 +80,12 @@ fn a_runner_that_cannot_be_started_or_writes_nothing_is_no_pass() {
     context.write("r/a.xml", CLEAN);
     context.write("x", "no program");
     for program in ["no-such-runner", "./x", "./r"] {
-        let ran = report(&context, &["r", "--verdict", "v.json", "--", program]);
-        assert_eq!(ran.code, Some(1));
-        assert!(ran.stderr.contains(&format!("cannot start `{program}`, which should run the tests")), "{ran:?}");
-        assert!(ran.stderr.contains("hint: "), "{ran:?}");
+        report(&context, &["r", "--verdict", "v.json", "--", program])
+            .ends(1, format!("cannot start `{program}`, which should run the tests"))
+            .says("hint: ");
     }
     assert!(!context.path("v.json").exists());
-    let ran = report(&context, &["new", "--", "true"]);
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("the runner wrote no `new`"), "{ran:?}");
+    report(&context, &["new", "--", "true"]).ends(1, "the runner wrote no `new`");
 }
 
 #[test]
@@ -107,9 +104,9 @@ fn a_runner_has_a_time_limit_and_hears_ctrl_c() {
     let context = context();
     let begin = Instant::now();
     let command = writes(CLEAN, "sleep 333");
-    let ran = report(&context, &["r", "--timeout", "1", "--", "sh", "-c", &command]);
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("junit: failed, 2 tests; the runner ran longer than 1 s and was ended"), "{ran:?}");
+    report(&context, &["r", "--timeout", "1", "--", "sh", "-c", &command])
+        .exits(1)
+        .prints("junit: failed, 2 tests; the runner ran longer than 1 s and was ended");
     assert!(begin.elapsed() < Duration::from_mins(1));
     // A shell cannot catch a signal that was ignored when it started, as in some job systems.
     let heard = "import pathlib, signal, sys, time\n\

@@ -243,79 +243,31 @@ fn case(compile: &[&str], link: &[&str], bundles: usize) {
     check(&gpu, &file, is_library, bundles, &[]);
 }
 
-#[test]
-fn two_units_with_different_targets() {
-    case(&[], &["-shared"], 2);
+macro_rules! cases {
+    ($($name:ident: $compile:expr, $link:expr, $bundles:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            case(&$compile, &$link, $bundles);
+        })*
+    };
 }
 
-#[test]
-fn compressed_bundles() {
-    case(&["--offload-compress"], &["-shared"], 2);
-}
-
-#[test]
-fn several_wrappers_for_one_bundle() {
-    case(&["-fgpu-rdc"], &["-shared"], 1);
-}
-
-#[test]
-fn a_program_at_a_fixed_address() {
-    case(&[], &["-no-pie"], 2);
-}
-
-#[test]
-fn a_position_independent_program() {
-    case(&[], &["-pie"], 2);
-}
-
-#[test]
-fn a_program_by_lld() {
-    case(&[], &["-fuse-ld=lld-19", "-pie"], 2);
-}
-
-#[test]
-fn a_program_at_a_fixed_address_by_lld() {
-    case(&[], &["-fuse-ld=lld-19", "-no-pie"], 2);
-}
-
-#[test]
-fn packed_relocations() {
-    case(&[], &["-fuse-ld=lld-19", "-shared", "-Wl,-z,pack-relative-relocs"], 2);
-}
-
-#[test]
-fn packed_relocations_by_bfd() {
-    case(&[], &["-shared", "-Wl,-z,pack-relative-relocs"], 2);
-}
-
-#[test]
-fn lld() {
-    case(&[], &["-fuse-ld=lld-19", "-shared"], 2);
-}
-
-#[test]
-fn lld_with_separate_code() {
-    case(&[], &["-fuse-ld=lld-19", "-shared", "-Wl,-z,separate-code"], 2);
-}
-
-#[test]
-fn gold() {
-    case(&[], &["-fuse-ld=gold", "-shared"], 2);
-}
-
-#[test]
-fn code_and_data_in_one_segment() {
-    case(&[], &["-shared", "-Wl,-z,noseparate-code"], 2);
-}
-
-#[test]
-fn large_pages() {
-    case(&[], &["-shared", "-Wl,-z,max-page-size=0x200000"], 2);
-}
-
-#[test]
-fn large_pages_by_lld() {
-    case(&[], &["-fuse-ld=lld-19", "-shared", "-Wl,-z,max-page-size=0x10000"], 2);
+cases! {
+    two_units_with_different_targets: [], ["-shared"], 2;
+    compressed_bundles: ["--offload-compress"], ["-shared"], 2;
+    several_wrappers_for_one_bundle: ["-fgpu-rdc"], ["-shared"], 1;
+    a_program_at_a_fixed_address: [], ["-no-pie"], 2;
+    a_position_independent_program: [], ["-pie"], 2;
+    a_program_by_lld: [], ["-fuse-ld=lld-19", "-pie"], 2;
+    a_program_at_a_fixed_address_by_lld: [], ["-fuse-ld=lld-19", "-no-pie"], 2;
+    packed_relocations: [], ["-fuse-ld=lld-19", "-shared", "-Wl,-z,pack-relative-relocs"], 2;
+    packed_relocations_by_bfd: [], ["-shared", "-Wl,-z,pack-relative-relocs"], 2;
+    lld: [], ["-fuse-ld=lld-19", "-shared"], 2;
+    lld_with_separate_code: [], ["-fuse-ld=lld-19", "-shared", "-Wl,-z,separate-code"], 2;
+    gold: [], ["-fuse-ld=gold", "-shared"], 2;
+    code_and_data_in_one_segment: [], ["-shared", "-Wl,-z,noseparate-code"], 2;
+    large_pages: [], ["-shared", "-Wl,-z,max-page-size=0x200000"], 2;
+    large_pages_by_lld: [], ["-fuse-ld=lld-19", "-shared", "-Wl,-z,max-page-size=0x10000"], 2;
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Realistic origins: a superproject with nested submodules, branches, tags, pins and a large file.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use rocwheel_fixtures::git;
 use rocwheel_progress::{Reporter, Silent, Unit};
 use rocwheel_source::{CheckoutReport, Convert, Error, Git, Plan, Request, Table, WantedCheckout};
 use tempfile::TempDir;
@@ -17,33 +17,6 @@ pub struct World {
     /// Folder of its origins: its own, or one that all tests share.
     origins: PathBuf,
     pub table: Table,
-}
-
-/// Runs git on an origin as its owner would.
-pub fn git(directory: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command
-        .current_dir(directory)
-        .args(["-c", "protocol.file.allow=always", "-c", "core.hooksPath=/dev/null"])
-        .args(arguments);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
-        command.env_remove(name);
-    }
-    for (name, value) in [
-        ("GIT_CONFIG_GLOBAL", "/dev/null"),
-        ("GIT_CONFIG_NOSYSTEM", "1"),
-        ("GIT_AUTHOR_NAME", "Owner"),
-        ("GIT_AUTHOR_EMAIL", "owner@example.org"),
-        ("GIT_COMMITTER_NAME", "Owner"),
-        ("GIT_COMMITTER_EMAIL", "owner@example.org"),
-        ("GIT_AUTHOR_DATE", "1700000000 +0100"),
-        ("GIT_COMMITTER_DATE", "1700000000 +0100"),
-    ] {
-        command.env(name, value);
-    }
-    let output = command.stdin(Stdio::null()).output().expect("git is there: scripts/setup installs it");
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 pub fn write(path: &Path, content: impl AsRef<[u8]>) {

@@ -10,9 +10,7 @@ fn context() -> TestContext {
 
 /// The containers of a dry run.
 fn planned(context: &TestContext, arguments: &[&str]) -> Vec<Value> {
-    let ran = context.run(["build"].iter().chain(arguments).chain(&["--dry-run", "--json"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = context.run(["build"].iter().chain(arguments).chain(&["--dry-run", "--json"])).exits(0).json();
     document["recipes"].as_array().unwrap().iter().map(|recipe| recipe["container"].clone()).collect()
 }
 
@@ -30,11 +28,11 @@ fn magma_is_built_in_its_image() {
     assert_eq!(planned(&with_podman, &["magma-rocm63", "--image", "mine:1"]), [own]);
     assert_eq!(planned(&with_podman, &["magma-rocm63", "--executor", "here"]), [Value::Null]);
 
-    let ran = with_podman.run(["build", "magma-rocm63", "--dry-run"]);
-    assert!(ran.stderr.contains(&format!("in a container of `podman`: image {image}")), "{ran:?}");
-    assert!(ran.stdout.contains("gcc-gfortran python3 (dnf) or gfortran python3 python3-venv (apt)"), "{ran:?}");
-    let ran = with_podman.run(["build", "magma-rocm63", "magma-rocm64", "--dry-run"]);
-    assert!(ran.stderr.contains("rocm6.3") && ran.stderr.contains("rocm6.4"), "{ran:?}");
+    with_podman
+        .run(["build", "magma-rocm63", "--dry-run"])
+        .says(format!("in a container of `podman`: image {image}"))
+        .prints("gcc-gfortran python3 (dnf) or gfortran python3 python3-venv (apt)");
+    with_podman.run(["build", "magma-rocm63", "magma-rocm64", "--dry-run"]).says("rocm6.3").says("rocm6.4");
     with_podman.write("rocwheel.toml", "[build]\nexecutor = \"here\"\n");
     assert_eq!(planned(&with_podman, &["magma-rocm63"]), [Value::Null]);
 }
@@ -83,11 +81,15 @@ fn a_variable_that_names_an_engine_asks_for_containers() {
 
 #[test]
 fn without_an_engine_there_is_a_way() {
-    let ran = context().with_variable("PATH", "/nowhere").run(["build", "magma-rocm63"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("neither `docker` nor `podman` is installed"), "{ran:?}");
-    assert!(ran.stderr.contains("`--executor here` builds on this machine"), "{ran:?}");
-    let ran = context().with_variable("DOCKER_CMD", "dcker").run(["build", "magma-rocm63"]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("the engine `dcker`, which is not installed"), "{ran:?}");
+    context()
+        .with_variable("PATH", "/nowhere")
+        .run(["build", "magma-rocm63"])
+        .ends(2, "neither `docker` nor `podman` is installed")
+        .says("`--executor here` builds on this machine");
+    context()
+        .with_variable("DOCKER_CMD", "dcker")
+        .run(["build", "magma-rocm63"])
+        .ends(1, "the engine `dcker`, which is not installed");
 }
 
 /// A Docker or Podman that answers the questions about an image that no registry has.
@@ -109,13 +111,13 @@ fn an_image_that_is_not_here_is_fetched() {
         let program = context.write(engine, ENGINE.replace("NAME", engine).replace(">>asked", ">>$HOME/asked"));
         fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let context = context.with_variable("DOCKER_CMD", program.to_string_lossy());
-        let ran = context.run(["build", "magma-rocm63", "--pull", "never"]);
-        assert!(ran.code == Some(1) && ran.stderr.contains("`--pull missing`"), "{ran:?}");
+        context.run(["build", "magma-rocm63", "--pull", "never"]).ends(1, "`--pull missing`");
         let asked = || fs_err::read_to_string(program.with_file_name("asked")).unwrap();
         assert!(!asked().contains("pull"), "{}", asked());
-        let ran = context.run(["build", "magma-rocm63"]);
-        assert!(ran.stderr.contains("could not fetch the image `pytorch/almalinux-builder:rocm6.3`"), "{ran:?}");
-        assert!(ran.stderr.contains("the registry has no such image"), "{ran:?}");
+        context
+            .run(["build", "magma-rocm63"])
+            .says("could not fetch the image `pytorch/almalinux-builder:rocm6.3`")
+            .says("the registry has no such image");
         assert!(asked().contains(&format!("pull {pulled}almalinux-builder:rocm6.3\n")), "{}", asked());
     }
 }
@@ -124,15 +126,17 @@ fn an_image_that_is_not_here_is_fetched() {
 fn a_new_rocm_is_one_row() {
     let context = self::context();
     context.write("own.toml", "schema = 1\n[[rocm]]\nversion = \"7.15\"\n");
-    let ran = context.run(["build", "magma-rocm715", "--table", "own.toml", "--executor", "docker", "--dry-run"]);
-    assert!(ran.stdout.contains("linux-64/magma-rocm715-"), "{ran:?}");
-    assert!(ran.stderr.contains("image pytorch/almalinux-builder:rocm7.15"), "{ran:?}");
-    let ran = context.run(["build", "magma-rocm714", "--executor", "docker", "--dry-run"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("no image for ROCm `7.14` and magma"), "{ran:?}");
-    let ran = context.run(["matrix", "magma", "--excluded"]);
-    assert!(ran.stdout.contains("there is no image for ROCm `7.14` and magma"), "{ran:?}");
+    context
+        .run(["build", "magma-rocm715", "--table", "own.toml", "--executor", "docker", "--dry-run"])
+        .prints("linux-64/magma-rocm715-")
+        .says("image pytorch/almalinux-builder:rocm7.15");
+    context
+        .run(["build", "magma-rocm714", "--executor", "docker", "--dry-run"])
+        .ends(2, "no image for ROCm `7.14` and magma");
+    context.run(["matrix", "magma", "--excluded"]).prints("there is no image for ROCm `7.14` and magma");
     for rocm in ["magma-rocm61", "magma-rocm62"] {
-        let ran = context.run(["build", rocm, "--executor", "docker", "--dry-run"]);
-        assert!(ran.stderr.contains("image pytorch/manylinux2_28-builder:rocm6."), "{ran:?}");
+        context
+            .run(["build", rocm, "--executor", "docker", "--dry-run"])
+            .says("image pytorch/manylinux2_28-builder:rocm6.");
     }
 }

@@ -17,13 +17,11 @@ fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
     let make = MAKE.replace("py3-none-any", "cp{sys.version_info[0]}{sys.version_info[1]}-none-any");
     context.write("source/make.py", make.replace("\"Wheel-Version", "f\"Wheel-Version"));
     let own = python();
-    let ran = build(&context, &["--python", &format!("3.99,{own}")]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("there is no Python 3.99"), "{ran:?}");
+    let ran = build(&context, &["--python", &format!("3.99,{own}")]).ends(1, "there is no Python 3.99");
     let name = WHEEL.replace("py3", &format!("cp{}", own.replace('.', "")));
     assert!(context.path("out").join(name).exists(), "{ran:?}");
     let status = context.run(["build", "status", "out", "--json"]);
-    let document: Value = serde_json::from_str(&status.stdout).unwrap();
+    let document = status.json();
     let states: Vec<&str> =
         document["cells"].as_array().unwrap().iter().filter_map(|cell| cell["state"].as_str()).collect();
     assert_eq!((status.code, states), (Some(1), vec!["failed", "built"]), "{status:?}");
@@ -34,10 +32,12 @@ fn names_that_say_a_rocm_are_cells() {
     let context = context("good");
     // A dry run needs neither sources nor ROCm.
     let base = ["--source", "nowhere", "--rocm-sdk", "prefix=rocm-{rocm}", "--gpu-targets", "gfx942", "--dry-run"];
-    let ran = context.run(["build", "magma-rocm64", "magma-rocm63", "magma-rocm64"].iter().chain(&base));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("rocm6.3") && ran.stdout.contains("rocm6.4"), "{ran:?}");
-    assert!(ran.stderr.contains("would build 2 of 2 cells"), "{ran:?}");
+    context
+        .run(["build", "magma-rocm64", "magma-rocm63", "magma-rocm64"].iter().chain(&base))
+        .exits(0)
+        .prints("rocm6.3")
+        .prints("rocm6.4")
+        .says("would build 2 of 2 cells");
     assert!(!context.path(".rocwheel").exists());
 }
 
@@ -65,36 +65,30 @@ fn several_values_are_cells_of_a_plan() {
     let ran = build_two(&context, &["--dry-run"]);
     assert_snapshot!("plan_dry_run", ran.snapshot());
     assert!(!context.path("out").exists(), "a plan that is only shown writes nothing");
-    let ran = build_two(&context, &[]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    build_two(&context, &[]).exits(0);
     let older = context.path("out/tiny-1.0+rocm7.1-py3-none-any.whl");
     assert!(older.is_file() && context.path("out").join(WHEEL).is_file());
     // Existing wheels are recognised by name alone, here without records of earlier runs.
     fs_err::remove_dir_all(context.path("out/.rocwheel")).unwrap();
     fs_err::remove_file(older).unwrap();
-    let ran = build_two(&context, &["--missing-only", "--dry-run", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = build_two(&context, &["--missing-only", "--dry-run", "--json"]).json();
     let left_out: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["left-out"]).collect();
     assert_eq!(left_out, [&Value::Null, &serde_json::json!({ "exists": [WHEEL] })]);
     let ran = build_two(&context, &["--missing-only", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = ran.json();
     let states: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["state"]).collect();
     assert_eq!((ran.code, states), (Some(0), vec![&Value::from("built"), &Value::from("exists")]));
-    let status = context.run(["--color", "never", "build", "status", "out"]);
-    assert!(status.code == Some(0) && status.stdout.contains("tiny-1.0-plain-rocm7.1"), "{status:?}");
+    let status = context.run(["--color", "never", "build", "status", "out"]).exits(0).prints("tiny-1.0-plain-rocm7.1");
     // The flag of version 0.1 does the same and names its successor.
     let flag = context.run(["build", "--status", "out"]);
     assert_eq!((flag.code, &flag.stdout), (status.code, &status.stdout));
     assert!(flag.stderr.contains("write `rocwheel build status DIR`") && !status.stderr.contains("write"), "{flag:?}");
     assert!(context.run(["build", "logs", "out", "--cell", "tiny-1.0-plain-rocm7.1"]).stdout.contains("built"));
-    let ran = context.run(["audit", "build", "status"]);
-    assert!(ran.stderr.contains("`build`"), "{ran:?}");
+    context.run(["audit", "build", "status"]).says("`build`");
     // One cell alone, by its title.
     let plan = document["plan"].as_str().unwrap().replace("[TEMP]", &context.directory().to_string_lossy());
-    let ran = context.run(["build", "plan", &plan, "--cell", "tiny-1.0-plain-rocm7.1", "--no-uv"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let ran = context.run(["build", "plan", &plan, "--cell", "tiny-1.0-plain-rocm7.3"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("did you mean"), "{ran:?}");
+    context.run(["build", "plan", &plan, "--cell", "tiny-1.0-plain-rocm7.1", "--no-uv"]).exits(0);
+    context.run(["build", "plan", &plan, "--cell", "tiny-1.0-plain-rocm7.3"]).ends(2, "did you mean");
 }
 
 #[test]
@@ -141,8 +135,7 @@ fn wrong_plans_are_errors_before_anything_is_built() {
             "`--job` runs one job on this machine",
         ),
     ] {
-        let ran = context.run(arguments);
-        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+        context.run(arguments).ends(2, words);
     }
     // PATH contains no program of Slurm.
     let path = context.path("bin");
@@ -150,9 +143,9 @@ fn wrong_plans_are_errors_before_anything_is_built() {
     let python = rocwheel_system::find_program("python3", &std::env::var("PATH").unwrap()).unwrap();
     rocwheel_system::symlink(python, path.join("python3")).unwrap();
     let context = context.with_variable("PATH", path.to_string_lossy());
-    let ran = build_two(&context, &["--executor", "slurm"]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("scontrol says: it is not on this machine"), "{ran:?}");
-    assert!(ran.stderr.contains("hint: run this where jobs are submitted"), "{ran:?}");
+    build_two(&context, &["--executor", "slurm"])
+        .ends(1, "scontrol says: it is not on this machine")
+        .says("hint: run this where jobs are submitted");
 }
 
 #[test]
@@ -176,13 +169,14 @@ fn a_matrix_builds_the_releases_of_the_table() {
     for name in ["rocm62torch2.5-cp311-cp311-linux_x86_64", "rocm62torch2.5triton-cp311-cp311-linux_x86_64"] {
         context.write(Path::new("wheels").join(format!("flash_attn-2.8.3+{name}.whl")), "");
     }
-    let ran = run(&["--framework-version", "2.8.3", "--missing-only", "--output", "wheels", "--excluded"]);
-    assert!(ran.stderr.contains("would build 0 of 2 cells"), "{ran:?}");
+    run(&["--framework-version", "2.8.3", "--missing-only", "--output", "wheels", "--excluded"])
+        .says("would build 0 of 2 cells");
     let matrix = ["matrix", "flash-attn", "--framework-version", "2.8.3", "--rocm", "6.2", "--torch", "2.5.1"];
-    let ran = context.run(matrix.iter().chain(&["--python", "3.11", "--wheels", "wheels"]));
-    assert!(ran.stderr.contains("2 cells: 2 exist") && ran.stdout.contains("2.5.1  6.2   ✓"), "{ran:?}");
-    let ran = context.run(matrix.iter().chain(&["--python", "3.11", "--format", "github"]));
-    assert!(ran.stdout.contains(r#""torch":"2.5.1""#), "{ran:?}");
+    context
+        .run(matrix.iter().chain(&["--python", "3.11", "--wheels", "wheels"]))
+        .says("2 cells: 2 exist")
+        .prints("2.5.1  6.2   ✓");
+    context.run(matrix.iter().chain(&["--python", "3.11", "--format", "github"])).prints(r#""torch":"2.5.1""#);
 }
 
 /// torch and its companions are planned by the versions of torch that the table has for a ROCm.
@@ -191,8 +185,7 @@ fn a_matrix_of_torch_is_by_its_versions() {
     let context = context("good");
     let titles = |recipe: &str| -> Vec<String> {
         let base = ["build", recipe, "--matrix", "--rocm", "7.1", "--python", "3.12"];
-        let ran = context.run(base.iter().chain(&["--gpu-targets", "gfx942", "--dry-run"]));
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = context.run(base.iter().chain(&["--gpu-targets", "gfx942", "--dry-run"])).exits(0);
         // Sources of every version that is built, and of no other.
         assert!(
             ["2.10", "2.13"].iter().all(|line| ran.stderr.contains(&format!("torch: release/{line} of"))),

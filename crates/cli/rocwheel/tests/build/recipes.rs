@@ -4,7 +4,6 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use rocwheel_fixtures::TestContext;
-use serde_json::Value;
 
 use super::{RECIPE, context};
 
@@ -63,28 +62,17 @@ fn variables_that_people_use_are_honoured() {
         .with_variable("PYTORCH_ROCM_ARCH", "gfx90a gfx942")
         .with_variable("DESIRED_ROCM", "rocm6.4")
         .with_variable("BUILD_TRITON_BACKEND", "true");
-    let ran = context.run(["build", "flash-attn", "--torch", "2.9", "--dry-run", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = context.run(["build", "flash-attn", "--torch", "2.9", "--dry-run", "--json"]).json();
     let recipes = document["recipes"].as_array().unwrap();
     let backends: Vec<&str> = recipes.iter().map(|recipe| recipe["cell"]["backend"].as_str().unwrap()).collect();
     assert_eq!(backends, ["ck", "triton"]);
     assert_eq!(recipes[0]["targets"]["names"], serde_json::json!(["gfx90a", "gfx942"]));
     assert_eq!(recipes[0]["cell"]["rocm"], "6.4");
     // Options override the recipe.
-    let ran = context.run([
-        "build",
-        "flash-attn",
-        "--torch",
-        "2.9",
-        "--gpu-targets",
-        "gfx950",
-        "--backend",
-        "ck",
-        "--dry-run",
-    ]);
-    assert!(ran.stdout.contains("# GPU targets: gfx950 (as asked for)"), "{ran:?}");
-    let ran = context.run(["build", "all", "--dry-run", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    context
+        .run(["build", "flash-attn", "--torch", "2.9", "--gpu-targets", "gfx950", "--backend", "ck", "--dry-run"])
+        .prints("# GPU targets: gfx950 (as asked for)");
+    let document = context.run(["build", "all", "--dry-run", "--json"]).json();
     let names: Vec<&str> =
         document["recipes"].as_array().unwrap().iter().map(|recipe| recipe["recipe"].as_str().unwrap()).collect();
     assert_eq!(names, ["triton", "torch", "torchaudio", "torchvision"]);
@@ -103,15 +91,11 @@ fn recipes_are_listed_shown_checked_and_begun() {
         ran.stdout.lines().map(|line| line.split(':').next().unwrap()).collect::<Vec<_>>(),
         ["my-extension", "tiny"]
     );
-    let ran = context.run(["recipe", "check", "source"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("`source` has no recipes"), "{ran:?}");
+    context.run(["recipe", "check", "source"]).ends(2, "`source` has no recipes");
     // A recipe of ours is replaced by one of the same name, and that is reported.
-    let ran = context.run(["recipe", "new", "torch", "--output", "own"]);
-    assert!(ran.stderr.contains("it takes the place of our recipe torch"), "{ran:?}");
-    let ran = context.run(["recipe", "show", "flash-attn"]);
-    assert!(ran.stderr.contains("for example `--torch 2.9 --rocm 6.4`"), "{ran:?}");
-    let ran = context.run(["recipe", "new", "my-extension"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("exists already"), "{ran:?}");
+    context.run(["recipe", "new", "torch", "--output", "own"]).says("it takes the place of our recipe torch");
+    context.run(["recipe", "show", "flash-attn"]).says("for example `--torch 2.9 --rocm 6.4`");
+    context.run(["recipe", "new", "my-extension"]).ends(2, "exists already");
     assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
     // `build` would take these names for something else.
     for name in ["all", "install-rocm", "magma-rocm63", "plan"] {
@@ -155,8 +139,7 @@ fn the_matrix_knows_what_is_there() {
     context.write("mine.toml", context.run(["matrix", "--print-table"]).stdout);
     assert_eq!(context.run(["matrix", "--table", "mine.toml"]).stdout, context.run(["matrix"]).stdout);
     assert_snapshot!("matrix_missing", run(&["--wheels", "wheels", "--missing-only", "--format", "github"]).snapshot());
-    let ran = run(&["--excluded", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let document = run(&["--excluded", "--json"]).json();
     assert!(
         document["rows"]
             .as_array()
@@ -173,8 +156,7 @@ fn the_matrix_knows_what_is_there() {
         (&["build", "magma-rocm9"], "there is no version of ROCm `9`"),
         (&["build", "torch", "--source", "2.x"], "the release 2.x of torch is not known"),
     ] {
-        let ran = context.run(arguments);
-        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
+        context.run(arguments).ends(2, words);
     }
     assert_eq!(context.run(["matrix", "--wheels", "nowhere"]).code, Some(1));
 }
@@ -217,8 +199,7 @@ fn labels_are_written_as_the_user_wants_them() {
     // installed.
     let base = ["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"];
     for more in [["--torch-index", "https://example.invalid"], ["--backend", "triton"]] {
-        let ran = context.run(base.iter().chain(&more));
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        context.run(base.iter().chain(&more)).exits(0);
     }
 }
 
@@ -232,15 +213,11 @@ fn a_recipe_from_outside_is_one_file() {
     let project = format!("[project]\nref = \"main\"\norigin = \"here\"\norigins = {{ here = \"{origin}\" }}\n");
     context.write("own/outside.toml", format!("{recipe}\n{project}\n[framework]\nversions = [\"1.0\"]\n"));
     assert_eq!(fs_err::read_dir(context.path("own")).unwrap().count(), 1);
-    let ran = context.run(["recipe", "list", "--recipes", "own"]);
-    assert!(ran.stdout.contains("outside") && ran.stderr.contains("builds outside, torch"), "{ran:?}");
-    let ran = context.run(["matrix", "outside", "--recipe-folder", "own", "--format", "json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(document["rows"][0]["recipe"], "outside", "{ran:?}");
-    let ran = context.run(["build", "outside", "--recipes", "own", "--rocm", "7.2", "--dry-run", "--json"]);
-    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(document["checkouts"][0]["project"], "outside", "{ran:?}");
+    context.run(["recipe", "list", "--recipes", "own"]).prints("outside").says("builds outside, torch");
+    let document = context.run(["matrix", "outside", "--recipe-folder", "own", "--format", "json"]).json();
+    assert_eq!(document["rows"][0]["recipe"], "outside", "{document}");
+    let document = context.run(["build", "outside", "--recipes", "own", "--rocm", "7.2", "--dry-run", "--json"]).json();
+    assert_eq!(document["checkouts"][0]["project"], "outside", "{document}");
     let all = ["build", "all", "--recipes", "own", "--rocm", "7.2", "--gpu-targets", "gfx942", "--dry-run", "--json"];
-    let ran = context.run(all);
-    assert!(ran.stdout.contains("\"recipe\": \"outside\""), "{ran:?}");
+    context.run(all).prints("\"recipe\": \"outside\"");
 }
