@@ -251,3 +251,60 @@ def test_a_build_leaves_nothing_running(rocwheel: Rocwheel, sdist: Path, tmp_pat
     assert not run("pgrep", "--full", str(tmp_path), expect=1).stdout
     rocwheel.run(*options, "--output", tmp_path, environment=with_uv())
     assert len(list(tmp_path.glob("*.whl"))) == 1
+
+
+HUGE = """
+schema = 1
+name = "huge"
+summary = "What no disk has room for, with an LLVM where one is named"
+distribution = "huge"
+source = "huge"
+platforms = ["linux"]
+backends = ["plain"]
+without-sdk = ["plain"]
+
+[[version]]
+text = "1.0"
+
+[[environment]]
+if-variable = "LLVM"
+exists = "${environment.LLVM}/libLLVM.so"
+error = "no libLLVM.so there"
+set = { FLAGS = "-L${environment.LLVM}" }
+
+[[step]]
+name = "configure"
+run = ["sh", "-c", "echo flags=$FLAGS."]
+
+[[step]]
+name = "wheel"
+run = ["true"]
+
+[output]
+wheel = "dist/*.whl"
+
+[[cost]]
+memory-per-job = 1
+disk = 1000000
+"""
+
+
+def test_conditions_of_a_block_hold_together_and_space_is_for_what_compiles(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    for folder in ("recipes", "source", "llvm"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "recipes/huge.toml").write_text(HUGE)
+    (tmp_path / "source/README").write_text("nothing")
+    command = ["build", "huge", "--recipes", tmp_path / "recipes", "--source", tmp_path / "source"]
+    named = with_uv() | {"LLVM": str(tmp_path / "llvm")}
+    configure = [*command, "--output", tmp_path / "out", "--only", "configure"]
+    said = rocwheel.run(*configure, environment=named, expect=2).stderr
+    assert "no libLLVM.so there" in said, said
+    (tmp_path / "llvm/libLLVM.so").write_text("")
+    for environment, flags in ((with_uv(), "flags=."), (named, f"flags=-L{tmp_path}/llvm.")):
+        rocwheel.run(*configure, environment=environment)
+        (log,) = tmp_path.glob("out/.rocwheel/jobs/*/logs/*-configure.log")
+        assert flags in log.read_text()
+    script = rocwheel.run(*command, "--output", tmp_path / "out", "--dry-run", environment=named).stdout
+    assert script.index('[ -n "${LLVM:-}" ]') < script.index('[ -e "${LLVM}/libLLVM.so" ]'), script
+    said = rocwheel.run(*command, "--output", tmp_path / "out", environment=named, expect=1).stderr
+    assert "it takes about 1000000 GB" in said, said

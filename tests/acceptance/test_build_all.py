@@ -391,12 +391,18 @@ def test_the_compiler_is_asked_for_the_targets_before_anything_is_compiled(
 ) -> None:
     clang = Path(shutil.which("clang-19") or "")
     shutil.copytree(world / "rocm", tmp_path / "rocm")
-    (tmp_path / "rocm/lib/llvm/bin").mkdir(parents=True)
-    (tmp_path / "rocm/lib/llvm/bin/clang").symlink_to(clang)
+    for folder in ("rocm/lib/llvm/bin", "named"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "named/clang").symlink_to(clang)
     command: list[object] = ["build", "torch", "--source-table", world / "sources.toml", "--no-preflight"]
     command += ["--rocm-sdk", f"prefix={tmp_path / 'rocm'}", "--feature", "flash-attention=off", "--torch", "2.9.1"]
     command += ["--output", tmp_path / "out"]
-    refused = rocwheel.run(*command, "--gpu-targets", "gfx942,gfx950", expect=1, environment=with_uv()).stderr
+    wanted = [*command, "--gpu-targets", "gfx942,gfx950"]
+    by_variable = with_uv() | {"HIP_CLANG_PATH": str(tmp_path / "named")}
+    refused = rocwheel.run(*wanted, expect=1, environment=by_variable).stderr
+    assert "named/clang` does not know gfx950" in refused, refused
+    (tmp_path / "rocm/lib/llvm/bin/clang").symlink_to(clang)
+    refused = rocwheel.run(*wanted, expect=1, environment=with_uv()).stderr
     assert "does not know gfx950" in refused and "`--gpu-targets gfx942`" in refused, refused
     assert not list((tmp_path / "out").glob("*.whl"))
     rocwheel.run(*command, "--gpu-targets", "gfx942", environment=with_uv())

@@ -287,7 +287,9 @@ pub fn run(
     {
         return Ok(JobOutcome::Unchanged { outputs });
     }
-    if let Some(machine) = &place.machine {
+    // What compiles comes after `configure`, and it alone takes much space.
+    let configure = stages.iter().position(|stage| stage.name() == "configure");
+    if let Some(machine) = place.machine.as_ref().filter(|_| configure.is_none_or(|at| last > at)) {
         machine.check(&job.recipe)?;
     }
     folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;

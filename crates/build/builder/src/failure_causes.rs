@@ -139,6 +139,13 @@ mod tests {
             assert_eq!(name(&[error, line]), Some("undeclared"), "{line}");
             assert!(name(&[line, "exit"]).is_some_and(|name| name != "undeclared"), "{line}");
         }
+        // Without an answer of the index, pip says in the end that there is no such package.
+        let not_found = "ERROR: No matching distribution found for setuptools";
+        let refused =
+            "WARNING: Retrying after connection broken by 'SSLError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]'): /simple/";
+        let failed = "Could not fetch URL https://pypi.org/simple/setuptools/: Max retries exceeded with url";
+        assert_eq!(name(&[refused, failed, not_found]), Some("certificate"));
+        assert_eq!(name(&[failed, not_found]), Some("network"));
         // A failed configure check, long before the build stopped.
         let mut lines = vec!["conftest.c:1:10: fatal error: foo.h: No such file or directory"];
         assert_eq!(name(&[lines[0], error]), Some("missing-header"), "they may belong together");

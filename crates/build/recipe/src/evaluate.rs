@@ -168,11 +168,9 @@ impl Evaluator<'_> {
                 continue;
             }
             all.push(Variables {
-                provided: match (&block.exists, &block.if_variable) {
-                    (Some(path), _) => Some(Provided::Exists(self.text(path)?)),
-                    (None, Some(name)) => Some(Provided::Variable(name.clone())),
-                    (None, None) => None,
-                },
+                provided: (block.if_variable.iter().map(|name| Ok(Provided::Variable(name.clone()))))
+                    .chain(block.exists.iter().map(|path| Ok(Provided::Exists(self.text(path)?))))
+                    .collect::<Result<_, Error>>()?,
                 warning: block.warning.clone(),
                 error: block.error.clone(),
                 set: self.values(&block.set)?,

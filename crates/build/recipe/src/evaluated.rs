@@ -107,13 +107,13 @@ pub struct Targets {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Variables {
-    /// Condition at run time; `None`: always.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provided: Option<Provided>,
-    /// Warning if the condition does not hold.
+    /// Conditions at run time; all must hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub provided: Vec<Provided>,
+    /// Warning if only the last condition does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// Error if the condition does not hold: the reason why nothing can be built.
+    /// Error if only the last condition does not hold: the reason why nothing can be built.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Variables and their values.

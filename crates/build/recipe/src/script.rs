@@ -332,15 +332,15 @@ fn variables(block: &Variables, dialect: &dyn Dialect) -> Vec<String> {
     lines.extend(block.set.iter().map(|(name, value)| dialect.set(name, value)));
     lines.extend(block.prepend.iter().map(|(name, value)| dialect.prepend(name, value)));
     lines.extend(block.append.iter().map(|(name, value)| dialect.append(name, value)));
-    let otherwise = match (&block.warning, &block.error) {
+    let mut otherwise = match (&block.warning, &block.error) {
         (_, Some(text)) => Some(Otherwise::Error(text)),
         (Some(text), None) => Some(Otherwise::Warning(text, block.set.keys().map(String::as_str).collect())),
         (None, None) => None,
     };
-    match &block.provided {
-        Some(provided) => dialect.under(provided, lines, otherwise),
-        None => lines,
+    for provided in block.provided.iter().rev() {
+        lines = dialect.under(provided, lines, otherwise.take());
     }
+    lines
 }
 
 fn step(step: &JobStep, dialect: &dyn Dialect) -> Vec<String> {

@@ -296,7 +296,7 @@ fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
 pub(super) fn variables(job: &Job) -> BTreeSet<String> {
     let recipe = &job.recipe;
     let mut names: BTreeSet<String> = BTreeSet::new();
-    let mut provided: Vec<&Provided> = recipe.environment.iter().filter_map(|block| block.provided.as_ref()).collect();
+    let mut provided: Vec<&Provided> = recipe.environment.iter().flat_map(|block| &block.provided).collect();
     for step in recipe.steps.iter().chain(&recipe.finish) {
         provided.extend(&step.provided);
         if let Action::Run { more, .. } = &step.action {

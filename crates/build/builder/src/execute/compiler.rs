@@ -22,10 +22,12 @@ impl Context<'_> {
     pub(super) fn check_compiler(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
         let root = PathBuf::from(self.fact("rocm.root")?);
         let program = format!("clang{EXE_SUFFIX}");
-        let Some(clang) = FOLDERS.iter().map(|folder| root.join(folder).join(&program)).find(|path| path.is_file())
-        else {
-            let searched = FOLDERS.map(|folder| format!("{folder}/{program}")).join(" and ");
-            return log.say(&format!("(not checked: `{}` has no {searched})", root.display())).map(|()| None);
+        // hipcc takes the one of the variable before its own; under Windows the recipes set it.
+        let named = self.place.surroundings.get("HIP_CLANG_PATH").filter(|path| !cfg!(windows) && !path.is_empty());
+        let folders = named.map_or_else(|| FOLDERS.map(|folder| root.join(folder)).to_vec(), |path| vec![path.into()]);
+        let Some(clang) = folders.iter().map(|folder| folder.join(&program)).find(|path| path.is_file()) else {
+            let searched = folders.iter().map(|folder| format!("`{}`", folder.display())).collect::<Vec<_>>();
+            return log.say(&format!("(not checked: no {program} in {})", searched.join(" or "))).map(|()| None);
         };
         let clang = clang.to_string_lossy().into_owned();
         // Without `-nogpulib`, clang looks for device libraries before it answers, and fails if
@@ -53,7 +55,7 @@ impl Context<'_> {
         let list = |names: &[&String]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",");
         Err(Error::Preflight {
             job: self.job.title(),
-            reason: format!("the compiler of this ROCm, `{clang}`, does not know {}", list(&unknown)),
+            reason: format!("the compiler `{clang}` does not know {}", list(&unknown)),
             hint: if fine.is_empty() {
                 format!("it knows {}", known.into_iter().collect::<Vec<_>>().join(", "))
             } else {

@@ -72,16 +72,19 @@ impl Context<'_> {
         Ok(environment)
     }
 
-    /// Sets the variables of a block; `false` if its condition does not hold.
+    /// Sets the variables of a block; `false` if only its last condition does not hold.
     fn lay(&self, block: &Variables, environment: &mut BTreeMap<String, String>) -> Result<bool, Error> {
-        if let Some(provided) = &block.provided
-            && !self.holds(provided)?
-        {
-            if let Some(reason) = &block.error {
+        let mut conditions = block.provided.iter();
+        while let Some(provided) = conditions.next() {
+            if self.holds(provided)? {
+                continue;
+            }
+            let is_last = conditions.len() == 0;
+            if let Some(reason) = block.error.as_ref().filter(|_| is_last) {
                 let reason = format!("{}: {reason}", self.job.title());
                 return Err(Error::request(reason));
             }
-            return Ok(false);
+            return Ok(!is_last);
         }
         for (name, value) in &block.default_values {
             environment.insert(name.clone(), self.text(value)?);
