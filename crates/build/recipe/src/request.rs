@@ -98,9 +98,9 @@ impl BuildRequest {
         self
     }
 
-    /// The same request in an image that names its versions ([`crate::Images::versions`]). Open axes
-    /// take them. The build is against a torch of the image, unless the user named an index, or the
-    /// run builds torch.
+    /// The same request in an image with these versions ([`crate::Images::versions`]). Open axes
+    /// take them. The build is against a torch of the image, unless the user named an index, or
+    /// the run builds torch.
     ///
     /// # Errors
     /// An axis has a version that the image does not have.
