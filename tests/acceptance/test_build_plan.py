@@ -31,6 +31,18 @@ jobs:
     with:
       recipes: flash-attn
       rocm: "7.2"
+  old:
+    permissions:
+      contents: write
+    uses: ./.github/workflows/build-wheels.yml
+    with:
+      flash-attn-version: "2.8.3"
+      python-version: "3.11"
+      torch-version: "2.6.0"
+      rocm-version: "6.2"
+      build-triton-backend: true
+      runner: ubuntu-22.04
+      is-upload: false
   after:
     needs: wheels
     runs-on: ubuntu-latest
@@ -158,7 +170,7 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     (workflows / "release.yml").write_text(call)
     found = run(Path(sys.prefix) / "bin/actionlint", "-no-color", cwd=tmp_path)
     assert not found.stdout.strip(), found.stdout
-    assert 'python: "3.10,3.11,3.12"' in call and "contents: write" in call
+    assert 'python: "3.10,3.11,3.12"' in call and "contents: write" in call and 'rocwheel: "."' in call
     # Only the job that releases may write, and it runs for tags alone.
     assert workflow.count("contents: write\n    steps") == 1 and "contents: write" in workflows_job(workflow, "release")
     assert "github.ref_type == 'tag'" in workflow and "inputs.is-upload" in workflow

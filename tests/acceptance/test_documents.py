@@ -125,7 +125,7 @@ def place(template: Path, folder: Path, rocwheel: Rocwheel, index: str, command:
     (binary / "rocwheel").symlink_to(rocwheel.binary)
     wheel = next(folder.glob("*.whl")).name
     variables = {
-        "IMAGE": "rocm/pytorch:latest",
+        "IMAGE": "rocm/pytorch:rocm7.1.1_ubuntu24.04_py3.12_pytorch_release_2.9.1",
         "WHEEL": wheel,
         "HOME": str(home),
         "VIRTUAL_ENV": str(folder / ".venv"),

@@ -151,6 +151,18 @@ def test_without_a_gpu_what_needs_one_is_not_run(site: Site):
     site.smoke("--allow-no-gpu", expect=1)
 
 
+def test_computations_are_selected_by_name(site: Site):
+    site.install("torch", "2.12.0+rocm7.1", {"torch/__init__.py": TORCH.encode()})
+    found = {name.split("[")[0] for name in site.smoke("-k", "MATMUL and not cpu", expect=1)[0]}
+    assert found == {"torch.matmul"}
+    assert set(site.smoke("torch", "-k", "import and not load", expect=0)[0]) == {"torch.import"}
+    none = site.rocwheel.run("test", "smoke", "--python", site.python, "-k", "nonsense", expect=2, cwd=site.folder)
+    assert "`-k nonsense` selects none of" in none.stderr
+    script = ("compat", "run_pytorch_smoke_tests", "--", "-k", "import", "--log-cli-level=INFO", "-v")
+    said = site.rocwheel.run(*script, cwd=site.folder, environment={"VIRTUAL_ENV": str(site.folder / "venv")}).stderr
+    assert "`--log-cli-level=INFO -v` has no effect" in said and "test smoke torch -k import" in said, said
+
+
 def test_each_gpu_is_tested_alone(site: Site):
     torch = TORCH + "\nprint('VISIBLE', os.environ.get('HIP_VISIBLE_DEVICES'))\n"
     site.install("torch", "2.12.0+rocm7.1", {"torch/__init__.py": torch.encode()})

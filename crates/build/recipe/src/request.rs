@@ -98,9 +98,9 @@ impl BuildRequest {
         self
     }
 
-    /// The same request in an image that names its versions ([`crate::Images::versions`]): open axes take
-    /// them, and a torch of the image is the one to build against, unless an index was named or the
-    /// run builds torch.
+    /// The same request in an image with these versions ([`crate::Images::versions`]). Open axes
+    /// take them. The build is against a torch of the image, unless the user named an index, or
+    /// the run builds torch.
     ///
     /// # Errors
     /// An axis has a version that the image does not have.
@@ -110,10 +110,9 @@ impl BuildRequest {
         versions: &BTreeMap<String, String>,
         names: &[NamedRecipe],
     ) -> Result<BuildRequest, Error> {
-        let is_torch = |named: &NamedRecipe| {
-            self.table.frameworks.iter().any(|framework| framework.is_torch && framework.recipe == named.recipe)
-        };
-        let has_torch = versions.contains_key("torch") && self.torch_index.is_none() && !names.iter().any(is_torch);
+        let own = self.table.frameworks.iter().find(|framework| framework.is_torch);
+        let builds_torch = names.iter().any(|named| own.is_some_and(|framework| framework.recipe == named.recipe));
+        let has_torch = versions.contains_key("torch") && self.torch_index.is_none() && !builds_torch;
         let python = self.axes.python.iter().map(|python| python.map(|python| python.to_string())).collect();
         let of_names = names.iter().flat_map(|named| &named.rocm).cloned().map(Some);
         let rocm: Vec<Option<String>> = self.axes.rocm.iter().cloned().chain(of_names).collect();

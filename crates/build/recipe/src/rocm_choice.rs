@@ -191,15 +191,20 @@ fn found(surroundings: &BTreeMap<String, String>) -> Result<Option<PathBuf>, Err
 /// The first folder of the list that is an installed ROCm, or is inside of one
 /// (`/opt/rocm/lib/cmake`).
 fn rocm_of_prefixes(list: &str) -> Option<PathBuf> {
-    let is_rocm = |path: &&Path| path.join("bin").is_dir() && rocwheel_tables::installed_version(path).is_some();
-    let separator = |letter| letter == ';' || letter == if cfg!(windows) { ';' } else { ':' };
-    let folders = list.split(separator).filter(|folder| !folder.is_empty());
-    folders.map(Path::new).find_map(|folder| folder.ancestors().take(3).find(is_rocm).map(Path::to_owned))
+    let separators: &[char] = if cfg!(windows) { &[';'] } else { &[';', ':'] };
+    let folders = list.split(separators).filter(|folder| !folder.is_empty());
+    folders
+        .flat_map(|folder| Path::new(folder).ancestors().take(3))
+        .find(|path| is_installed_rocm(path))
+        .map(Path::to_owned)
+}
+
+fn is_installed_rocm(path: &Path) -> bool {
+    path.join("bin").is_dir() && rocwheel_tables::installed_version(path).is_some()
 }
 
 fn is_same_folder(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    real(one) == real(other)
+    one == other || matches!([one, other].map(fs_err::canonicalize), [Ok(one), Ok(other)] if one == other)
 }
 
 /// The ROCm in a folder such as `/opt`: `rocm`, otherwise the newest `rocm-7.2.1`.

@@ -100,9 +100,10 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
         Ok(metadata) if metadata.is_file() => metadata.len(),
         Ok(_) => return Err(Error::Pin { path: path.to_owned(), line: None, reason: "it is not a file".into() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let is_tree = |folder: &&Path| [".git", "setup.py"].iter().any(|name| folder.join(name).exists());
-            let tree = path.ancestors().skip(1).find(is_tree).map(Path::to_owned);
-            return Err(Error::NoPin { path: path.to_owned(), tree });
+            // triton's pins are in `.ci`, the others at the top.
+            let inside = path.ancestors().find(|folder| folder.ends_with(".ci")).unwrap_or(path);
+            let tree = inside.parent().filter(|folder| folder.join(".git").exists());
+            return Err(Error::NoPin { path: path.to_owned(), tree: tree.map(Path::to_owned) });
         }
         Err(error) => return Err(error.into()),
     };

@@ -79,6 +79,10 @@ fn parse() -> Result<Parsed, Exit> {
     }
     if let Ok(matches) = &matches {
         github::begin(arguments::path_of(matches));
+        if let Some(misplaced) = misplaced::explain_names(matches) {
+            failure_text::print(&misplaced.into());
+            return Err(Exit::Usage);
+        }
     }
     let error = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => return Ok(Parsed { arguments, configuration }),

@@ -356,8 +356,7 @@ fn complete(set: &mut ReleaseSet) {
     let all = set.versions.keys().filter(|project| !required.contains(*project)).cloned();
     set.entry_points = all.collect();
     // torchvision and torchaudio require torch, and people still ask for torch.
-    let is_main = |project: &String| MAIN_PROJECTS.contains(&project.as_str());
-    if !set.entry_points.iter().any(is_main) {
+    if !set.entry_points.iter().any(|project| MAIN_PROJECTS.contains(&project.as_str())) {
         set.entry_points.extend(set.versions.keys().find(|project| FRAMEWORKS.contains(&project.as_str())).cloned());
         set.entry_points.sort();
     }

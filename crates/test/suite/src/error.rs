@@ -55,6 +55,12 @@ pub enum SuiteError {
         /// The packages that have some.
         known: Vec<String>,
     },
+    /// The text of `-k` is no expression.
+    #[error("`-k {text}` is not an expression of names")]
+    NameExpression { text: String },
+    /// `-k` selects nothing.
+    #[error("`-k {text}` selects none of {count} tests")]
+    NoneSelected { text: String, count: usize },
     /// The tests are of another commit than the installed package.
     #[error("the tests in `{}` are of commit {found}, and the installed torch is of {installed}", folder.display())]
     OtherCommit {
@@ -90,6 +96,9 @@ impl Hint for SuiteError {
             Self::Name { .. } => "letters, digits, `-`, `_` and `.` are allowed".to_owned(),
             Self::Collect { .. } => "run the tests without rocwheel once to see more".to_owned(),
             Self::UnknownPackage { known, .. } => format!("name some of `{}`", known.join("`, `")),
+            Self::NameExpression { .. } | Self::NoneSelected { .. } => {
+                "parts of names, joined by `and`, `or`, `not`: `-k \"matmul and not complex\"`".to_owned()
+            }
             Self::OtherCommit { installed, .. } => {
                 format!("check out {installed}, or give `--allow-version-mismatch`, which is recorded in the run")
             }
@@ -106,6 +115,8 @@ impl Hint for SuiteError {
             | Self::Forbidden { .. }
             | Self::NoTestFile { .. }
             | Self::Name { .. }
+            | Self::NameExpression { .. }
+            | Self::NoneSelected { .. }
             | Self::UnknownPackage { .. } => Exit::Usage,
             _ => Exit::Failed,
         }

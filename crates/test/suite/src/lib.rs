@@ -16,6 +16,7 @@ mod gpus;
 mod gtest;
 pub mod lists;
 mod median;
+mod name_expression;
 mod pytest;
 mod python;
 mod pytorch;
@@ -35,6 +36,7 @@ pub use driver::{
 pub use error::SuiteError;
 pub use gpus::{GpuTable, find_gpus, targets_of, workers_for};
 pub use gtest::GtestDriver;
+pub use name_expression::NameExpression;
 pub use pytest::{PytestDriver, PytestSetup};
 pub use python::{InstalledTorch, PythonFacts, check_source, platforms, probe_python, source_of};
 pub use pytorch::{PYTORCH_FILES, PytorchTests, RunnerOptions};

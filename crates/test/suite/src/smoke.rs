@@ -18,6 +18,7 @@ use serde::Deserialize;
 use crate::driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream};
 use crate::error::SuiteError;
 use crate::gpus::GpuTable;
+use crate::name_expression::NameExpression;
 use crate::supervisor::{AnswerEnd, AnswerLimits, LONGEST_ANSWER, ProgramLine, run_for_answer};
 
 /// The files of the program, which Python runs as a folder. Their names begin with ours, since the
@@ -73,6 +74,8 @@ pub struct SmokeSetup<'a> {
     pub base: ProgramLine,
     /// Import packages; all that are installed if empty.
     pub packages: &'a [String],
+    /// What the names of the computations have to fit, as `pytest -k` takes it.
+    pub names: Option<&'a str>,
     /// GPU targets; all if empty.
     pub targets: BTreeSet<String>,
     /// GPU targets for which kernels are compiled; nothing else is done then.
@@ -117,6 +120,20 @@ struct GpuAnswer {
     variable: String,
 }
 
+impl Listing {
+    /// Keeps the computations whose names an expression selects.
+    fn select(&mut self, text: &str) -> Result<(), SuiteError> {
+        let names = NameExpression::parse(text)?;
+        let count = self.checks.len() + self.loads.len();
+        self.checks.retain(|check| names.selects(&check.id));
+        self.loads.retain(|load| names.selects(&load.id));
+        if count > 0 && self.checks.is_empty() && self.loads.is_empty() {
+            return Err(SuiteError::NoneSelected { text: text.to_owned(), count });
+        }
+        Ok(())
+    }
+}
+
 impl SmokeDriver {
     /// Lists the computations and the GPUs.
     ///
@@ -128,9 +145,12 @@ impl SmokeDriver {
         let mut words =
             if targets.is_empty() { vec!["list".to_owned()] } else { vec!["compiles".to_owned(), targets.join(",")] };
         words.extend(setup.packages.iter().cloned());
-        let listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(setup, said))?;
+        let mut listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(setup, said))?;
         if let Some(name) = listing.unknown.first() {
             return Err(SuiteError::UnknownPackage { name: name.clone(), known: listing.known });
+        }
+        if let Some(text) = setup.names {
+            listing.select(text)?;
         }
         let mut driver = Self {
             python: setup.python.clone(),

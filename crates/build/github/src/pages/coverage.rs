@@ -160,6 +160,14 @@ mod tests {
         let (shown, folded) = text.split_once("<details>").unwrap();
         assert!(!shown.contains("| 2.14 | 7.14 |") && folded.contains("| 2.14 | 7.14 | ✗"), "{text}");
         assert!(!text.contains("| all |"), "one framework needs no sum: {text}");
+        let asked = MatrixQuery {
+            rocm: vec!["7.2".into()],
+            torch: vec!["2.14".into()],
+            python: vec!["3.12".parse().unwrap()],
+            ..wanted.clone()
+        };
+        let asked = coverage(&make(&table, &book, &asked, &wheels).unwrap());
+        assert!(asked.contains("| flash-attn | 2.8.3 | ck | 1 | 1 | 100 % |"), "what was asked for: {asked}");
         let all = coverage(&make(&table, &book, &MatrixQuery::default(), &wheels).unwrap());
         assert!(all.contains("| flash-attn | 2.8.3 | ck | 1 | ") && !all.contains("| torch | 2."), "{all}");
         assert!(all.contains(", torch, ") && all.contains("flash-attn 2.8.3 (triton)"), "{all}");

@@ -12,8 +12,8 @@ use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_github::pages::{self as page, FilesAt, Packages, Release};
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
-use rocwheel_recipe::Book;
 use rocwheel_recipe::matrix::{self, MatrixQuery};
+use rocwheel_recipe::{Book, PythonVersion};
 use serde::Serialize;
 
 use super::Built;
@@ -50,12 +50,35 @@ pub struct Arguments {
     /// tag
     #[arg(long, value_name = "FILE")]
     history: Option<OutputOption>,
+    #[command(flatten)]
+    counted: CountedCells,
     /// Folder with your recipes
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
     /// Print what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
+}
+
+/// Options for the cells of which coverage is the share; those of `rocwheel matrix`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What coverage counts [default: all cells of the table]")]
+struct CountedCells {
+    /// Versions of the frameworks, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    framework_version: Vec<String>,
+    /// Backends, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    backend: Vec<String>,
+    /// Versions of ROCm, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    rocm: Vec<String>,
+    /// Versions of torch, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    torch: Vec<String>,
+    /// Pythons, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    python: Vec<PythonVersion>,
 }
 
 /// Parses a repository name, `OWNER/NAME`.
@@ -76,6 +99,7 @@ pub(crate) struct Settings {
     release: Release,
     readme: Option<PathBuf>,
     history: Option<PathBuf>,
+    counted: MatrixQuery,
     book: Book,
     pub mode: Mode,
 }
@@ -110,6 +134,14 @@ impl TryFrom<Arguments> for Settings {
             built: arguments.built,
             release: Release { tag: arguments.tag, base },
             readme: arguments.readme.map(|file| page("--readme", file)).transpose()?,
+            counted: MatrixQuery {
+                versions: arguments.counted.framework_version,
+                backends: arguments.counted.backend,
+                rocm: arguments.counted.rocm,
+                torch: arguments.counted.torch,
+                python: arguments.counted.python,
+                ..MatrixQuery::default()
+            },
             history: arguments.history.map(|file| page("--history", file)).transpose()?,
             book,
             mode: Mode::new(arguments.dry_run),
@@ -182,7 +214,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if assets.is_empty() {
         printer.warn("there are no wheels and no tarballs");
     }
-    let matrix = matrix::make(&table, &settings.book, &MatrixQuery::default(), &packages.names())?;
+    let matrix = matrix::make(&table, &settings.book, &settings.counted, &packages.names())?;
     for unclear in &matrix.unclear {
         printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }

@@ -35,6 +35,10 @@ pub struct Arguments {
     /// Packages to test, by import name; rocm means ROCm's own [default: all installed]
     #[arg(value_name = "PACKAGE")]
     packages: Vec<String>,
+    /// Run the computations whose names fit an expression, as `pytest -k` takes it: `matmul and not
+    /// complex`
+    #[arg(short = 'k', value_name = "EXPRESSION")]
+    names: Option<String>,
     /// Python that has the packages [default: that of the active environment, else python3]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     python: Option<PathBuf>,
@@ -123,6 +127,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         python,
         base,
         packages: &arguments.packages,
+        names: arguments.names.as_deref(),
         targets: settings.targets.clone(),
         compile_for: settings.compile_for.clone(),
         timeout,
@@ -140,7 +145,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         gpus: driver.gpus.clone(),
         machine: environment::host().unwrap_or_default(),
         started: now(),
-        selection: arguments.packages.clone(),
+        selection: selection(arguments),
         rocwheel: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let setting =
@@ -162,10 +167,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     result::print(&summary, arguments.allow_no_gpu, printer)
 }
 
+/// What was asked for, as the report has it.
+fn selection(arguments: &Arguments) -> Vec<String> {
+    let names = arguments.names.iter().flat_map(|names| ["-k".to_owned(), names.clone()]);
+    arguments.packages.iter().cloned().chain(names).collect()
+}
+
 /// The words of this command inside of a container, without those that start one.
 fn inner_words(arguments: &Arguments) -> Vec<String> {
     let mut words: Vec<String> = vec!["test".into(), "smoke".into()];
-    words.extend(arguments.packages.iter().cloned());
+    words.extend(selection(arguments));
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
     option("--output", container::RESULTS.to_owned());
     option("--timeout", arguments.timeout.to_string());

@@ -34,6 +34,9 @@ struct Command {
     unchanged: bool,
     #[serde(default)]
     later: bool,
+    /// What most people look for: it is at the top of the page, too.
+    #[serde(default)]
+    common: bool,
     #[serde(default)]
     note: String,
     /// The command that tests run; the page does not show it.
@@ -63,10 +66,33 @@ command of rocwheel, the answer names ours: see [Words](#words).
 
 ";
 
+const COMMON: &str = "\
+## What most people look for
+
+| the document | rocwheel |
+| --- | --- |
+";
+
+/// The anchor of a heading, as GitHub and the site make it.
+fn anchor(title: &str) -> String {
+    let kept = title.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|one| one.is_alphanumeric() || "-_".contains(*one)).collect()
+}
+
 /// The text of the page.
 fn page() -> String {
     let table: Table = toml::from_str(include_str!("../../../../../data/documents.toml")).unwrap();
     let mut text = HEAD.to_owned();
+    for Document { title, .. } in &table.documents {
+        writeln!(text, "* [{title}](#{})", anchor(title)).unwrap();
+    }
+    writeln!(text, "* [Variables](#variables)\n* [Words](#words)\n\n{COMMON}").unwrap();
+    text.truncate(text.trim_end().len() + 1);
+    let all = table.documents.iter().flat_map(|document| &document.commands);
+    for command in all.filter(|command| command.common) {
+        writeln!(text, "| {} | {} |", code(&command.theirs), answer(command)).unwrap();
+    }
+    text.push('\n');
     for document in &table.documents {
         let Document { title, about, .. } = document;
         write!(text, "## {title}\n\n{about}\n\n| the document | rocwheel | |\n| --- | --- | --- |\n").unwrap();

@@ -32,6 +32,19 @@ them.
 | --- | --- | --- | --- |
 ";
 
+/// Rows of TheRock's table of features that are no recipes.
+const FEATURES: &str = "
+A `plan` is what TheRock's page calls in progress: the steps are there, and nobody here has built it
+on Windows. What was built and run on Linux, and what was not, is in
+[build.md](build.md#what-has-been-tested).
+
+| feature | Linux | Windows |
+| --- | --- | --- |
+| flash attention in torch, by aotriton | on if triton is built, for gfx90a, gfx942, gfx950, gfx11 and gfx12; `--feature flash-attention=off` | plan |
+| FBGEMM in torch, for the CPU | on; `--feature fbgemm=off` | plan |
+| FBGEMM GenAI | no: TheRock does not support it either (its issue 2056) | no |
+";
+
 const VERSIONS: &str = "
 ## Versions
 
@@ -58,6 +71,7 @@ fn page() -> String {
         let backends = recipe.backends.join(", ");
         writeln!(text, "| {} | {} | {backends} | {windows} |", recipe.name, recipe.summary).unwrap();
     }
+    text.push_str(FEATURES);
     text.push_str(VERSIONS);
     let wanted = MatrixQuery { platforms: vec![Platform::Linux, Platform::Windows], ..MatrixQuery::default() };
     let rows = matrix::make(&FrameworkTable::built_in().unwrap(), &book, &wanted, &[]).unwrap().rows;

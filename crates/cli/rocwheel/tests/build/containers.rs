@@ -39,7 +39,7 @@ fn magma_is_built_in_its_image() {
 
 const IMAGE: &str = "rocm/pytorch:rocm7.1.1_ubuntu24.04_py3.12_pytorch_release_2.9.1";
 
-/// The images of flash-attention's document: PyTorch's index has no torch 2.9 for ROCm 7.1.
+/// The images of flash-attention's document. PyTorch's index has no torch 2.9 for ROCm 7.1.
 #[test]
 fn a_tag_that_says_its_versions_chooses_them_and_its_torch() {
     let context = self::context();
@@ -63,7 +63,7 @@ fn a_tag_that_says_its_versions_chooses_them_and_its_torch() {
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.stderr.contains(what) && ran.stderr.contains(&format!("remove `{option} {value}`")), "{ran:?}");
     }
-    // A torch that is built there is not the image's, and neither is one of an index that was named.
+    // A torch of an index that was named is not the image's.
     let other = ["--torch", "2.5.1", "--torch-index", "https://index.example/whl"];
     let ran = context.run(["build"].iter().chain(&flash).chain(&[IMAGE]).chain(&other).chain(&["--dry-run"]));
     assert!(ran.code == Some(0) && ran.stdout.contains("step `torch`"), "{ran:?}");

@@ -134,7 +134,7 @@ pub(super) struct SmokeArguments {
     /// The GPU family that is tested (AMDGPU_FAMILY)
     #[arg(long, value_name = "FAMILY")]
     amdgpu_family: Option<String>,
-    /// Options of pytest, after `--`; they have no effect
+    /// Options of pytest, after `--`; only `-k EXPRESSION` has an effect
     #[arg(last = true, value_name = "OPTION", allow_hyphen_values = true)]
     rest: Vec<String>,
 }
@@ -281,10 +281,26 @@ impl SmokeArguments {
     pub(super) fn translated(self) -> Translation {
         let mut translation = Translation::new("test smoke torch");
         translation.option("--amdgpu-family", or_variable(self.amdgpu_family, "AMDGPU_FAMILY"));
+        let (names, rest) = names_and_rest(self.rest);
+        translation.option("-k", names);
         let why = "the computations do not need pytest";
-        translation.without_effect(&self.rest.join(" "), !self.rest.is_empty(), why);
+        translation.without_effect(&rest.join(" "), !rest.is_empty(), why);
         translation
     }
+}
+
+/// The expression of `-k` in options of pytest, and the other options.
+fn names_and_rest(options: Vec<String>) -> (Option<String>, Vec<String>) {
+    let (mut names, mut rest) = (None, Vec::new());
+    let mut options = options.into_iter();
+    while let Some(option) = options.next() {
+        match option.strip_prefix("-k") {
+            Some("") => names = options.next(),
+            Some(joined) => names = Some(joined.trim_start_matches('=').to_owned()),
+            None => rest.push(option),
+        }
+    }
+    (names, rest)
 }
 
 impl SkipArguments {
