@@ -157,6 +157,12 @@ def strangers(own: Path, public: Path) -> None:
             write_wheel(public, name.replace("_", "-"), other, tag, STRANGER)
 
 
+def closed_strangers(own: Path, public: Path) -> None:
+    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
+    for name, version in (("torch", "2.9.1+rocm7.1.0"), ("rocm", "7.1.0"), ("rocm-sdk-core", "7.1.0")):
+        write_wheel(public, name, version, f"99-{LINUX}", STRANGER)
+
+
 def registered_part(own: Path, public: Path) -> None:
     no_parts(own, public)
     for name, version in (("rocm-sdk-device-gfx1100", "7.2.0"), ("amd-torch-device-gfx1100", "2.10.0+rocm7.2.0")):
@@ -255,6 +261,7 @@ SITUATIONS = [
     Situation("pytorch's index", pytorch, "torch --gpu gfx1100 --rocm 6.4", "yes", {"torch-2.9.0+rocm6.4"}),
     Situation("pytorch 184430", pytorch, "torch --gpu gfx900", "no", {"none for gfx900"}),
     Situation("a withdrawn version", withdrawn, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
+    Situation("uv 2683", closed_strangers, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
     Situation("two cards", two_cards, "torch --gpu MI300X --gpu 7900XTX", "yes",
         pair("2.9.1", "7.1.0", "gfx942", "gfx1100")),
     Situation("a loop of requirements", a_loop, "torch --gpu gfx1100", "yes", {
@@ -316,7 +323,8 @@ def test_a_situation(case: Case, situation: Situation, tmp_path: Path) -> None:
     assert chosen == situation.expected
     for installer in ("pip", "uv"):
         (tmp_path / installer).mkdir()
-        found = install(lines[installer]["text"], installer, "", f"{case.public.as_uri()}/", tmp_path / installer)
+        line = f"export UV_INDEX={case.public.as_uri()}/simple/\n{lines[installer]['text']}"
+        found = install(line, installer, "", f"{case.public.as_uri()}/", tmp_path / installer)
         names = {name.lower() for name in installed(found)}
         assert {name for name in names if not name.startswith("pip-")} == situation.expected
         assert not [path for path in found.glob("*/METADATA") if STRANGER in path.read_text()]

@@ -254,14 +254,14 @@ impl Maker<'_> {
     fn uv_options(&self) -> (Vec<String>, Vec<String>) {
         let groups = self.groups();
         let Some(((last, _), first)) = groups.split_last() else { return Default::default() };
+        // An index in UV_INDEX would come before the default one. An option takes its place.
+        let named = if first.is_empty() { &groups[..] } else { first };
         let mut options: Vec<String> = Vec::new();
-        for (address, _) in first {
+        for (address, _) in named {
             options.extend(["--index".to_owned(), (*address).to_owned()]);
         }
         options.extend(["--default-index".to_owned(), (*last).to_owned()]);
-        if !first.is_empty() {
-            options.extend(["--index-strategy", "first-index"].map(str::to_owned));
-        }
+        options.extend(["--index-strategy", "first-index"].map(str::to_owned));
         if self.set.pre_releases {
             options.extend(["--prerelease", "allow"].map(str::to_owned));
         }
