@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import small_wheels
 import therock
+from test_choose import write, write_pair
 from test_documentation import PAGES, REPOSITORY, blocks
 
 import doctor_trees
@@ -145,6 +146,12 @@ def read_me(place: Place) -> None:
         prepare(place)
     environment(place.here / ".venv")
     place.stock.packages(place.here, "7.2.4")
+
+
+def chosen(place: Place) -> None:
+    write_pair(place.here / "dist", "2.9.1", "7.1.0", ("gfx1100", "gfx1151"))
+    write(place.here / "dist", "torchvision", "0.24+rocm7.1.0", "torch==2.9.1+rocm7.1.0")
+    place.stock.rocwheel.run("index", "build", place.here / "dist")
 
 
 def audited(place: Place) -> None:
@@ -348,6 +355,7 @@ FOLLOWED: dict[str, Page] = {
         }
     ),
     "build.md": Page(prefixes, elsewhere=BUILT),
+    "choose.md": Page(chosen),
     "ci.md": Page(wheels_of_a_project),
     "configuration.md": Page(),
     "containers.md": Page(elsewhere=CONTAINERS),

@@ -9,7 +9,7 @@ use crate::commands::{compat, completions, config, data, man};
 use rocwheel_commands_build::source::{checkout, hipify, manifest, patches};
 use rocwheel_commands_build::{build, matrix, recipe, rocm_version};
 use rocwheel_commands_publish::{index, release};
-use rocwheel_commands_test::{doctor, test};
+use rocwheel_commands_test::{choose, doctor, test};
 use rocwheel_commands_wheel::{
     artifact_archive, artifact_fetch, artifact_flatten, artifact_import, artifact_list, artifact_push, artifact_verify,
     audit, diff, edit, fuse, kernels, package, prune, repair, split,
@@ -70,6 +70,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     Diff(diff::Arguments),
+    Choose(choose::Arguments),
     Doctor(doctor::Arguments),
     /// Test what was built, merge the results of tests, and compare benchmarks
     #[command(subcommand)]

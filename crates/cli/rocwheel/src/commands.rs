@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use rocwheel_commands_build::{build, matrix, recipe, rocm_version};
 use rocwheel_commands_publish::{index, release};
-use rocwheel_commands_test::{doctor, test};
+use rocwheel_commands_test::{choose, doctor, test};
 use rocwheel_commands_wheel::{
     artifact_archive, artifact_fetch, artifact_flatten, artifact_import, artifact_list, artifact_push, artifact_verify,
     audit, diff, edit, fuse, kernels, package, prune, repair, split,
@@ -49,6 +49,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         Command::Audit(arguments) => run!(audit, *arguments, printer),
         Command::Edit(arguments) => run!(edit, *arguments, printer),
         Command::Diff(arguments) => run!(diff, arguments, printer),
+        Command::Choose(arguments) => run!(choose, arguments, printer),
         Command::Doctor(arguments) => run!(doctor, arguments, printer),
         Command::Test(command) => test::run(command, printer),
         Command::Package(arguments) => run!(package, *arguments, printer),

@@ -27,7 +27,7 @@ const GROUPS: [Group; 5] = [
     ("GPU code", &["kernels", "prune", "split", "fuse"]),
     ("ROCm as packages", &["artifact", "package", "rocm-version", "compat", "data"]),
     ("Build, test, publish", &["source", "build", "recipe", "matrix", "test", "index", "release"]),
-    ("This machine and rocwheel", &["doctor", "config", "completions", "man", "help"]),
+    ("This machine and rocwheel", &["choose", "doctor", "config", "completions", "man", "help"]),
 ];
 
 /// Columns of the help where no terminal says how many it has: clap's default.

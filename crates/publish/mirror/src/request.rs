@@ -25,7 +25,7 @@ pub struct MirrorRequest {
 /// Without the users of addresses.
 impl std::fmt::Debug for MirrorRequest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let indexes: Vec<String> = self.indexes.iter().map(|index| said(index.as_bytes())).collect();
+        let indexes: Vec<String> = self.indexes.iter().map(|index| text_without_users(index)).collect();
         formatter
             .debug_struct("MirrorRequest")
             .field("uv", &self.uv)
@@ -36,9 +36,4 @@ impl std::fmt::Debug for MirrorRequest {
             .field("pre_releases", &self.pre_releases)
             .finish_non_exhaustive()
     }
-}
-
-/// The error output of uv, without the users and passwords in addresses.
-pub(crate) fn said(stderr: &[u8]) -> String {
-    text_without_users(&String::from_utf8_lossy(stderr)).trim().to_owned()
 }

@@ -1,10 +1,10 @@
 //! Input: requirements, Pythons and systems. Output: the files that uv chooses for each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
+use rocwheel_choose::{Outcome, Query, Uv};
 use rocwheel_pages::StatusTable;
 use rocwheel_progress::{Exit, Reporter, Unit};
 use rocwheel_store::Error as StoreError;
@@ -15,7 +15,7 @@ use url::Url;
 use crate::cannot;
 use crate::lock::{self, LockedFile};
 use crate::manifest::{MirrorPlan, ResolvedSet};
-use crate::request::{MirrorRequest, said};
+use crate::request::MirrorRequest;
 use crate::{status, transfer};
 use rocwheel_progress::Failure;
 
@@ -111,43 +111,21 @@ fn resolve(
         )
         .with_exit(exit)
     };
-    let mut command = Command::new(&request.uv);
-    command.args(["pip", "compile", "-", "--format", "pylock.toml", "--quiet", "--no-header", "--no-annotate"]);
-    command.args([
-        "--no-config",
-        "--no-progress",
-        "--no-python-downloads",
-        "--python-version",
+    let query = Query {
+        requirements,
+        constraints: &[],
+        indexes: &request.indexes,
         python,
-        "--python-platform",
         platform,
-    ]);
-    // Addresses may have passwords, which everybody could read in the words of a command.
-    for name in ["UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX"] {
-        command.env_remove(name);
-    }
-    if let Some((last, first)) = request.indexes.split_last() {
-        command.env("UV_INDEX", first.join(" ")).env("UV_DEFAULT_INDEX", last);
-    }
-    if request.pre_releases {
-        command.args(["--prerelease", "allow"]);
-    }
-    if kinds == Kinds::WheelsOnly {
-        command.args(["--only-binary", ":all:"]);
-    }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let unusable = |error: std::io::Error| failed(format!("`{}`: {error}", request.uv.display()), Exit::Failed);
-    let mut child = command.spawn().map_err(unusable)?;
-    if let Some(mut input) = child.stdin.take() {
-        // A uv that ends early says why on stderr.
-        let _ = input.write_all(format!("{}\n", requirements.join("\n")).as_bytes());
-    }
-    let output = child.wait_with_output().map_err(unusable)?;
+        pre_releases: request.pre_releases,
+        wheels_only: kinds == Kinds::WheelsOnly,
+    };
+    let outcome = Uv(request.uv.clone()).lock(&query);
     reporter.check()?;
-    if !output.status.success() {
-        return Err(failed(said(&output.stderr), Exit::Failed));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = match outcome? {
+        Outcome::Found(text) => text,
+        Outcome::Refused(reason) => return Err(failed(reason, Exit::Failed)),
+    };
     let mut files = lock::files(&text).map_err(|reason| failed(reason, Exit::Failed))?;
     for (_, file) in &mut files {
         if let Ok(address) = Url::parse(&file.address) {

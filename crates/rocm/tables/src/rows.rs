@@ -26,6 +26,8 @@ pub struct TargetRow {
     pub(crate) name: String,
     pub(crate) product: Option<String>,
     #[serde(default)]
+    pub(crate) cards: Vec<String>,
+    #[serde(default)]
     pub(crate) families: Vec<String>,
     pub(crate) llvm: Option<u32>,
     pub(crate) elf_machine: Option<u8>,

@@ -17,6 +17,9 @@ pub struct Target {
     pub name: String,
     /// The best-known product with this GPU.
     pub product: String,
+    /// The products with this GPU, by the names on their boxes.
+    #[serde(skip)]
+    pub cards: Vec<String>,
     /// The groups that it belongs to. Its own name is also a family, which is not listed.
     pub families: Vec<String>,
     /// The first release of LLVM whose clang compiles for it; `None` if every current release does.
@@ -48,6 +51,7 @@ impl TargetTable {
             Some(Target {
                 name: row.name.clone(),
                 product: row.product.clone()?,
+                cards: row.cards.clone(),
                 families: row.families.clone(),
                 llvm: row.llvm,
                 pytorch_job: row.pytorch_job.clone(),
@@ -74,6 +78,24 @@ impl TargetTable {
     /// The product name of a target, which may carry features.
     pub fn product(&self, target: &str) -> Option<&str> {
         self.get(target).map(|known| known.product.as_str())
+    }
+
+    /// The targets of cards whose names have all words of a text, or those of the card that it
+    /// names exactly: `RX 7900 XTX`, `7900xtx`, `Radeon 780M`. Case does not matter, nor do blanks.
+    pub fn of_card(&self, text: &str) -> Vec<&str> {
+        let words = card_words(text);
+        let wanted = words.concat();
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let exact = self.with_card(|card| [card.concat(), card.concat().replacen("rx", "", 1)].contains(&wanted));
+        if exact.is_empty() { self.with_card(|card| words.iter().all(|word| card.contains(word))) } else { exact }
+    }
+
+    /// The targets with a card whose words fit.
+    fn with_card(&self, fits: impl Fn(&[String]) -> bool) -> Vec<&str> {
+        let has = self.targets.iter().filter(|target| target.cards.iter().any(|card| fits(&card_words(card))));
+        has.map(|target| target.name.as_str()).collect()
     }
 
     /// All names that [`TargetTable::expand`] accepts, sorted: the targets and their groups.
@@ -136,6 +158,13 @@ impl TargetTable {
     }
 }
 
+/// The words of a card's name in lower case, without those of all cards.
+fn card_words(name: &str) -> Vec<String> {
+    let words = name.to_lowercase();
+    let words = words.split(|letter: char| !letter.is_ascii_alphanumeric());
+    words.filter(|word| !["", "amd", "radeon", "instinct", "tm"].contains(word)).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +191,32 @@ mod tests {
         assert!(table.members("gfx90X-dcgpu").is_empty());
         assert_eq!(table.product("gfx942:xnack+"), Some("MI300A/MI300X CDNA"));
         assert!(!table.is_known("gfx803"));
+    }
+
+    #[test]
+    fn cards_are_found_as_people_write_them() {
+        let table = TargetTable::embedded();
+        for (text, targets) in [
+            ("RX 7900 XTX", &["gfx1100"][..]),
+            ("amd radeon rx 7900xt", &["gfx1100"]),
+            ("7900xtx", &["gfx1100"]),
+            ("7700S", &["gfx1102"]),
+            ("RX 7700", &["gfx1101"]),
+            ("Radeon 780M", &["gfx1103"]),
+            ("strix halo", &["gfx1151"]),
+            ("Ryzen AI Max+ 395", &["gfx1151"]),
+            ("MI300X", &["gfx942"]),
+            ("R9700", &["gfx1201"]),
+            ("vega", &["gfx900"]),
+            ("Pro", &["gfx906", "gfx1010", "gfx1012"]),
+            ("RTX 5090", &[]),
+            ("Radeon", &[]),
+            ("", &[]),
+        ] {
+            let found = table.of_card(text);
+            assert_eq!(&found[..targets.len().min(found.len())], targets, "{text}: {found:?}");
+            assert!(targets.len() > 1 || found.len() == targets.len(), "{text}: {found:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_choose::with_extras;
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
@@ -143,23 +144,6 @@ fn index_address(text: String) -> Result<String> {
     Ok(url.to_string())
 }
 
-/// A requirement with more extras: `rocm[libraries]==7` becomes `rocm[libraries,device-gfx942]==7`.
-fn with_extras(requirement: &str, extras: &[String]) -> String {
-    if extras.is_empty() {
-        return requirement.to_owned();
-    }
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    let end = requirement.find(|letter| !is_name(letter)).unwrap_or(requirement.len());
-    let (name, rest) = requirement.split_at(end);
-    let (own, rest) = match rest.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((own, rest)) => (own, rest),
-        None => ("", rest),
-    };
-    let own = own.split(',').map(str::trim).filter(|extra| !extra.is_empty());
-    let all: Vec<&str> = own.chain(extras.iter().map(String::as_str)).collect();
-    format!("{name}[{}]{rest}", all.join(","))
-}
-
 /// Makes a mirror, or compares one with its list.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
@@ -247,21 +231,4 @@ fn show_verdict(verdict: &MirrorVerdict, printer: &Printer) -> Result<()> {
     }
     let word = if verdict.is_good() { "the mirror is as it was made" } else { "the mirror is not as it was made" };
     printer.line(format!("{word}: {}", message::count(verdict.good as u64, "file is good", "files are good")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn extras_join_those_of_the_requirement() {
-        let extras = ["device-gfx942".to_owned()];
-        assert_eq!(with_extras("rocm[libraries, devel]==7.1", &extras), "rocm[libraries,devel,device-gfx942]==7.1");
-        assert_eq!(with_extras("torch", &extras), "torch[device-gfx942]");
-        assert_eq!(
-            with_extras("torch>=2; python_version > '3'", &extras),
-            "torch[device-gfx942]>=2; python_version > '3'"
-        );
-        assert_eq!(with_extras("torch[x]", &[]), "torch[x]");
-    }
 }

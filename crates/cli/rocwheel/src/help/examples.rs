@@ -208,6 +208,12 @@ pub(super) const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     ("release key new", "rocwheel release key new key.pem", "and key.pem.pub, which readers need"),
     ("release key new", "rocwheel release key new verdicts.pem", "another one, for verdicts of tests"),
+    (
+        "choose",
+        "rocwheel choose torch --index https://example.org/whl/ --gpu \"RX 7900 XTX\" --python 3.12 --system debian12",
+        "for another one",
+    ),
+    ("choose", "rocwheel choose torch torchvision --index dist --table", "the holes of an index"),
     ("doctor", "rocwheel doctor", "this machine, and the active Python environment"),
     ("doctor", "rocwheel doctor --need-gpu", "in CI: a machine without a GPU is an error"),
     ("config show", "rocwheel config show --origin", "what is set, and in which line"),

@@ -19,7 +19,7 @@ const STORES: &[&str] = &[
 ];
 const SIGNED: &[&str] = &["release publish", "release promote", "release rollback", "release yank", "release prune"];
 const DOWNLOADS: &[&str] = &["audit", "artifact fetch", "source checkout", "build"];
-const SERVERS: &[&str] = &["audit", "artifact fetch", "index check", "release get", "release mirror"];
+const SERVERS: &[&str] = &["audit", "artifact fetch", "choose", "index check", "release get", "release mirror"];
 const BUILDS: &[&str] = &["build", "build plan"];
 const ACTIVE: &[&str] = &["doctor", "test smoke", "test suite"];
 

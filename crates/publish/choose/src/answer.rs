@@ -1,0 +1,58 @@
+//! What a question is answered with.
+
+use serde::Serialize;
+
+use crate::lines::InstallLine;
+use crate::set::{ChosenPackage, NotTaken};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChoiceVerdict {
+    /// The set exists, and its code for the GPUs was seen.
+    Yes,
+    /// There is no such set.
+    No,
+    /// The set exists; whether it has code for the GPUs was not seen.
+    CannotTell,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ChoiceAnswer {
+    pub verdict: ChoiceVerdict,
+    /// The reason for the verdict: of a no the first thing that is missing.
+    pub reason: String,
+    /// What the packages are asked for as, with extras and versions.
+    pub asked: Vec<String>,
+    /// The packages, sorted by name; empty for a no.
+    pub members: Vec<ChosenPackage>,
+    /// Newer versions, and why they are not taken.
+    pub not_taken: Vec<NotTaken>,
+    /// The program that resolved.
+    pub resolved_by: &'static str,
+    /// `true` if pre-releases had to be allowed.
+    pub pre_releases: bool,
+    /// Bytes to download; `None` if an index does not say the size of a file.
+    pub download: Option<u64>,
+    /// Bytes of the unpacked wheels; `None` if the directory of one could not be read.
+    pub installed: Option<u64>,
+    /// For each GPU, the packages that have code for it and how that is known.
+    pub kernels: Vec<String>,
+    pub not_looked_at: Vec<String>,
+    /// Sets that exist where this one does not.
+    pub nearest: Vec<Nearest>,
+    pub lines: Vec<InstallLine>,
+}
+
+/// A set that exists for another question.
+#[derive(Debug, Clone, Serialize)]
+pub struct Nearest {
+    /// What has to be different: `Python 3.12`.
+    pub with: String,
+    /// The options that ask for it.
+    pub options: Vec<String>,
+    /// What would be installed.
+    pub packages: Vec<String>,
+    /// What to know before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caution: Option<String>,
+}

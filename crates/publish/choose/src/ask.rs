@@ -1,0 +1,135 @@
+//! Input: a question. Output: its answer.
+//!
+//! A resolver knows no GPUs. So the set that it chooses is looked at: each package that is divided
+//! by GPU is asked for its part for these, and a version that has none, or that has code for others
+//! alone, does not count in the next round. At the end, the resolver has chosen the newest versions
+//! that are complete.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rocwheel_progress::{Failure, Reporter, Unit, few_in_backticks};
+
+use crate::answer::{ChoiceAnswer, ChoiceVerdict};
+use crate::evidence::{Pages, runs, served_by, target_of};
+use crate::lines::make_lines;
+use crate::near::nearest;
+use crate::question::Question;
+use crate::resolver::Resolvers;
+use crate::search::{Looking, not_taken, search, with_package};
+use crate::set::{CodeSeen, Refusal, Set, pinned};
+
+/// The most files that are named for one reason.
+const MOST_NAMES: usize = 3;
+
+/// Answers a question.
+///
+/// # Errors
+/// An index that cannot be read, METADATA that is wrong, no resolver, and what a resolver cannot
+/// answer.
+pub fn ask(
+    question: &Question<'_>,
+    resolvers: &Resolvers,
+    progress: &Arc<dyn Reporter>,
+) -> Result<ChoiceAnswer, Failure> {
+    for site in &question.sites[..question.own()] {
+        site.check_root(&**progress)?;
+    }
+    let mut pages = Pages::new(question.sites, question.own(), Arc::clone(progress));
+    let question = with_package(question, &mut pages)?;
+    let stage = progress.stage("Resolving", None, Unit::Items);
+    let found = search(&question, resolvers, &mut pages, Looking::Into, &**progress)?;
+    let mut answer = match found {
+        Ok(set) => {
+            let mut answer = evaluate(&question, &set);
+            answer.not_taken = not_taken(&question, &set, resolvers, &mut pages)?;
+            answer.lines = make_lines(&question, &set, resolvers)?;
+            answer
+        }
+        Err(refusal) => ChoiceAnswer {
+            nearest: nearest(&question, resolvers, &mut pages, &**progress)?,
+            ..unfounded(ChoiceVerdict::No, refusal)
+        },
+    };
+    drop(stage);
+    answer.not_looked_at.push(
+        "whether the libraries load on this system: `rocwheel audit X.whl --with index` tells it of a wheel".to_owned(),
+    );
+    answer.not_looked_at.push("whether a kernel runs: `rocwheel test smoke` runs one afterwards".to_owned());
+    Ok(answer)
+}
+
+/// What the set costs, and what was seen of its code.
+fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
+    let (mut kernels, mut unseen, mut not_looked_at) = (Vec::new(), Vec::new(), Vec::new());
+    for gpu in &question.gpus {
+        let (mut seen_in, mut by_name) = (Vec::new(), Vec::new());
+        for (member, seen) in set.members.iter().zip(&set.seen) {
+            let is_part =
+                target_of(&member.name).is_some_and(|target| served_by(gpu).iter().any(|name| name == target));
+            match &seen.code {
+                CodeSeen::For(targets, _) if targets.iter().any(|code| runs(gpu, code)) => {
+                    seen_in.push(member.name.as_str());
+                }
+                CodeSeen::NotLooked(_) if is_part => by_name.push(member.name.as_str()),
+                _ => {}
+            }
+        }
+        if seen_in.is_empty() && by_name.is_empty() {
+            unseen.push(gpu.as_str());
+        }
+        if !seen_in.is_empty() {
+            kernels.push(format!("{gpu}: by the tables in {}", seen_in.join(", ")));
+        }
+        if !by_name.is_empty() {
+            kernels.push(format!("{gpu}: by the name alone of {}", by_name.join(", ")));
+        }
+    }
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (member, seen) in set.members.iter().zip(&set.seen) {
+        if let CodeSeen::NotLooked(reason) = &seen.code {
+            reasons.entry(reason).or_default().push(&member.file);
+        }
+    }
+    for (reason, files) in reasons {
+        not_looked_at.push(format!("the GPU code in {}: {reason}", few_in_backticks(files, MOST_NAMES)));
+    }
+    let (verdict, reason) = if unseen.is_empty() {
+        (ChoiceVerdict::Yes, "the set exists, and has code for the GPU".to_owned())
+    } else {
+        let reason = format!("the set exists; code for {} was not seen in it", unseen.join(", "));
+        (ChoiceVerdict::CannotTell, reason)
+    };
+    let refusal = Refusal { reason, asked: pinned(set), barred: Vec::new(), resolved_by: set.resolved_by };
+    ChoiceAnswer {
+        members: set.members.clone(),
+        pre_releases: set.pre_releases,
+        download: set.members.iter().map(|member| member.size).sum(),
+        installed: set.seen.iter().map(|seen| seen.unpacked).sum(),
+        kernels,
+        not_looked_at,
+        ..unfounded(verdict, refusal)
+    }
+}
+
+/// An answer without a set.
+fn unfounded(
+    verdict: ChoiceVerdict,
+    Refusal { reason, asked, barred: not_taken, resolved_by }: Refusal,
+) -> ChoiceAnswer {
+    ChoiceAnswer {
+        verdict,
+        reason,
+        asked,
+        members: Vec::new(),
+        not_taken,
+        resolved_by,
+        pre_releases: false,
+        download: None,
+        installed: None,
+        kernels: Vec::new(),
+        not_looked_at: Vec::new(),
+        nearest: Vec::new(),
+        lines: Vec::new(),
+    }
+}
