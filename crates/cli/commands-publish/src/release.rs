@@ -93,6 +93,6 @@ impl Built {
 
     /// Reads the facts about all files.
     fn look(&self, table: &FrameworkTable, reporter: &dyn Reporter) -> Result<Vec<Asset>> {
-        Ok(page::look(&self.wheels, &table.rocm_versions(), reporter)?)
+        page::look(&self.wheels, &table.rocm_versions(), reporter)
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             ));
             None
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
     let all = match &remote {
         Some(remote) => settings.gh.checksums(&wanted.tag, &here, remote, printer.reporter())?,
