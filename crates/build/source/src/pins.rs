@@ -101,7 +101,8 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
         Ok(_) => return Err(Error::Pin { path: path.to_owned(), line: None, reason: "it is not a file".into() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // triton's pins are in `.ci`, the others at the top.
-            let inside = path.ancestors().find(|folder| folder.ends_with(".ci")).unwrap_or(path);
+            let inside =
+                path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".ci")).unwrap_or(path);
             let tree = inside.parent().filter(|folder| folder.join(".git").exists());
             return Err(Error::NoPin { path: path.to_owned(), tree: tree.map(Path::to_owned) });
         }
