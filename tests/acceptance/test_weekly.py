@@ -59,7 +59,7 @@ def test_rows_of_open_changes_are_collected(rocwheel: Rocwheel, tmp_path: Path) 
         git("add", ".")
         git("commit", "-qm", f"{number}")
         git("update-ref", f"refs/pull/{number}/merge", "HEAD")
-        git("reset", "-q", "--hard", "main")
+        git("reset", "-q", "--hard", "HEAD~")
 
     git("init", "-q", "-b", "main")
     git("add", ".")

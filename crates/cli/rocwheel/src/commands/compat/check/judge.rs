@@ -172,7 +172,6 @@ pub(super) fn judge(words: &[Word]) -> Option<Judged> {
     let rest = &words[script.at + 1..];
     let name = script.name;
     let target = rest.iter().map(|word| word.text.as_str()).find(|word| word.starts_with("magma-"));
-    let judged = |verdict, reasons: Vec<String>| Some(Judged { command: name.to_owned(), verdict, reasons });
     if let Some((_, folder)) = NAMESAKES.iter().find(|(namesake, folder)| {
         *namesake == name && folder.map_or(!script.path.contains('/'), |folder| script.path.contains(folder))
     }) {
@@ -180,33 +179,40 @@ pub(super) fn judge(words: &[Word]) -> Option<Judged> {
             Some(folder) => format!("the script in `{folder}` has the name of another one, which `compat` takes"),
             None => "many projects have a script of this name, and its folder is not named".to_owned(),
         };
-        return judged(if folder.is_some() { Verdict::NotTaken } else { Verdict::Unknown }, vec![reason]);
+        return judged(name, if folder.is_some() { Verdict::NotTaken } else { Verdict::Unknown }, reason);
     }
     if compat::has_script(name) {
         return Some(variants(name, rest));
     }
     if documents::plumbing().iter().any(|script| script == name) {
-        return judged(Verdict::Stays, vec!["it makes and moves no packages".to_owned()]);
+        return judged(name, Verdict::Stays, "it makes and moves no packages".to_owned());
     }
     let told =
         documents::words().iter().find(|word| word.at == "compat" && word.typed.iter().any(|typed| typed == name));
     match told {
         Some(documents::Word { meant: Some(meant), why, .. }) => {
             let meant = target.map_or(meant.clone(), |target| format!("rocwheel build {target}"));
-            judged(Verdict::OtherCommand, vec![format!("`{meant}`. {why}")])
+            judged(name, Verdict::OtherCommand, format!("`{meant}`. {why}"))
         }
-        Some(word) => judged(Verdict::NotTaken, vec![word.why.clone()]),
+        Some(word) => judged(name, Verdict::NotTaken, word.why.clone()),
         None => {
-            judged(Verdict::NotTaken, vec!["no command of rocwheel does this; continue with the script".to_owned()])
+            judged(name, Verdict::NotTaken, "no command of rocwheel does this; continue with the script".to_owned())
         }
     }
 }
 
+fn judged(name: &str, verdict: Verdict, reason: String) -> Option<Judged> {
+    Some(Judged { command: name.to_owned(), verdict, reasons: vec![reason] })
+}
+
 /// The worst verdict over both values of every `${{ CONDITION && 'ONE' || 'OTHER' }}`.
 fn variants(name: &str, words: &[Word]) -> Judged {
-    let side = |group: usize| -> Vec<Word> { words.iter().flat_map(|word| chosen(word, group)).collect() };
-    let (one, other) = (parsed(name, &side(1)), parsed(name, &side(2)));
+    let (one, other) = (parsed(name, &side(words, 1)), parsed(name, &side(words, 2)));
     if other.verdict > one.verdict { other } else { one }
+}
+
+fn side(words: &[Word], group: usize) -> Vec<Word> {
+    words.iter().flat_map(|word| chosen(word, group)).collect()
 }
 
 /// The words of one side of a choice; any other word is itself.

@@ -96,15 +96,14 @@ impl Readable {
     /// Adds the commands below a node of `source`, which begins at a line of the file.
     fn collect(&self, node: &Node, source: &str, line: usize, found: &mut Vec<Call>) {
         if let NodeKind::Command { words, .. } = &node.kind {
-            let line_at = |end: usize| line + self.lines(source, end);
             let call = Call {
-                line: line_at(node.span.start),
-                last: line_at(node.span.end),
+                line: line + self.lines(source, node.span.start),
+                last: line + self.lines(source, node.span.end),
                 words: words.iter().map(|word| self.word(word)).collect(),
             };
             let inner = nested(&call.words).map(|at| Script {
                 text: call.words[at].text.clone(),
-                line: line_at(words[at].span.start),
+                line: line + self.lines(source, words[at].span.start),
                 language: Language::Shell,
             });
             found.push(call);
@@ -128,11 +127,12 @@ impl Readable {
 
     /// The text with the expressions of the workflow.
     fn original(&self, text: &str) -> String {
-        let expression = |found: &Captures<'_>| {
-            let index: Option<usize> = found[1].parse().ok();
-            index.and_then(|index| self.expressions.get(index).cloned()).unwrap_or_default()
-        };
-        NUMBER.replace_all(text, expression).into_owned()
+        NUMBER
+            .replace_all(text, |found: &Captures<'_>| {
+                let index: Option<usize> = found[1].parse().ok();
+                index.and_then(|index| self.expressions.get(index).cloned()).unwrap_or_default()
+            })
+            .into_owned()
     }
 
     fn word(&self, node: &Node) -> Word {
