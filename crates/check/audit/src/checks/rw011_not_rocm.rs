@@ -69,8 +69,11 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         [".co", ".hsaco", ".kpack"].iter().any(|suffix| path.ends_with(suffix))
             || context.facts.objects.get(*path).is_some_and(|object| object.purpose == Purpose::GpuCode)
     });
+    // Python loads HIP by name too: triton's driver does.
+    let python = context.paths(wheel);
+    let python = python.iter().filter(|path| path.ends_with(".py"));
     let names_rocm = || {
-        native.iter().any(|(path, _)| mentions(context, path, b"libamdhip64.so"))
+        native.iter().map(|(path, _)| path).chain(python).any(|path| mentions(context, path, b"libamdhip64.so"))
             || windows.iter().any(|(path, _)| mentions(context, path, b"amdhip64"))
     };
     let holds_rocm = windows.iter().any(|(path, _)| {

@@ -162,6 +162,7 @@ fn rw011_builds_that_are_not_for_rocm() {
     let by_name = bench.module("const char *name = \"libamdhip64.so.7\";", &[]);
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &by_name)]), NONE);
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &plain).with("demo/kernels.hsaco", "x")]), NONE);
+    assert_eq!(bench.found(&[build("demo_rocm-1.0", &plain).with("demo/load.py", "CDLL('libamdhip64.so')")]), NONE);
     assert_eq!(bench.found(&[pack("demo_rocm-1.0", "py3-none-any").with("demo/__init__.py", "")]), NONE);
     assert_eq!(bench.found(&[build("rocm_bootstrap-1.0", &plain)]), NONE);
 }
