@@ -110,8 +110,8 @@ pub(crate) fn explain_names(matches: &ArgMatches) -> Option<Usage> {
     let names = positionals.flatten().filter_map(|name| name.to_str());
     let words = documents::words();
     names
-        .filter(|name| !is_own(name) && (is_script(name) || find_anywhere(&words, &at, name).is_some()))
-        .find_map(|name| self::command(name, &at, &words, &[]))
+        .filter(|name| !is_own(name) && (is_script(name) || find_anywhere(words, &at, name).is_some()))
+        .find_map(|name| self::command(name, &at, words, &[]))
 }
 
 /// Words for a wheel, and our command for it.

@@ -331,7 +331,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.warn(format!("the manifest's `{key}` is not known here and is skipped"));
     }
     let unknown = settings.request.line.as_ref().and_then(|line| settings.table.unknown_line(line));
-    unknown.iter().for_each(|text| printer.warn(text));
+    if let Some(text) = &unknown {
+        printer.warn(text);
+    }
     if settings.mode == Mode::DryRun {
         return show(&Plan::new(&settings.request, &settings.table)?, printer);
     }

@@ -168,7 +168,10 @@ pub(super) fn is_reader(words: &[Word]) -> bool {
 
 /// The verdict about a command; `None` if it is none of those that this check is about.
 pub(super) fn judge(words: &[Word]) -> Option<Judged> {
-    let script = find(words)?;
+    find(words).map(|script| judge_script(&script, words))
+}
+
+fn judge_script(script: &Script<'_>, words: &[Word]) -> Judged {
     let rest = &words[script.at + 1..];
     let name = script.name;
     let target = rest.iter().map(|word| word.text.as_str()).find(|word| word.starts_with("magma-"));
@@ -182,7 +185,7 @@ pub(super) fn judge(words: &[Word]) -> Option<Judged> {
         return judged(name, if folder.is_some() { Verdict::NotTaken } else { Verdict::Unknown }, reason);
     }
     if compat::has_script(name) {
-        return Some(variants(name, rest));
+        return variants(name, rest);
     }
     if documents::plumbing().iter().any(|script| script == name) {
         return judged(name, Verdict::Stays, "it makes and moves no packages".to_owned());
@@ -201,8 +204,8 @@ pub(super) fn judge(words: &[Word]) -> Option<Judged> {
     }
 }
 
-fn judged(name: &str, verdict: Verdict, reason: String) -> Option<Judged> {
-    Some(Judged { command: name.to_owned(), verdict, reasons: vec![reason] })
+fn judged(name: &str, verdict: Verdict, reason: String) -> Judged {
+    Judged { command: name.to_owned(), verdict, reasons: vec![reason] }
 }
 
 /// The worst verdict over both values of every `${{ CONDITION && 'ONE' || 'OTHER' }}`.
@@ -328,14 +331,12 @@ fn explained(error: &clap::Error, name: &str, words: &[&Word]) -> String {
     let typed: Vec<String> =
         command_line(name, words).into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let usage = misplaced::explain(error, &typed).or_else(|| compat::explain(error, typed.into_iter()));
-    match usage {
-        Some(usage) => Hint::hint(&usage).map_or_else(|| usage.to_string(), |hint| format!("{usage}: {hint}")),
-        None => {
-            let text = error.to_string();
-            let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-            lines.join(" ").trim_start_matches("error: ").replace('\'', "`")
-        }
+    if let Some(usage) = usage {
+        return Hint::hint(&usage).map_or_else(|| usage.to_string(), |hint| format!("{usage}: {hint}"));
     }
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    lines.join(" ").trim_start_matches("error: ").replace('\'', "`")
 }
 
 /// The verdict about words that the command line takes, by what its help says about each option.

@@ -71,7 +71,9 @@ impl Readable {
     fn calls(&self) -> Vec<Call> {
         let mut found = Vec::new();
         if let Ok(nodes) = rable::parse(&self.text, false) {
-            nodes.iter().for_each(|node| self.collect(node, &self.text, self.line, &mut found));
+            for node in &nodes {
+                self.collect(node, &self.text, self.line, &mut found);
+            }
             return found;
         }
         // What one line cannot be read of costs that line alone.
