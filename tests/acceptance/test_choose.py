@@ -323,8 +323,7 @@ def test_a_situation(case: Case, situation: Situation, tmp_path: Path) -> None:
     assert chosen == situation.expected
     for installer in ("pip", "uv"):
         (tmp_path / installer).mkdir()
-        line = f"export UV_INDEX={case.public.as_uri()}/simple/\n{lines[installer]['text']}"
-        found = install(line, installer, "", f"{case.public.as_uri()}/", tmp_path / installer)
+        found = install(lines[installer]["text"], installer, "", f"{case.public.as_uri()}/", tmp_path / installer)
         names = {name.lower() for name in installed(found)}
         assert {name for name in names if not name.startswith("pip-")} == situation.expected
         assert not [path for path in found.glob("*/METADATA") if STRANGER in path.read_text()]

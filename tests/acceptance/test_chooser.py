@@ -169,7 +169,8 @@ def test_a_keyboard_is_enough(browser: Browser, site: Site) -> None:
     browser.type(DOWN)
     assert focused(browser)["value"] == "uv"
     assert lines(browser).split() == [
-        *("uv", "pip", "install", "\\", "--default-index", f"{site.address}simple/", "\\"),
+        *("uv", "pip", "install", "\\", "--index", f"{site.address}simple/", "\\"),
+        *("--default-index", f"{site.address}simple/", "\\", "--index-strategy", "first-index", "\\"),
         *("'torch[device-gfx1100]==2.9.1+rocm7.1.0'", "\\", "'rocm[device-gfx1100]==7.1.0'"),
     ]
     # The choice is in the address, for colleagues.

@@ -105,6 +105,7 @@ def install(copied: str, installer: str, index: str, other: str, folder: Path) -
         PIP_PYTHON=str(environment / "bin/python"),
         PIP_INDEX_URL=f"{other}simple/",
         UV_DEFAULT_INDEX=f"{other}simple/",
+        UV_INDEX=f"{other}simple/",
         UV_INDEX_STRATEGY="unsafe-best-match",
         UV_PROJECT_ENVIRONMENT=str(environment),
         VIRTUAL_ENV=str(environment),

@@ -117,6 +117,11 @@ def environment(folder: Path) -> None:
 def wheels_of_a_project(place: Place) -> None:
     place.stock.wheel(place.here / GPU_WHEEL)
     place.stock.packages(place.here / "dist")
+    workflows = place.here / ".github/workflows"
+    workflows.mkdir(parents=True)
+    (workflows / "ci.yml").write_text(
+        "jobs:\n  build:\n    steps:\n      - run: python build_tools/build_python_packages.py --artifact-dir=a --dest-dir=b\n"
+    )
 
 
 def debian(place: Place) -> None:
@@ -354,7 +359,8 @@ FOLLOWED: dict[str, Page] = {
             "index build": "test_index_bucket.py::test_a_bucket_becomes_an_index",
         }
     ),
-    "build.md": Page(prefixes, elsewhere=BUILT),
+    # The environment of a run by hand is not here.
+    "build.md": Page(prefixes, {"test smoke triton": 1}, BUILT),
     "choose.md": Page(chosen),
     "ci.md": Page(wheels_of_a_project),
     "configuration.md": Page(),

@@ -62,7 +62,7 @@ fn find<'a>(words: &'a [Word], at: &str, typed: &str) -> Option<&'a Word> {
 
 /// The row of a word at a command, or else one about scripts and programs, which people type
 /// anywhere.
-fn find_anywhere<'a>(words: &'a [Word], at: &str, typed: &str) -> Option<&'a Word> {
+pub(crate) fn find_anywhere<'a>(words: &'a [Word], at: &str, typed: &str) -> Option<&'a Word> {
     [at, "compat", ""].into_iter().find_map(|at| find(words, at, typed))
 }
 

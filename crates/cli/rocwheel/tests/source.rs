@@ -79,7 +79,7 @@ fn wrong_usage_and_wrong_input_are_told_apart() {
     for (arguments, code, words) in [
         (&["checkout"][..], 2, "<PROJECT>"),
         (&["checkout", "tensorflow"], 2, "hint: the projects are torch, torchaudio"),
-        (&["checkout", "torch", "--line", "3.0"], 2, "hint: the lines are nightly, 2.15"),
+        (&["checkout", "torch", "--line", "3.x"], 2, "hint: the lines are nightly, 2.15"),
         (&["checkout", "torch", "torchaudio", "--ref", "main"], 2, "write `--ref PROJECT=main`"),
         (&["checkout", "torch", "--ref", "torchaudio=main"], 2, "torchaudio is not checked out"),
         (&["checkout", "torch", "--ref=--upload-pack=x"], 2, "cannot be the ref of torch"),

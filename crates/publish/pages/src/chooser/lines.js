@@ -128,8 +128,9 @@ function linesFor(choice, row, index) {
   let file = "";
   switch (choice.installer) {
     case "uv": {
-      const from = made.isClosed ? [["--default-index", index]] : [["--index", index], ["--index-strategy", "first-index"]];
-      const options = [...from, ...(made.pre ? [["--prerelease", "allow"]] : [])];
+      // An index in UV_INDEX would come before the default one. `--index` takes its place.
+      const closed = made.isClosed ? [["--default-index", index]] : [];
+      const options = [["--index", index], ...closed, ["--index-strategy", "first-index"], ...(made.pre ? [["--prerelease", "allow"]] : [])];
       text = command("uv pip install", [...options, ...made.roots.map((one) => [one])], made.system);
       break;
     }

@@ -190,9 +190,7 @@ fn judge_script(script: &Script<'_>, words: &[Word]) -> Judged {
     if documents::plumbing().iter().any(|script| script == name) {
         return judged(name, Verdict::Stays, "it makes and moves no packages".to_owned());
     }
-    let told =
-        documents::words().iter().find(|word| word.at == "compat" && word.typed.iter().any(|typed| typed == name));
-    match told {
+    match misplaced::find_anywhere(documents::words(), "compat", name) {
         Some(documents::Word { meant: Some(meant), why, .. }) => {
             let meant = target.map_or(meant.clone(), |target| format!("rocwheel build {target}"));
             judged(name, Verdict::OtherCommand, format!("`{meant}`. {why}"))
