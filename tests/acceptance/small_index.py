@@ -146,6 +146,7 @@ def as_somebody(state: Path) -> list[str]:
     if os.geteuid() != 0:
         return []
     state.chmod(0o777)
+    (state / "log").touch()
     (state / "log").chmod(0o666)
     right = "+dac_read_search"
     return ["setpriv", "--reuid=65534", "--clear-groups", f"--inh-caps={right}", f"--ambient-caps={right}"]

@@ -205,7 +205,7 @@ def test_sources_that_cannot_be_had_are_said_before_anything_is_built(
         (["--origin", str(tmp_path / "nowhere")], 1, "nowhere"),
         (["--no-checkout", "--line", "2.9"], 2, "cannot be used with"),
         (["--repair", "grft"], 2, "graft"),
-        (["--source", "2.9.1"], 2, "`--ref torch=v2.9.1` checks any other out"),
+        (["--source", "2.9.1"], 1, "has no branch, tag or commit `v2.9.1`"),
     ):
         finished = subprocess.run(
             [str(word) for word in (rocwheel.binary, *common, *more)], capture_output=True, text=True, check=False
