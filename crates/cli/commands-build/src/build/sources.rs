@@ -29,7 +29,7 @@ pub(crate) struct SourceArguments {
     /// existing trees, else `sources` in the work folder]
     #[arg(long, value_name = "DIR")]
     source_root: Option<PathBuf>,
-    /// Version line of what is checked out: nightly or 2.7 to 2.14 [default: that of --torch, else
+    /// Version line of what is checked out: nightly or 2.7 to 2.15 [default: that of --torch, else
     /// nightly]
     #[arg(long, value_name = "LINE")]
     line: Option<String>,

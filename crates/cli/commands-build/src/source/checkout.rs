@@ -44,7 +44,7 @@ pub struct Arguments {
     /// [default with --manifest: all that it has]
     #[arg(value_name = "PROJECT", required_unless_present = "manifest")]
     projects: Vec<String>,
-    /// Version line: nightly or 2.7 to 2.14; decides torch's origin and branch, and what belongs to
+    /// Version line: nightly or 2.7 to 2.15; decides torch's origin and branch, and what belongs to
     /// it
     #[arg(long, value_name = "LINE")]
     line: Option<String>,
