@@ -81,6 +81,19 @@ def other_code(own: Path, _: Path) -> None:
     write(own, "torch", "2.9.1+rocm7.1", code=("gfx942",))
 
 
+def foreign_part(own: Path, _: Path) -> None:
+    """torch's package for the GPU has the code for another one."""
+    write_rocm(own, "7.1.0", ("gfx1100",))
+    write_torch(own, "2.9.1", "7.1.0", (), promised=("gfx1100",))
+    write(own, "amd-torch-device-gfx1100", "2.9.1+rocm7.1.0", tag=LINUX, code=("gfx942",))
+
+
+def empty_part(own: Path, _: Path) -> None:
+    write_rocm(own, "7.1.0", ("gfx1100",))
+    write_torch(own, "2.9.1", "7.1.0", (), promised=("gfx1100",))
+    write(own, "amd-torch-device-gfx1100", "2.9.1+rocm7.1.0", tag="py3-none-any")
+
+
 def nights(own: Path, _: Path) -> None:
     """Three nights; vision is missing on the last, and torch's part on the second."""
     for night in ("a1", "a2", "a3"):
@@ -226,6 +239,8 @@ SITUATIONS = [
     Situation("TheRock 7839", a_card, "rocm --gpu gfx1150", "yes", {
         "rocm-7.1.0", "rocm-sdk-core-7.1.0", "rocm-sdk-libraries-7.1.0", "rocm-sdk-device-gfx1150-7.1.0"}),
     Situation("TheRock 1079", other_code, "torch --gpu gfx1100", "no", {"has code for gfx942, and none for gfx1100"}),
+    Situation("TheRock 1079", foreign_part, "torch --gpu gfx1100", "no", {"has code for gfx942, and none for gfx1100"}),
+    Situation("TheRock 1079", empty_part, "torch --gpu gfx1100", "cannot-tell", set()),
     Situation("comfyui-rocm 34", nights, "torch torchvision --gpu gfx1151", "yes", NIGHT),
     Situation("comfyui-rocm 28", newer_rocm, "rocm torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
     Situation("TheRock 4746", missing_part, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
@@ -247,7 +262,7 @@ SITUATIONS = [
     Situation("TheRock 1940", lambda own, _: write_pair(own, "2.9.1", "7.1.0", ("gfx1151",)), "torch --gpu gfx1150",
         "no", {"has no packages for gfx1150", "with code for gfx1151", "HSA_OVERRIDE_GFX_VERSION=11.5.1"}),
     Situation("TheRock 3818", lambda own, _: write_pair(own, "2.9.1", "7.1.0", ("gfx1100",)), "torch --gpu gfx90c",
-        "no", {"has no packages for gfx90c", "nothing near it exists"}),
+        "no", {"has no packages for gfx90c"}),
     Situation("rocm-install-on-linux 233", new_glibc, "torch --gpu gfx942 --system debian12", "no", {"torch"}),
     Situation("rocm-install-on-linux 233", new_glibc, "torch --gpu gfx942 --system ubuntu24.04", "yes", set()),
     Situation("lilbee 630", cpu_build, "llama-cpp --gpu gfx1100", "cannot-tell", {"llama-cpp-1.0+rocm7.1"}),
@@ -475,6 +490,37 @@ def test_wrong_metadata_and_no_server(case: Case) -> None:
     said = case.choose("torch --gpu gfx1103", expect=1)
     assert "METADATA" in said.stderr or "hash" in said.stderr.lower(), said.stderr
     assert said.stdout == ""
+
+
+@pytest.mark.parametrize("resolver", ["uv", "pip"])
+@pytest.mark.parametrize(("status", "expect", "words"), [
+    (404, 1, "rocm-sdk-core"),
+    (403, 1, "the server answers 403 for `rocm-sdk-core`"),
+    (401, 1, "401"),
+    (500, 4, "rocm-sdk-core"),
+])  # fmt: skip
+def test_a_page_that_cannot_be_read_is_not_missing(
+    case: Case, tmp_path: Path, resolver: str, status: int, expect: int, words: str
+) -> None:
+    case.make(a_card)
+
+    class Refusing(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if "/simple/rocm-sdk-core/" in self.path:
+                self.send_error(status)
+            else:
+                super().do_GET()
+
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "python3").symlink_to(sys.executable)
+    path = f"{programs}:/bin" if resolver == "pip" else ""
+    with served(case.own, Refusing) as address:
+        arguments = f"torch --gpu gfx1103 --public-index no --index {address}/simple/"
+        said = case.choose(arguments, expect=expect, path=path)
+    assert words in said.stdout + said.stderr, said
+    # Only what is missing, or may be, is a no.
+    assert said.stdout.startswith("no: ") == (status in (403, 404)), said
 
 
 def test_a_server_without_ranges(case: Case) -> None:

@@ -6,7 +6,8 @@ mod text;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rocwheel_choose::{
     ChoiceVerdict, Installer, PUBLIC_INDEX, Question, Resolvers, ask, glibc_of, known_systems, table,
 };
@@ -75,24 +76,15 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "installer")]
     table: bool,
     /// Print nothing but the text for this installer
-    #[arg(long, value_name = "NAME", value_enum)]
-    installer: Option<InstallerArgument>,
+    #[arg(long, value_name = "NAME", value_parser = installers())]
+    installer: Option<Installer>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum InstallerArgument {
-    /// A line for pip
-    Pip,
-    /// A line for uv
-    Uv,
-    /// pyproject.toml of a project of uv
-    UvProject,
-    /// requirements.txt with all hashes
-    Requirements,
-    /// pylock.toml (PEP 751)
-    Pylock,
-    /// Dockerfile
-    Dockerfile,
+fn installers() -> impl TypedValueParser<Value = Installer> {
+    PossibleValuesParser::new(Installer::ALL.map(Installer::name)).map(|name| {
+        let known = Installer::ALL.into_iter().find(|installer| installer.name() == name);
+        known.expect("clap takes the names of installers alone")
+    })
 }
 
 #[derive(Debug)]
@@ -148,7 +140,7 @@ impl TryFrom<Arguments> for Settings {
             constraints: arguments.constraint.into_iter().chain(torch).collect(),
             rocm: arguments.rocm,
             pre_releases: arguments.pre,
-            installer: arguments.installer.map(|installer| Installer::ALL[installer as usize]),
+            installer: arguments.installer,
         })
     }
 }

@@ -21,7 +21,7 @@ pub struct ChoiceAnswer {
     pub verdict: ChoiceVerdict,
     /// The reason for the verdict: of a no the first thing that is missing.
     pub reason: String,
-    /// What the packages are asked for as, with extras and versions.
+    /// The packages that were asked for, with extras and exact versions.
     pub asked: Vec<String>,
     /// The packages, sorted by name; empty for a no.
     pub members: Vec<ChosenPackage>,
@@ -40,6 +40,8 @@ pub struct ChoiceAnswer {
     pub not_looked_at: Vec<String>,
     /// Sets that exist where this one does not.
     pub nearest: Vec<Nearest>,
+    /// What was tried for them without success: `Python 3.12`.
+    pub tried: Vec<String>,
     pub lines: Vec<InstallLine>,
 }
 

@@ -46,10 +46,10 @@ pub fn ask(
             answer.lines = make_lines(&question, &set, resolvers)?;
             answer
         }
-        Err(refusal) => ChoiceAnswer {
-            nearest: nearest(&question, resolvers, &mut pages, &**progress)?,
-            ..unfounded(ChoiceVerdict::No, refusal)
-        },
+        Err(refusal) => {
+            let (nearest, tried) = nearest(&question, resolvers, &mut pages, &**progress)?;
+            ChoiceAnswer { nearest, tried, ..unfounded(ChoiceVerdict::No, refusal) }
+        }
     };
     drop(stage);
     answer.not_looked_at.push(
@@ -62,6 +62,7 @@ pub fn ask(
 /// What the set costs, and what was seen of its code.
 fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
     let (mut kernels, mut unseen, mut not_looked_at) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_by_name = false;
     for gpu in &question.gpus {
         let (mut seen_in, mut by_name) = (Vec::new(), Vec::new());
         for (member, seen) in set.members.iter().zip(&set.seen) {
@@ -76,8 +77,9 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
             }
         }
         if seen_in.is_empty() && by_name.is_empty() {
-            unseen.push(gpu.as_str());
+            unseen.push(format!("the set exists; code for {gpu} was not seen in it"));
         }
+        is_by_name |= seen_in.is_empty();
         if !seen_in.is_empty() {
             kernels.push(format!("{gpu}: by the tables in {}", seen_in.join(", ")));
         }
@@ -94,11 +96,18 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
     for (reason, files) in reasons {
         not_looked_at.push(format!("the GPU code in {}: {reason}", few_in_backticks(files, MOST_NAMES)));
     }
-    let (verdict, reason) = if unseen.is_empty() {
-        (ChoiceVerdict::Yes, "the set exists, and has code for the GPU".to_owned())
-    } else {
-        let reason = format!("the set exists; code for {} was not seen in it", unseen.join(", "));
-        (ChoiceVerdict::CannotTell, reason)
+    for (member, seen) in set.members.iter().zip(&set.seen) {
+        if matches!(seen.code, CodeSeen::Nothing) && target_of(&member.name).is_some_and(|target| target != "all") {
+            unseen.push(format!("the set exists; `{}` is for a GPU by its name, and no code is in it", member.file));
+        }
+    }
+    let (verdict, reason) = match unseen.into_iter().next() {
+        Some(reason) => (ChoiceVerdict::CannotTell, reason),
+        None if is_by_name => {
+            let reason = "the set exists, with packages for the GPU by their names; their code was not looked into";
+            (ChoiceVerdict::Yes, reason.to_owned())
+        }
+        None => (ChoiceVerdict::Yes, "the set exists, and has code for the GPU".to_owned()),
     };
     let refusal = Refusal { reason, asked: pinned(set), barred: Vec::new(), resolved_by: set.resolved_by };
     ChoiceAnswer {
@@ -130,6 +139,7 @@ fn unfounded(
         kernels: Vec::new(),
         not_looked_at: Vec::new(),
         nearest: Vec::new(),
+        tried: Vec::new(),
         lines: Vec::new(),
     }
 }

@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rayon::prelude::*;
+use regex::Regex;
 use rocwheel_archive::FileDigest;
 use rocwheel_content::{Content, Hasher, Reader, hexadecimal};
 use rocwheel_delta::{IndexSite, ProjectAnswer};
@@ -36,12 +37,14 @@ pub(crate) struct Pages<'a> {
     own: usize,
     progress: Arc<dyn Reporter>,
     read: BTreeMap<String, Option<(usize, Vec<PageLink>)>>,
+    /// Projects that a server refuses (403).
+    refused: BTreeSet<String>,
     metadata: BTreeMap<String, Arc<Headers>>,
 }
 
 impl<'a> Pages<'a> {
     pub(crate) fn new(sites: &'a [IndexSite], own: usize, progress: Arc<dyn Reporter>) -> Pages<'a> {
-        Pages { sites, own, progress, read: BTreeMap::new(), metadata: BTreeMap::new() }
+        Pages { sites, own, progress, read: BTreeMap::new(), refused: BTreeSet::new(), metadata: BTreeMap::new() }
     }
 
     /// The index of a number.
@@ -54,14 +57,37 @@ impl<'a> Pages<'a> {
         if !self.read.contains_key(name) {
             let mut found = None;
             for (number, site) in self.sites.iter().enumerate() {
-                if let ProjectAnswer::Files(links) = site.project(name, &*self.progress)? {
-                    found = Some((number, links));
-                    break;
+                match site.project(name, &*self.progress)? {
+                    ProjectAnswer::Files(links) => {
+                        found = Some((number, links));
+                        break;
+                    }
+                    ProjectAnswer::Missing(403) => _ = self.refused.insert(name.to_owned()),
+                    ProjectAnswer::Missing(_) => {}
                 }
             }
             self.read.insert(name.to_owned(), found);
         }
         Ok(self.read[name].as_ref())
+    }
+
+    /// The first project that a resolver's refusal names and a server refuses. pip and uv tell of a
+    /// page that they could not read as of one that is not there.
+    ///
+    /// # Errors
+    /// The page of such a project cannot be read.
+    pub(crate) fn refused_of(&mut self, refusal: &str) -> Result<Option<String>, Failure> {
+        static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"([A-Za-z0-9][\w.-]*) was not found|(?:no versions of|requirement) ([A-Za-z0-9][\w.-]*)")
+                .expect("a test uses it")
+        });
+        for found in NAMED.captures_iter(refusal) {
+            let name = canonical_name(found.get(1).or_else(|| found.get(2)).map_or("", |name| name.as_str()));
+            if self.project(&name)?.is_none() && self.refused.contains(&name) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// The link to a file of the indexes, and the number of the index.
@@ -171,8 +197,8 @@ impl<'a> Pages<'a> {
         Ok(seen)
     }
 
-    /// What is in a wheel. One for any system has no GPU code, and one of the public index is not
-    /// searched for it.
+    /// What is in a wheel. One for any system that is no part for a GPU has no GPU code, and one of
+    /// the public index is not searched for it.
     fn seen(&self, number: usize, link: &PageLink) -> Seen {
         let site = &self.sites[number];
         if !WheelName::is_wheel(&link.file_name) {
@@ -184,7 +210,12 @@ impl<'a> Pages<'a> {
         let distant = self.distant(site, link, size);
         let opened = WheelDirectory::open(Path::new(&link.file_name), &distant);
         let unpacked = opened.as_ref().ok().map(|wheel| wheel.members().iter().map(|member| member.size).sum());
-        if link.file_name.ends_with("-any.whl") || self.origin(number) == PackageOrigin::Public {
+        let is_part = link
+            .file_name
+            .parse::<WheelName>()
+            .is_ok_and(|name| target_of(&canonical_name(&name.distribution)).is_some());
+        let is_pure = link.file_name.ends_with("-any.whl") && !is_part;
+        if is_pure || self.origin(number) == PackageOrigin::Public {
             return Seen { unpacked, code: CodeSeen::Nothing };
         }
         if let Err(error) = &opened {

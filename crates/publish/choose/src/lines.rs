@@ -110,7 +110,7 @@ pub(crate) fn make_lines(
 impl Maker<'_> {
     fn line(&self, installer: Installer) -> Result<InstallLine, Failure> {
         let draft = match installer {
-            Installer::Pip | Installer::Dockerfile => self.pip()?,
+            Installer::Pip | Installer::Dockerfile => self.pip(),
             Installer::Uv => self.uv()?,
             Installer::UvProject => self.project()?,
             Installer::Requirements => self.requirements()?,
@@ -205,25 +205,23 @@ impl Maker<'_> {
         commands
     }
 
-    fn pip(&self) -> Result<Result<Draft, String>, Failure> {
+    fn pip(&self) -> Result<Draft, String> {
         let commands = self.pip_commands();
         let is_windows = self.question.target.platform == Platform::Windows;
         let joint = if is_windows { "\n" } else { " && " };
         let text = commands.iter().map(|words| self.spelled(PIP, words)).collect::<Vec<_>>().join(joint);
         let Some(pip) = &self.resolvers.pip else {
-            return Ok(Ok(Draft { text, then: None, checked: Err("pip is not there".to_owned()) }));
+            return Ok(Draft { text, then: None, checked: Err("pip is not there".to_owned()) });
         };
         let mut found = Vec::new();
         for words in &commands {
-            match pip.report(words, self.cross())? {
+            match pip.report(words, self.cross()).map_err(|failure| failure.to_string())? {
                 Outcome::Found(packages) => found.extend(packages),
-                Outcome::Refused(reason) => return Ok(Err(format!("pip refuses the line: {}", last_line(&reason)))),
+                Outcome::Refused(reason) => return Err(format!("pip refuses the line: {}", last_line(&reason))),
             }
         }
-        Ok(match self.compared(Outcome::Found(found), "pip install --dry-run") {
-            Ok(by) => Ok(Draft { text, then: None, checked: Ok(by) }),
-            Err(reason) => Err(reason),
-        })
+        let by = self.compared(Outcome::Found(found), "pip install --dry-run")?;
+        Ok(Draft { text, then: None, checked: Ok(by) })
     }
 
     /// The Python and system that pip resolves for; `None` for those of pip itself, which alone can
@@ -396,13 +394,13 @@ impl Maker<'_> {
         let outcome = with_file("requirements.txt", &text, |path| {
             let words = ["--require-hashes", "--no-deps", "-r"].map(str::to_owned);
             let words: Vec<String> = words.into_iter().chain([path.to_string_lossy().into_owned()]).collect();
-            Pip::report(pip, &words, self.cross())
+            Ok(Pip::report(pip, &words, self.cross()))
         })?;
-        Ok(self.compared(outcome, "pip install --dry-run --require-hashes").map(|by| Draft {
-            text,
-            then,
-            checked: Ok(by),
-        }))
+        Ok(match outcome {
+            Ok(outcome) => self.compared(outcome, "pip install --dry-run --require-hashes"),
+            Err(failure) => Err(failure.to_string()),
+        }
+        .map(|by| Draft { text, then, checked: Ok(by) }))
     }
 
     fn pylock(&self) -> Result<Result<Draft, String>, Failure> {

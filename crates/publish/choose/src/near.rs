@@ -18,14 +18,15 @@ use crate::set::pinned;
 /// The most Pythons and GPUs that are tried.
 const MOST: usize = 3;
 
-/// Sets that exist for questions that differ in one thing. Their wheels are not looked into.
+/// Sets that exist for questions that differ in one thing, and what there is no set with either.
+/// Wheels are not looked into.
 pub(crate) fn nearest(
     question: &Question<'_>,
     resolvers: &Resolvers,
     pages: &mut Pages<'_>,
     reporter: &dyn Reporter,
-) -> Result<Vec<Nearest>, Failure> {
-    let mut found = Vec::new();
+) -> Result<(Vec<Nearest>, Vec<String>), Failure> {
+    let (mut found, mut without) = (Vec::new(), Vec::new());
     let mut tried: Vec<(String, Vec<String>, Option<String>, Question<'_>)> = Vec::new();
     let own = &question.target.python;
     let mut pythons: Vec<u16> = BTreeSet::from_iter(pythons_of(question, pages)?).into_iter().collect();
@@ -65,11 +66,12 @@ pub(crate) fn nearest(
         }
     }
     for (with, options, caution, other) in tried {
-        if let Ok(set) = search(&other, resolvers, pages, Looking::AtNames, reporter)? {
-            found.push(Nearest { with, options, packages: pinned(&set), caution });
+        match search(&other, resolvers, pages, Looking::AtNames, reporter)? {
+            Ok(set) => found.push(Nearest { with, options, packages: pinned(&set), caution }),
+            Err(_) => without.push(with),
         }
     }
-    Ok(found)
+    Ok((found, without))
 }
 
 /// The minor versions of Python that the packages have compiled wheels for.

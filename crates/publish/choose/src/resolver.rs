@@ -33,6 +33,9 @@ const UV_VARIABLES: [&str; 16] = [
     "UV_PROJECT_ENVIRONMENT",
 ];
 
+/// What pip says where there is no set, or a file is not the one that was meant.
+const PIP_REFUSALS: [&str; 3] = ["No matching distribution found", "ResolutionImpossible", "DO NOT MATCH THE HASHES"];
+
 /// The minor versions of glibc 2 that uv has names of systems for.
 const UV_GLIBC: [u16; 12] = [17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40];
 
@@ -161,8 +164,14 @@ impl Pip {
             command.args(cross_words(target)).arg("--target").arg(nowhere.path());
         }
         let output = run(command.args(words), None)?;
+        let words = said(&output.stderr);
+        if !output.status.success() && PIP_REFUSALS.iter().any(|refusal| words.contains(refusal)) {
+            return Ok(Outcome::Refused(words));
+        }
         if !output.status.success() {
-            return Ok(Outcome::Refused(said(&output.stderr)));
+            let last = words.lines().rev().find(|line| !line.is_empty()).unwrap_or("it says nothing");
+            return Err(Failure::message(format!("pip could not resolve the packages: {last}"))
+                .with_hint("check the index with `rocwheel index check`, or install uv, which is asked first"));
         }
         let packages = parse_report(&output.stdout)
             .map_err(|reason| Failure::message(format!("cannot read the report of pip: {reason}")))?;

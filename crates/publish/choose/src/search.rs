@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pep440_rs::Version;
 use rocwheel_index::requirement::Requirement;
 use rocwheel_index::tags;
-use rocwheel_progress::{Failure, Reporter};
+use rocwheel_progress::{Exit, Failure, Reporter};
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::device_packages::{distribution, extra};
 use rocwheel_wheel::{WheelName, canonical_name};
@@ -81,7 +81,14 @@ pub(crate) fn search(
                 continue;
             }
             Outcome::Refused(reason) => {
-                let first = barred.first().map_or_else(|| because(&reason), |one| one.reason.clone());
+                let refused = pages.refused_of(&reason)?;
+                let first = match (barred.first(), refused) {
+                    (Some(one), _) => one.reason.clone(),
+                    (None, Some(name)) => {
+                        format!("the server answers 403 for `{name}`: it is not there, or not for you")
+                    }
+                    (None, None) => because(&reason),
+                };
                 return Ok(Err(Refusal { reason: first, asked, barred, resolved_by }));
             }
         };
@@ -100,11 +107,10 @@ pub(crate) fn search(
             return Ok(Ok(Set { asked, members, pre_releases, seen, barred, resolved_by }));
         }
     }
-    let reason = format!(
-        "{ROUNDS} sets were tried, and each lacks something; the newest: {}",
-        barred.first().map_or("", |one| &one.reason)
-    );
-    Ok(Err(Refusal { reason, asked, barred, resolved_by: "" }))
+    let first = barred.first().map_or("", |one| &one.reason);
+    Err(Failure::message(format!("{ROUNDS} sets were tried, and each lacks something; the newest: {first}"))
+        .with_hint("ask for a version that is older: `--torch`, `--rocm`, `--constraint`")
+        .with_exit(Exit::Partial))
 }
 
 /// The words of a resolver's refusal, without its advice to mix indexes.
@@ -256,9 +262,13 @@ fn add_extras(asked: &mut Vec<String>, name: &str, extras: &[String]) -> Result<
 /// Why a wheel does not count: its code is for other GPUs.
 fn lacking(question: &Question<'_>, member: &ChosenPackage, seen: &Seen) -> Option<NotTaken> {
     let reason = match &seen.code {
-        // The code of a divided package is in its parts, and what is left may be for any GPU.
-        CodeSeen::For(targets, false) if target_of(&member.name).is_none() => {
-            let gpu = question.gpus.iter().find(|gpu| !targets.iter().any(|code| runs(gpu, code)))?;
+        CodeSeen::For(targets, false) => {
+            let mut lacking = question.gpus.iter().filter(|gpu| !targets.iter().any(|code| runs(gpu, code)));
+            let gpu = lacking.next()?;
+            // A part has the code for one of the GPUs.
+            if target_of(&member.name).is_some() && lacking.count() + 1 < question.gpus.len() {
+                return None;
+            }
             let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
             format!("`{}` has code for {}, and none for {gpu}", member.pin(), targets.join(", "))
         }

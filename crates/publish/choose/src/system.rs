@@ -45,7 +45,8 @@ fn systems_are_found_as_people_write_them() {
     for (text, glibc) in [
         ("debian12", Some((2, 36))),
         ("Ubuntu 24.04", Some((2, 39))),
-        ("opensuse-leap15", Some((2, 38))),
+        ("opensuse-leap15", Some((2, 31))),
+        ("openSUSE Leap 15.6", Some((2, 38))),
         ("glibc2.35", Some((2, 35))),
         ("manylinux_2_28", Some((2, 28))),
         ("debian99", None),

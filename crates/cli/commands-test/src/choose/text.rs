@@ -43,7 +43,7 @@ pub(super) fn print_table(cells: &[ChoiceCell], printer: &Printer) -> Result<()>
     Ok(())
 }
 
-/// What the answer is about.
+/// The question, for the words of its answer.
 pub(super) struct Facts<'a> {
     pub(super) question: &'a Question<'a>,
     /// Addresses without users.
@@ -96,9 +96,8 @@ pub(super) fn print(facts: &Facts<'_>, answer: &ChoiceAnswer, printer: &Printer)
     if answer.verdict == ChoiceVerdict::No {
         printer.line(format!("no: {} for {gpus}, {place}", answer.asked.join(" ")))?;
         printer.line(format!("  {}", message::one_line(&answer.reason)))?;
-        if answer.nearest.is_empty() {
-            printer
-                .line("nothing near it exists either: other Pythons, other versions, other GPUs of the generation")?;
+        if !answer.tried.is_empty() {
+            printer.line(format!("there is none with {} either", answer.tried.join(", ")))?;
         }
         for near in &answer.nearest {
             printer.line(format!("there is, with {}: {}", near.with, near.packages.join(" ")))?;
