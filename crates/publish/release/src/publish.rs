@@ -12,6 +12,7 @@ mod local;
 mod previous;
 pub(crate) mod promoted;
 pub(crate) mod pythons;
+mod set_facts;
 mod withdrawn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,6 @@ use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::companion::ATTESTATIONS;
-use rocwheel_index::requirement::Requirement;
-use rocwheel_pages::views::target;
 use rocwheel_progress::Reporter;
 use rocwheel_store::{Error as StoreError, NewFile, Store, with_threads};
 use serde::Serialize;
@@ -33,11 +32,11 @@ use closed_world::ClosedWorld;
 use local::LocalFile;
 pub use local::{LocalSet, read_promoted, read_set};
 use previous::Objection;
-use rocwheel_store::listing::distributions;
 use rocwheel_stream::{
-    Error as StreamError, ReleaseSet, SetFile, SnapshotFile, SnapshotManifest, Stream, StreamChange, StreamFault,
-    Transition, dependencies_first, is_name, patterns_of, statement_key,
+    Error as StreamError, ReleaseSet, SnapshotFile, SnapshotManifest, Stream, StreamChange, StreamFault, Transition,
+    dependencies_first, is_name, patterns_of, statement_key,
 };
+use set_facts::{complete, default_name, required_names};
 
 /// How often a publication begins again because others were quicker.
 const TRIES: usize = 5;
@@ -334,66 +333,6 @@ impl LocalSet {
     }
 }
 
-/// Projects that a set is named after.
-const MAIN_PROJECTS: [&str; 3] = ["rocm", "torch", "jax"];
-
-/// Those of them that other projects of their set require.
-const FRAMEWORKS: [&str; 2] = ["torch", "jax"];
-
-/// Fills in what follows from the files.
-fn complete(set: &mut ReleaseSet) {
-    set.versions =
-        distributions(set.files.keys()).into_iter().map(|one| (one.project, one.version.to_string())).collect();
-    set.extras = BTreeMap::new();
-    for (key, file) in set.files.iter().filter(|(_, file)| !file.extras.is_empty()) {
-        set.extras.entry(parent(key).to_owned()).or_default().extend(file.extras.iter().cloned());
-    }
-    let required: BTreeSet<String> = set
-        .files
-        .iter()
-        .flat_map(|(key, file)| required_names(file).into_iter().filter(move |name| name != parent(key)))
-        .collect();
-    let all = set.versions.keys().filter(|project| !required.contains(*project)).cloned();
-    set.entry_points = all.collect();
-    // torchvision and torchaudio require torch, and people still ask for torch.
-    if !set.entry_points.iter().any(|project| MAIN_PROJECTS.contains(&project.as_str())) {
-        set.entry_points.extend(set.versions.keys().find(|project| FRAMEWORKS.contains(&project.as_str())).cloned());
-        set.entry_points.sort();
-    }
-    if set.entry_points.is_empty() {
-        // Packages that require each other.
-        set.entry_points = set.versions.keys().cloned().collect();
-    }
-    let targets: BTreeSet<&str> = set.versions.keys().filter_map(|project| target(project)).collect();
-    set.targets_promised = targets.into_iter().map(str::to_owned).collect();
-}
-
-fn required_names(file: &SetFile) -> Vec<String> {
-    file.requires.iter().filter_map(|text| Some(Requirement::parse(text).ok()?.name)).collect()
-}
-
-/// `rocm-7.2.0`: the entry point and its version. Several entry points of one version share it.
-fn default_name(set: &ReleaseSet) -> Result<String, Error> {
-    let named: Vec<(&String, &String)> =
-        set.entry_points.iter().filter_map(|name| Some((name, set.versions.get(name)?))).collect();
-    let versions: BTreeSet<&String> = named.iter().map(|(_, version)| *version).collect();
-    // Names of sets have no `!`, which versions with an epoch have.
-    let joined = |name: &String, version: &String| format!("{name}-{}", version.replace('!', "-"));
-    let plain = named.iter().find(|(name, _)| MAIN_PROJECTS.contains(&name.as_str()));
-    let only = named.first().filter(|_| versions.len() == 1);
-    if let Some((name, version)) = plain.or(only) {
-        return Ok(joined(name, version));
-    }
-    let shown: Vec<String> = named.iter().map(|(name, version)| joined(name, version)).collect();
-    let example = shown.first().cloned().unwrap_or_default();
-    Err(StreamFault::Refused {
-        what: "the set needs a name".to_owned(),
-        problems: vec![format!("nothing in it requires {}", shown.join(", "))],
-        hint: format!("name it: `--set {example}`"),
-    }
-    .into())
-}
-
 fn environments(world: &mut ClosedWorld<'_>, set: &ReleaseSet) -> Result<Vec<PlannedEnvironment>, Error> {
     let mut found: Vec<PlannedEnvironment> = Vec::new();
     for place in world.worlds() {
@@ -576,42 +515,5 @@ mod tests {
         assert!(store.read("index.html").unwrap().is_none());
         publish(&store, &local, &options, &change, &rocwheel_progress::Silent).unwrap();
         assert!(store.read("a/index.html").unwrap().is_some());
-    }
-
-    fn set(files: &[(&str, &[&str])]) -> ReleaseSet {
-        let mut set = ReleaseSet::new("", jiff::Timestamp::UNIX_EPOCH);
-        for (key, requires) in files {
-            let requires = requires.iter().map(|text| (*text).to_owned()).collect();
-            set.files.insert((*key).to_owned(), SetFile { requires, ..SetFile::default() });
-        }
-        complete(&mut set);
-        set
-    }
-
-    #[test]
-    fn a_set_is_named_after_what_people_install() {
-        let rocm = set(&[
-            ("rocm/rocm-7.2.0.tar.gz", &["rocm-sdk-core==7.2.0", "rocm-sdk-device-gfx942==7.2.0; extra == 'gfx942'"]),
-            ("rocm-sdk-core/rocm_sdk_core-7.2.0-py3-none-linux_x86_64.whl", &[]),
-            ("rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.2.0-py3-none-linux_x86_64.whl", &[]),
-        ]);
-        assert_eq!(
-            (default_name(&rocm).unwrap().as_str(), &rocm.entry_points[..]),
-            ("rocm-7.2.0", &["rocm".to_owned()][..])
-        );
-        assert_eq!(rocm.targets_promised, ["gfx942"]);
-        let versions = [("torch", "2.9.0"), ("torchaudio", "2.9.0"), ("torchvision", "0.24.0"), ("triton", "3.5.0")];
-        for requires in [&["triton==3.5.0"][..], &[]] {
-            let files = versions.map(|(name, version)| {
-                let needs: &[&str] = if name == "torch" { requires } else { &["torch==2.9.0"] };
-                let needs = if name == "triton" { &[] } else { needs };
-                (format!("{name}/{name}-{version}+rocm7.10.0-cp312-cp312-linux_x86_64.whl"), needs)
-            });
-            let torch = set(&files.each_ref().map(|(key, needs)| (key.as_str(), *needs)));
-            assert_eq!(default_name(&torch).unwrap(), "torch-2.9.0+rocm7.10.0");
-            assert!(torch.entry_points.contains(&"torch".to_owned()), "{:?}", torch.entry_points);
-        }
-        let two = set(&[("a/a-1-py3-none-any.whl", &[]), ("b/b-2-py3-none-any.whl", &[])]);
-        assert!(default_name(&two).is_err(), "neither of two versions is that of the set");
     }
 }
