@@ -1,0 +1,123 @@
+//! `rocwheel compat --check` on workflows and scripts.
+
+use super::*;
+
+const WORKFLOW: &str = r#"
+jobs:
+  build:
+    steps:
+      - uses: actions/checkout@v5
+      - run: |
+          # build_prod_wheels.py is called below
+          echo "build_python_packages.py comes next"
+          if [ -n "${{ inputs.families }}" ]; then
+            python ./build_tools/artifact_manager.py fetch \
+              --stage=all --run-id ${{ inputs.run }} \
+              --download-concurrency "${{ inputs.connections }}" --output-dir=out
+          fi
+          version=$(python build_tools/compute_rocm_package_version.py --release-type ${{ inputs.type }})
+          sudo docker run image bash -c '
+            python -u build_tools/fetch_artifacts.py --run-id 5 --extract-concurrency 3
+          '
+      - run: python build_tools/artifact_manager.py fetch --output-dir=o --bootstrap
+      - run: python build_tools/build_python_packages.py --artifact-dir=a --dest-dir=b --colour
+      - run: python build_tools/artifact_manager.py push --stage x --build-dir o --compress-concurrency many
+      - run: python build_tools/upload_python_packages.py --input-packages-dir p --run-id 5 ${{ inputs.all && '--multiarch' || '' }}
+      - run: python build_tools/build_python_packages.py --artifact-dir=a --dest-dir=b $MORE
+      - run: run_in_image build_tools/build_python_packages.py --artifact-dir=a
+      - run: python external-builds/pytorch/run_pytorch_tests_full.py --test-config inductor
+      - run: make magma-rocm${{ matrix.rocm }}
+      - run: python manage.py migrate
+      - run: python external-builds/uccl/build_prod_wheels.py build --output-dir o
+      - run: python build_tools/health_status.py
+      - shell: cmd
+        run: |
+          REM build_prod_wheels.py
+          python external-builds\pytorch\build_prod_wheels.py ^
+            install-rocm --find-links %LINKS%
+      - run: python build_tools/packaging/python/manage_structured.py --auto-detect-prefixes --starting-from v2/
+"#;
+
+#[test]
+fn each_command_has_its_line_and_its_verdict() {
+    let context = context();
+    let path = context.write("ci.yml", WORKFLOW);
+    let ran = compat(&context, &["--check", path.to_str().unwrap(), "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let found: Vec<(u64, &str, &str, String)> = report["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let text = |key: &str| row[key].as_str().unwrap();
+            (row["line"].as_u64().unwrap(), text("command"), text("verdict"), row["reasons"].to_string())
+        })
+        .collect();
+    let expected = [
+        (10, "artifact_manager fetch", "taken", "[]"),
+        (14, "compute_rocm_package_version", "taken", "[]"),
+        (16, "fetch_artifacts", "differs", "`--extract-concurrency`: without effect"),
+        (18, "artifact_manager fetch", "not-taken", "`--bootstrap`: not here"),
+        (19, "build_python_packages", "not-taken", "`--colour`"),
+        (20, "artifact_manager push", "not-taken", "`many`"),
+        (21, "upload_python_packages", "not-taken", "`--artifact-group` is missing"),
+        (22, "build_python_packages", "unknown", "`$MORE`"),
+        (23, "run_in_image build_tools/build_python_packages.py --artifact-dir=a", "unknown", "could not be read"),
+        (24, "run_pytorch_tests_full", "not-taken", "`--test-config inductor` is two runs"),
+        (25, "make", "other-command", "`rocwheel build magma-rocm${{ matrix.rocm }}`"),
+        (26, "manage", "unknown", "many projects"),
+        (27, "build_prod_wheels", "not-taken", "`uccl`"),
+        (28, "health_status", "stays", "makes and moves no packages"),
+        (32, "build_prod_wheels install-rocm", "taken", "[]"),
+        (34, "manage_structured", "not-taken", "`--auto-detect-prefixes`: not here: name each folder"),
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for ((line, command, verdict, reasons), expected) in found.iter().zip(expected) {
+        assert_eq!((*line, *command, *verdict), (expected.0, expected.1, expected.2), "{reasons}");
+        assert!(reasons.contains(expected.3), "{line}: {reasons}");
+    }
+    assert_eq!(report["summary"]["taken"], 3);
+    assert_eq!(report["other_commands"], 4);
+}
+
+#[test]
+fn scripts_of_shells_and_of_gitlab_are_read() {
+    let context = context();
+    context.write("ci/all.yml", "build:\n  script:\n    - python build_tools/fetch_artifacts.py --run-id 5\n");
+    context.write("ci/all.sh", "set -e\n\npython build_tools/fetch_artifacts.py \\\n  --run-id \"$RUN\"\n");
+    context.write("ci/readme.md", "python build_tools/nothing.py\n");
+    let folder = context.path("ci");
+    let ran = good(&context, &["--check", folder.to_str().unwrap()]);
+    let expected = "rocwheel takes the commands: 2 commands of ROCm's scripts, 2 taken\n";
+    assert!(ran.stdout.starts_with(expected), "{ran:?}");
+    assert!(ran.stdout.contains("all.sh:3: fetch_artifacts: taken\n"), "{ran:?}");
+    assert!(ran.stdout.contains("all.yml:3: fetch_artifacts: taken\n"), "{ran:?}");
+}
+
+#[test]
+fn input_that_shows_nothing_is_no_success() {
+    let context = context();
+    let page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head>\n<body class=\"x\">: a</body></html>\n";
+    for (name, text, expected) in [
+        ("page.yml", page, "`page.yml`"),
+        ("list.yml", "- one\n- two\n", "is no workflow"),
+        ("broken.yml", "a: [1\nb: }", "is neither a workflow in YAML nor a script"),
+        ("empty.yml", "", "is no workflow"),
+        ("others.yml", "jobs: {a: {steps: [{run: make}]}}\n", "no command in"),
+        ("uses.yml", "jobs: {a: {uses: ./other.yml}}\n", "no command in"),
+        ("plumbing.yml", "run: python build_tools/health_status.py\n", "no command in"),
+        ("script.sh", "if then fi <html>\n", "no command in"),
+        ("notes/readme.md", "x", "has no workflow"),
+    ] {
+        context.write(name, text);
+        let argument = if name.starts_with("notes/") { "notes" } else { name };
+        let ran = compat(&context, &["--check", argument]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{name}: {ran:?}");
+        assert!(ran.stderr.contains(expected.trim_matches('`')), "{name}: {ran:?}");
+        assert!(!ran.stderr.contains("defect"), "{name}: {ran:?}");
+    }
+    for (arguments, code) in [(&["--check"][..], 2), (&["--check", "missing.yml"][..], 1)] {
+        assert_eq!(compat(&context, arguments).code, Some(code), "{arguments:?}");
+    }
+}
