@@ -12,6 +12,7 @@ use rocwheel_wheel::{Headers, canonical_name};
 use url::Url;
 
 use super::IndexFault;
+use crate::views::target;
 
 /// The releases whose METADATA was read.
 #[derive(Debug, Default)]
@@ -57,12 +58,18 @@ impl FoundReleases {
             let (_, extra) = missing.first()?;
             let extra = extra.as_ref().map(|extra| format!("[{extra}]")).unwrap_or_default();
             let names = few_in_backticks(missing.iter().map(|(name, _)| name.as_str()), 3);
-            let text = format!(
-                "`{file}` requires {names} of its own version, and the index has none: `pip install '{project}{extra}=={version}'` \
-                 fails"
-            );
+            let text = format!("`{file}` requires {names} of its own version, and the index has none");
+            if !missing.iter().any(|(name, _)| is_of_set(name) || releases.iter().any(|one| one.project == **name)) {
+                return Some(IndexFault::warning(at, format!("{text}: another index has to bring it")));
+            }
+            let text = format!("{text}: `pip install '{project}{extra}=={version}'` fails");
             Some(IndexFault::error(at, text).hint("publish the whole set: `rocwheel release publish` refuses a part"))
         });
         faults.collect()
     }
+}
+
+/// `true` for a project that no public index brings: a part of ROCm, or code for a GPU.
+fn is_of_set(project: &str) -> bool {
+    project == "rocm" || project.starts_with("rocm-") || target(project).is_some()
 }
