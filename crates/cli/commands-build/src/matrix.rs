@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
+use rocwheel_console::arguments::CellAxes;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
@@ -41,21 +42,8 @@ pub struct Arguments {
     /// Recipes [default: all of the table]
     #[arg(value_name = "RECIPE")]
     recipes: Vec<String>,
-    /// Versions of the frameworks, separated by commas
-    #[arg(long = "framework-version", value_name = "VERSIONS", value_delimiter = ',')]
-    versions: Vec<String>,
-    /// Backends, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    backend: Vec<String>,
-    /// Versions of ROCm, separated by commas
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
-    rocm: Vec<String>,
-    /// Versions of torch, separated by commas
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
-    torch: Vec<String>,
-    /// Pythons, separated by commas; 3.13t is the free-threaded one
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
-    python: Vec<PythonVersion>,
+    #[command(flatten)]
+    axes: CellAxes,
     /// Systems to build for, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "linux")]
     platform: Vec<Platform>,
@@ -167,11 +155,11 @@ impl TryFrom<Arguments> for Settings {
             book,
             wanted: MatrixQuery {
                 recipes: arguments.recipes,
-                versions: arguments.versions,
-                backends: arguments.backend,
-                rocm: arguments.rocm,
-                torch: arguments.torch,
-                python: arguments.python,
+                versions: arguments.axes.framework_version,
+                backends: arguments.axes.backend,
+                rocm: arguments.axes.rocm,
+                torch: arguments.axes.torch,
+                python: arguments.axes.python,
                 platforms: arguments.platform,
             },
             wheels: arguments.wheels,

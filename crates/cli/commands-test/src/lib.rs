@@ -4,3 +4,20 @@
 pub mod choose;
 pub mod doctor;
 pub mod test;
+
+use rocwheel_console::environment;
+use rocwheel_doctor::{MachineTree, PackageChoice, Patient, SessionVariables};
+
+/// This machine, to ask for its GPUs alone.
+fn this_machine() -> Patient {
+    Patient {
+        tree: MachineTree::live(),
+        variables: SessionVariables::of(environment::text_variables()),
+        user: None,
+        packages: PackageChoice::NotAsked,
+        index: None,
+        directory: None,
+        needs_gpu: false,
+        scratch: environment::scratch(),
+    }
+}

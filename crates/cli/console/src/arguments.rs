@@ -8,6 +8,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use rocwheel_progress::Context as _;
 use rocwheel_tables::RocmTables;
+use rocwheel_wheel::PythonVersion;
 
 use crate::configuration::Choice;
 use crate::failure::{Failure, Result};
@@ -17,6 +18,26 @@ pub const STYLES: Styles = Styles::styled()
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
+
+/// Options that choose combinations of versions.
+#[derive(Debug, Args)]
+pub struct CellAxes {
+    /// Versions of the frameworks, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    pub framework_version: Vec<String>,
+    /// Backends, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub backend: Vec<String>,
+    /// Versions of ROCm, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    pub rocm: Vec<String>,
+    /// Versions of torch, separated by commas
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    pub torch: Vec<String>,
+    /// Pythons, separated by commas; 3.13t is the free-threaded one
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    pub python: Vec<PythonVersion>,
+}
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]

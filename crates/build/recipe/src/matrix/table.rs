@@ -241,8 +241,8 @@ impl FrameworkTable {
     ) -> Vec<String> {
         let known = self.rocm_versions();
         let rocm: BTreeSet<&String> = rocm.filter(|rocm| !known.contains(&minor(rocm))).collect();
-        let is_known = |torch: &&String| self.torch.iter().any(|row| row.version == minor(torch));
-        let torch: BTreeSet<&String> = torch.filter(|torch| !is_known(torch)).collect();
+        let torch: BTreeSet<&String> =
+            torch.filter(|torch| self.torch.iter().all(|row| row.version != minor(torch))).collect();
         let rocm = rocm
             .iter()
             .map(|rocm| format!("no table knows ROCm {rocm}: GPU targets are not compared with its compiler"));

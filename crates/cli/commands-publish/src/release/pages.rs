@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comfy_table::CellAlignment::Left;
+use rocwheel_console::arguments::CellAxes;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::output_file::{FileKind, OutputOption};
@@ -12,8 +13,8 @@ use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_github::pages::{self as page, FilesAt, Packages, Release};
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
+use rocwheel_recipe::Book;
 use rocwheel_recipe::matrix::{self, MatrixQuery};
-use rocwheel_recipe::{Book, PythonVersion};
 use serde::Serialize;
 
 use super::Built;
@@ -50,35 +51,14 @@ pub struct Arguments {
     /// tag
     #[arg(long, value_name = "FILE")]
     history: Option<OutputOption>,
-    #[command(flatten)]
-    counted: CountedCells,
+    #[command(flatten, next_help_heading = "What coverage counts [default: all cells of the table]")]
+    counted: CellAxes,
     /// Folder with your recipes
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
     /// Print what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
-}
-
-/// Options for the cells of which coverage is the share; those of `rocwheel matrix`.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "What coverage counts [default: all cells of the table]")]
-struct CountedCells {
-    /// Versions of the frameworks, separated by commas
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
-    framework_version: Vec<String>,
-    /// Backends, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    backend: Vec<String>,
-    /// Versions of ROCm, separated by commas
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
-    rocm: Vec<String>,
-    /// Versions of torch, separated by commas
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
-    torch: Vec<String>,
-    /// Pythons, separated by commas
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
-    python: Vec<PythonVersion>,
 }
 
 /// Parses a repository name, `OWNER/NAME`.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rocwheel_choose::{Pip, Resolvers, Uv};
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Result, Usage};
-use rocwheel_doctor::{MachineTree, PackageChoice, Patient, SessionVariables, diagnose};
+use rocwheel_doctor::diagnose;
 use rocwheel_progress::Silent;
 use rocwheel_wheel::PythonVersion;
 
@@ -88,17 +88,7 @@ fn starts(words: &[String]) -> bool {
 
 /// The targets of this machine's GPUs.
 pub(super) fn gpus() -> Result<Vec<String>> {
-    let patient = Patient {
-        tree: MachineTree::live(),
-        variables: SessionVariables::of(environment::text_variables()),
-        user: None,
-        packages: PackageChoice::NotAsked,
-        index: None,
-        directory: None,
-        needs_gpu: false,
-        scratch: environment::scratch(),
-    };
-    let diagnosis = diagnose(&patient, &Silent)?;
+    let diagnosis = diagnose(&crate::this_machine(), &Silent)?;
     let mut targets: Vec<String> = diagnosis.gpus.iter().filter_map(|gpu| gpu.target.clone()).collect();
     targets.dedup();
     if targets.is_empty() {

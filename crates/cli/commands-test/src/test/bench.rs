@@ -13,7 +13,7 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::github::AnnotationLevel;
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
-use rocwheel_doctor::{MachineTree, PackageChoice, Patient, SessionVariables, diagnose};
+use rocwheel_doctor::{MachineTree, diagnose};
 use rocwheel_output::StagingFolder;
 use rocwheel_progress::{Context as _, Exit};
 use rocwheel_suite::bench::{
@@ -248,20 +248,10 @@ impl Settings {
 
     /// The hardware that is measured.
     fn key(&self, printer: &Printer) -> Result<BenchKey> {
-        let tree = MachineTree::live();
+        let patient = crate::this_machine();
         if self.cpu {
-            return Ok(BenchKey::of_processor(&tree));
+            return Ok(BenchKey::of_processor(&patient.tree));
         }
-        let patient = Patient {
-            tree,
-            variables: SessionVariables::of(environment::text_variables()),
-            user: None,
-            packages: PackageChoice::NotAsked,
-            index: None,
-            directory: None,
-            needs_gpu: false,
-            scratch: environment::scratch(),
-        };
         let diagnosis = diagnose(&patient, printer.reporter())?;
         match (BenchKey::of_gpu(&patient.tree, &diagnosis, self.gpu.unwrap_or(0)), self.gpu) {
             (Some(key), _) => Ok(key),
