@@ -287,7 +287,7 @@ pub fn run(
     {
         return Ok(JobOutcome::Unchanged { outputs });
     }
-    // What compiles comes after `configure`, and it alone takes much space.
+    // Only the steps after `configure` compile, which takes the space.
     let configure = stages.iter().position(|stage| stage.name() == "configure");
     if let Some(machine) = place.machine.as_ref().filter(|_| configure.is_none_or(|at| last > at)) {
         machine.check(&job.recipe)?;

@@ -111,6 +111,16 @@ impl JobMaker {
         Ok(unknown)
     }
 
+    /// The reason why a build of the recipe would stop for its ROCm; its plan goes without one.
+    pub fn rocm_problem(&self, recipe: &Evaluated, place: &JobPlace) -> Result<Option<Error>, Error> {
+        let entry = self.request.book.get(&recipe.recipe)?;
+        if !recipe.sdk || self.containers_of(&entry.recipe).is_some() {
+            return Ok(None);
+        }
+        let rocm = self.rocm.filled(&recipe.cell)?;
+        Ok(rocm.rocm(recipe.cell.rocm.as_deref(), &place.surroundings).err().map(Error::from))
+    }
+
     /// The reason why a cell that `BUILD_TRITON_BACKEND` adds is left out: the wheel of the first
     /// backend is built without it.
     pub fn without_triton(&self, named: &NamedRecipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {

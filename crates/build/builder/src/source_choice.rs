@@ -266,9 +266,9 @@ impl SourceChoice {
         if let Some(known) = table.archive(&recipe.source, text) {
             return Ok(Kind::Archive(known.clone()));
         }
-        let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(text));
-        if let Some(tag) = tag.or_else(|| guessed_tag(recipe, table, text)) {
-            return Ok(Kind::Checkout(Some(tag)));
+        let tag = table.project(&recipe.source).ok().and_then(|project| project.tag_of_source(text));
+        if tag.is_some() {
+            return Ok(Kind::Checkout(tag));
         }
         let known = table.archives.iter().filter(|known| known.project == recipe.source);
         let known: Vec<&str> = known.map(|known| known.version.as_str()).collect();
@@ -279,22 +279,16 @@ impl SourceChoice {
         ))
     }
 
-    /// Sentences about what no table knows and what is built all the same: a line, a release, and
-    /// the GPU targets of a tree.
+    /// Sentences about what no table knows and what is built all the same: a line, and the GPU
+    /// targets of a tree.
     pub(crate) fn unknown_versions(&self, recipe: &Recipe) -> Result<Vec<String>, Error> {
         let table = self.table()?;
         let line = self.line.as_ref().and_then(|line| table.unknown_line(line));
-        let release = self.given(recipe).filter(|text| table.archive(&recipe.source, text).is_none());
-        let tag = release
-            .filter(|text| !Path::new(text).exists())
-            .and_then(|text| Some((text, guessed_tag(recipe, table, text)?)));
-        let tag = tag.map(|(text, tag)| {
-            format!("no table knows the release {text} of {}: its tag is taken to be `{tag}`", recipe.name)
-        });
-        let tree = release.map(Path::new).filter(|path| path.is_dir() && recipe.targets_file.is_some());
+        let tree = self.given(recipe).map(Path::new);
+        let tree = tree.filter(|path| path.is_dir() && recipe.targets_file.is_some());
         let tree = tree.filter(|path| targets_in(recipe, path).is_ok_and(|targets| targets.is_empty()));
         let tree = tree.map(|path| format!("`{}` names no GPU targets: those of the recipe are taken", path.display()));
-        Ok(line.into_iter().chain(tag).chain(tree).collect())
+        Ok(line.into_iter().chain(tree).collect())
     }
 
     /// The version line that is checked out for a cell.
@@ -472,13 +466,6 @@ fn targets_in(recipe: &Recipe, folder: &Path) -> Result<Vec<String>, Error> {
     let mut targets: Vec<String> = words.filter(|word| word.starts_with("gfx")).map(str::to_owned).collect();
     targets.dedup();
     Ok(targets)
-}
-
-/// The tag of a release of a project whose table has lines instead of releases: `v2.16.0`.
-fn guessed_tag(recipe: &Recipe, table: &Table, text: &str) -> Option<String> {
-    let has_tags = table.project(&recipe.source).is_ok_and(|project| project.release_tag(text).is_none());
-    let is_release = text.split('.').count() == 3 && text.split('.').all(|number| number.parse::<u32>().is_ok());
-    (has_tags && is_release && recipe.source != "magma").then(|| format!("v{text}"))
 }
 
 fn is_version(text: &str) -> bool {

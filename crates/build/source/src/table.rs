@@ -53,6 +53,9 @@ pub struct Project {
     /// known.
     #[serde(default)]
     release_tag: Option<String>,
+    /// The same for three numbers, of a project whose two numbers are a line.
+    #[serde(default)]
+    patch_tag: Option<String>,
     /// Default number of parallel connections for submodules.
     #[serde(default)]
     pub jobs: Option<u16>,
@@ -279,6 +282,12 @@ impl Project {
     /// The tag or branch of a release.
     pub fn release_tag(&self, version: &str) -> Option<String> {
         Some(self.release_tag.as_ref()?.replace("VERSION", version))
+    }
+
+    /// The tag of a release that the user named as the sources: also that of a project with lines.
+    pub fn tag_of_source(&self, version: &str) -> Option<String> {
+        let patch_tag = self.patch_tag.as_ref().filter(|_| version.split('.').count() == 3);
+        self.release_tag(version).or_else(|| Some(patch_tag?.replace("VERSION", version)))
     }
 
     /// The address for an origin: that of a short name, or the given address unchanged. `None`: the

@@ -370,8 +370,16 @@ fn build_recipes(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> 
         return run(Work::Recipes(recipes), settings, printer);
     }
     let checkouts = recipes.checkouts(settings.place())?;
-    let evaluated = recipes.evaluate_all(settings.place())?.into_iter();
-    let planned = evaluated.map(|recipe| {
+    let evaluated = recipes.evaluate_all(settings.place())?;
+    let mut problems = Vec::new();
+    for recipe in &evaluated {
+        problems.extend(recipes.rocm_problem(recipe, settings.place())?.map(|problem| problem.to_string()));
+    }
+    problems.dedup();
+    for problem in problems {
+        printer.warn(format!("the build would stop: {problem}"));
+    }
+    let planned = evaluated.into_iter().map(|recipe| {
         let container = recipes.planned_container(&recipe)?;
         Ok(PlannedRecipe { recipe, container })
     });

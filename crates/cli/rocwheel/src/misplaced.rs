@@ -78,8 +78,8 @@ const NAME_COMMANDS: [NameCommand; 3] = [
 ];
 
 fn is_recipe(name: &str) -> bool {
-    let is_recipe = || rocwheel_recipe::Book::built_in().is_ok_and(|book| book.named(name, &[]).is_ok());
-    ["all", "install-rocm"].contains(&name) || is_recipe()
+    ["all", "install-rocm"].contains(&name)
+        || rocwheel_recipe::Book::built_in().is_ok_and(|book| book.named(name, &[]).is_ok())
 }
 
 fn is_project(name: &str) -> bool {

@@ -22,7 +22,6 @@ fn versions_of_tomorrow_are_planned() {
             "the line 2.16",
             "release/2.16 of",
         ),
-        (&[&["build", "torch", "--source", "2.16.0", "--rocm", "7.2"][..], &torch].concat(), "`v2.16.0`", "v2.16.0 of"),
         (&["build", "magma-rocm110", "--dry-run"], "no table knows ROCm 11.0", "rocm11.0"),
     ] {
         let ran = context.run(arguments);
@@ -32,6 +31,13 @@ fn versions_of_tomorrow_are_planned() {
         assert!(format!("{}{}", ran.stdout, ran.stderr).contains(plan), "{arguments:?}: {ran:?}");
         assert!(!ran.stdout.contains("0 can be built"), "{arguments:?}: {ran:?}");
     }
+    // A build without ROCm would stop, which its plan says.
+    let without = [&["build", "torch", "--rocm-sdk", "prefix=nowhere"][..], &torch].concat();
+    context.run(without).ends(0, "warning: the build would stop: `[TEMP]/nowhere` is not an installed ROCm");
+    // The tag of a release is no guess.
+    context
+        .run([&["build", "torch", "--source", "2.16.0", "--rocm", "7.2"][..], &torch].concat())
+        .ends(0, "v2.16.0 of");
 }
 
 /// A tree without the file that a fact is read from is an error, not a tree without GPU targets.

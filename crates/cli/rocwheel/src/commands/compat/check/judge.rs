@@ -19,11 +19,11 @@ use crate::commands::compat;
 use crate::documents;
 use crate::misplaced;
 
-/// What rocwheel does with a command of a workflow, from good to bad.
+/// Verdict about a command of a workflow, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
-    /// `rocwheel compat` takes it as it is.
+    /// `rocwheel compat` takes it unchanged.
     Taken,
     /// The same, and an option has no effect.
     Differs,
@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     /// Another command of rocwheel does it.
     OtherCommand,
     NotTaken,
-    /// What is written does not tell.
+    /// It depends on variables of the run.
     Unknown,
 }
 
@@ -234,9 +234,10 @@ fn parsed(name: &str, words: &[Word]) -> Judged {
     let script = program.find_subcommand("compat").and_then(|compat| compat.find_subcommand(name));
     let inner = script.zip(words.first()).and_then(|(script, word)| script.find_subcommand(&word.text));
     let command = inner.map_or_else(|| name.to_owned(), |inner| format!("{name} {}", inner.get_name()));
-    let is_value = |at: usize| at > 0 && script.is_some_and(|script| takes_value(script, &words[at - 1].text));
-    let (left, known): (Vec<_>, Vec<_>) =
-        words.iter().enumerate().partition(|(at, word)| word.is_any && !is_value(*at));
+    let (left, known): (Vec<_>, Vec<_>) = words.iter().enumerate().partition(|(at, word)| {
+        let before = at.checked_sub(1).map(|before| &words[before].text);
+        word.is_any && !script.zip(before).is_some_and(|(script, option)| takes_value(script, option))
+    });
     let left: Vec<&str> = left.into_iter().map(|(_, word)| word.text.as_str()).collect();
     let known: Vec<&Word> = known.into_iter().map(|(_, word)| word).collect();
     let (mut verdict, mut reasons) = match parse(name, &known) {
@@ -262,14 +263,14 @@ fn parsed(name: &str, words: &[Word]) -> Judged {
 
 /// `true` if an option of the script, or of one of its commands, takes the next word.
 fn takes_value(script: &Command, option: &str) -> bool {
-    let long = option.strip_prefix("--").filter(|name| !name.contains('='));
-    let is_it = |argument: &clap::Arg| {
-        let is_named = long.is_some()
-            && argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long.unwrap_or_default()));
-        let is_short = argument.get_short().is_some_and(|short| option == format!("-{short}"));
-        (is_named || is_short) && argument.get_action().takes_values()
-    };
-    script.get_arguments().any(is_it) || script.get_subcommands().any(|inner| takes_value(inner, option))
+    script.get_arguments().any(|argument| argument.get_action().takes_values() && is_called(argument, option))
+        || script.get_subcommands().any(|inner| takes_value(inner, option))
+}
+
+fn is_called(argument: &clap::Arg, option: &str) -> bool {
+    let long = option.strip_prefix("--").zip(argument.get_long_and_visible_aliases());
+    long.is_some_and(|(name, names)| names.contains(&name))
+        || argument.get_short().is_some_and(|short| option == format!("-{short}"))
 }
 
 fn command_line(name: &str, words: &[&Word]) -> Vec<OsString> {
@@ -382,8 +383,8 @@ fn lowered(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| format!("{}{}", first.to_lowercase(), characters.as_str()))
 }
 
-/// What the script's settings refuse about its own options. Errors about files and variables of
-/// this machine are none of the workflow's.
+/// The error of the script's settings about its own options. An error about a file or a variable of
+/// this machine is ignored: the workflow runs elsewhere.
 fn refusal(matches: &ArgMatches, words: &[Word]) -> Option<String> {
     let parsed = Arguments::from_arg_matches(matches).ok()?;
     let arguments::Command::Compat(arguments) = parsed.command else { return None };

@@ -1,5 +1,5 @@
-//! Input: a script of a workflow. Output: its commands as words. What only the run knows (`$VAR`,
-//! `${{ inputs.x }}`, `$(…)`) stays in the words as it is written.
+//! Input: a script of a workflow. Output: its commands as words. Expansions (`$VAR`, `$(…)`,
+//! `${{ inputs.x }}`) stay in the words unchanged.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ pub(super) struct Call {
     pub(super) words: Vec<Word>,
 }
 
-/// What a workflow replaces in a script.
+/// An expression that GitHub replaces before the script runs.
 static EXPRESSION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?s)\$\{\{.*?\}\}").expect("a test compiles it"));
 /// The same, and the variables of cmd.
 static VARIABLE: LazyLock<Regex> =
@@ -76,7 +76,7 @@ impl Readable {
             }
             return found;
         }
-        // What one line cannot be read of costs that line alone.
+        // The parser refuses the whole script, so it reads one line at a time and skips bad ones.
         let (mut begun, mut line) = (String::new(), self.line);
         for (at, text) in (self.line..).zip(self.text.lines()) {
             if begun.is_empty() {
