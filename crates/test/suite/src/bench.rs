@@ -6,8 +6,12 @@
 //! another GPU, partition, driver or power limit are never compared, and those of another governor
 //! or of a busy machine have no verdict.
 
+use std::io;
+use std::path::Path;
+
+use rocwheel_progress::Failure;
+
 mod conditions;
-mod error;
 mod formats;
 mod history;
 mod runner;
@@ -15,8 +19,11 @@ mod statistics;
 mod units;
 
 pub use conditions::BenchConditions;
-pub use error::BenchError;
 pub use formats::{Better, Measurement, parse_measurements};
 pub use history::{Baseline, BenchKey, BenchRecord, History, median_rows};
 pub use runner::{BenchCommand, measure, measure_pair};
 pub use statistics::{BenchComparison, BenchMovement, Summary, compare};
+
+fn file_error(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::from(error).context(format!("cannot use `{}`", path.display()))
+}

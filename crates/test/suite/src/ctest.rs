@@ -10,13 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::TestOutcome;
 use serde::Deserialize;
 
-use crate::driver::{Collection, StreamEvent, TestDriver, TestStream, without_choices};
-use crate::error::SuiteError;
+use crate::driver::{Collection, StreamEvent, TestDriver, TestStream, not_listed, without_choices};
 use crate::supervisor::{AnswerEnd, AnswerLimits, ProgramLine, run_for_answer};
 
 /// Most bytes of ctest's list, which has the command of each test.
@@ -76,7 +75,7 @@ impl CtestDriver {
 }
 
 impl TestDriver for CtestDriver {
-    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, Failure> {
         let line = self.line(&["--show-only=json-v1"]);
         let is_interrupted = || reporter.interrupted();
         let limits = AnswerLimits { time: self.collect_timeout, bytes: LONGEST_LIST, is_interrupted: &is_interrupted };
@@ -97,15 +96,15 @@ impl TestDriver for CtestDriver {
             }
             (AnswerEnd::Late | AnswerEnd::Interrupted, _) => {
                 let limit = self.collect_timeout.as_secs();
-                Err(SuiteError::Collect { reason: format!("ctest took more than {limit} s to list them") })
+                Err(not_listed(&format!("ctest took more than {limit} s to list them")))
             }
             (AnswerEnd::Long, _) => {
                 let most = LONGEST_LIST >> 20;
-                Err(SuiteError::Collect { reason: format!("ctest's list has more than {most} MiB") })
+                Err(not_listed(&format!("ctest's list has more than {most} MiB")))
             }
             (AnswerEnd::Ended(end), _) => {
                 let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                Err(SuiteError::Collect { reason: format!("ctest {}: {last}", end.words()) })
+                Err(not_listed(&format!("ctest {}: {last}", end.words())))
             }
         }
     }

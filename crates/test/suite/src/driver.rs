@@ -6,11 +6,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::{TestAttempt, TestOutcome};
 
-use crate::error::SuiteError;
 use crate::supervisor::{ProgramLine, SupervisedProgram};
 use crate::worker::{SuiteLimits, TestWorker};
 
@@ -125,12 +124,17 @@ pub struct CollectionRequest<'a> {
     pub reporter: &'a dyn Reporter,
 }
 
+pub(crate) fn not_listed(reason: &str) -> Failure {
+    Failure::message(format!("the tests cannot be listed: {reason}"))
+        .with_hint("run the tests without rocwheel once to see more")
+}
+
 pub trait TestDriver: Sync {
-    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError>;
+    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, Failure>;
 
     /// Lists the tests, and may leave the process that did it waiting for the first batch: to
     /// import what is tested can take longer than to test it.
-    fn open(&self, request: &CollectionRequest<'_>) -> Result<(Collection, Option<WaitingProcess>), SuiteError> {
+    fn open(&self, request: &CollectionRequest<'_>) -> Result<(Collection, Option<WaitingProcess>), Failure> {
         Ok((self.collect(request.scratch, request.reporter)?, None))
     }
 

@@ -1,9 +1,9 @@
 //! Input: files that say how long each test of a suite took. Output: seconds by identity.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rocwheel_progress::{Exit, Hint};
+use rocwheel_progress::{Context as _, Failure};
 use rocwheel_report::outcome::TestEvent;
 use serde_json::Value;
 
@@ -12,47 +12,16 @@ use crate::median::median;
 /// Durations of tests in seconds, by identity.
 pub type TestDurations = BTreeMap<String, f64>;
 
-/// What keeps a suite from being divided.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ShardError {
-    #[error("cannot read `{}`", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
-    /// A file with durations is wrong.
-    #[error("`{}` has no durations of tests: {reason}", path.display())]
-    Durations {
-        path: PathBuf,
-        /// The fault, with the place in the file.
-        reason: String,
-    },
-    /// The shards would not be the tests that were collected.
-    #[error("the shards have {found} tests, and {wanted} were collected")]
-    Shards {
-        /// Tests in all shards.
-        found: usize,
-        /// Tests that were collected.
-        wanted: usize,
-    },
-}
-
-impl Hint for ShardError {
-    fn hint(&self) -> Option<String> {
-        matches!(self, Self::Durations { .. })
-            .then(|| "give a run folder, pytest-split's `.test_durations` or PyTorch's `test-times.json`".to_owned())
-    }
-
-    fn exit(&self) -> Exit {
-        Exit::Failed
-    }
-}
-
 /// Reads durations from a run folder or its events, from pytest-split's `.test_durations`, or from
 /// PyTorch's `test-times.json`. `job` and `configuration` choose in the last of them; `default` is
 /// what PyTorch takes for others.
-pub fn read_durations(path: &Path, job: &str, configuration: &str) -> Result<TestDurations, ShardError> {
+pub fn read_durations(path: &Path, job: &str, configuration: &str) -> Result<TestDurations, Failure> {
     let file = if path.is_dir() { path.join("events.jsonl") } else { path.to_owned() };
-    let bytes = fs_err::read(&file).map_err(|source| ShardError::Read { path: file.clone(), source })?;
-    let wrong = |reason: String| ShardError::Durations { path: file.clone(), reason };
+    let bytes = fs_err::read(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    let wrong = |reason: String| {
+        Failure::message(format!("`{}` has no durations of tests: {reason}", file.display()))
+            .with_hint("give a run folder, pytest-split's `.test_durations` or PyTorch's `test-times.json`")
+    };
     let is_lines = file.extension().is_some_and(|extension| extension == "jsonl");
     let durations = if is_lines {
         of_events(&bytes)

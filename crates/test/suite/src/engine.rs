@@ -10,12 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::{Failure, Interrupted, Reporter};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::{OutsideCause, TestAttempt, TestOutcome};
 
 use crate::driver::{StreamEvent, TestDriver, TestStream, WaitingProcess};
-use crate::error::SuiteError;
 use crate::lists::{ListKind, ListedTest};
 use crate::recorder::RunRecorder;
 use crate::supervisor::process_table::memory_kills;
@@ -55,7 +54,7 @@ struct Queue {
     running: usize,
     /// One of them has a test beside which no other may run.
     is_taken: bool,
-    failed: Option<SuiteError>,
+    failed: Option<Failure>,
     processes: usize,
 }
 
@@ -109,7 +108,7 @@ impl<'a> Engine<'a> {
         ids: &[String],
         workers: &[TestWorker],
         mut waiting: Option<WaitingProcess>,
-    ) -> Result<(), SuiteError> {
+    ) -> Result<(), Failure> {
         self.queue().batches = self.batches(ids, workers.len());
         thread::scope(|scope| {
             for worker in workers {
@@ -187,7 +186,7 @@ impl<'a> Engine<'a> {
         worker: &TestWorker,
         batch: &Batch,
         mut waiting: Option<WaitingProcess>,
-    ) -> Result<(), SuiteError> {
+    ) -> Result<(), Failure> {
         let mut left = batch.ids.clone();
         while !left.is_empty() {
             let process = match waiting.take() {
@@ -273,7 +272,7 @@ impl<'a> Engine<'a> {
         self.recorder.attempt(attempt);
     }
 
-    fn start_process(&self, worker: &TestWorker, ids: &[String]) -> Result<WaitingProcess, SuiteError> {
+    fn start_process(&self, worker: &TestWorker, ids: &[String]) -> Result<WaitingProcess, Failure> {
         let number = {
             let mut queue = self.queue();
             queue.processes += 1;
@@ -295,7 +294,7 @@ impl<'a> Engine<'a> {
         worker: &TestWorker,
         process: WaitingProcess,
         attempt: u32,
-    ) -> Result<ProcessReport, SuiteError> {
+    ) -> Result<ProcessReport, Failure> {
         let WaitingProcess { running, program, stream, scratch } = process;
         let mut watch = Watch {
             engine: self,
@@ -345,7 +344,7 @@ struct Watch<'a, 'e> {
 }
 
 impl Watch<'_, '_> {
-    fn listen(&mut self, mut running: SupervisedProgram) -> Result<(), SuiteError> {
+    fn listen(&mut self, mut running: SupervisedProgram) -> Result<(), Failure> {
         let mut tick = TICK;
         loop {
             let bytes = running.read(tick);
@@ -403,7 +402,7 @@ impl Watch<'_, '_> {
     }
 
     /// Takes what was printed, and the events that came; `true` if there were some.
-    fn take(&mut self, bytes: &[u8]) -> Result<bool, SuiteError> {
+    fn take(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         let events = self.stream.read(bytes)?;
         let has_events = !events.is_empty();
         if !events.is_empty() {

@@ -12,14 +12,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::{TestAttempt, TestOutcome};
 use rocwheel_report::read_outcomes;
 use serde::Deserialize;
 
 use crate::driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream, without_choices};
-use crate::error::SuiteError;
 use crate::supervisor::{AnswerEnd, AnswerLimits, BoundedText, ProgramLine, run_for_answer};
 
 /// Most bytes of a list of tests. That of rocBLAS, with more than 100,000 tests, has about 10 MB.
@@ -152,7 +151,7 @@ fn is_disabled(test: &str) -> bool {
 }
 
 impl TestDriver for GtestDriver {
-    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, Failure> {
         let mut collection = Collection::default();
         for program in &self.programs {
             let name = self.name(program);

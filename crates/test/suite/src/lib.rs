@@ -11,7 +11,6 @@ mod ctest;
 mod driver;
 mod durations;
 mod engine;
-mod error;
 mod gpus;
 mod gtest;
 pub mod lists;
@@ -33,7 +32,6 @@ pub use ctest::CtestDriver;
 pub use driver::{
     Collection, CollectionRequest, FailedCollection, StreamEvent, TestDriver, TestStream, WaitingProcess,
 };
-pub use error::SuiteError;
 pub use gpus::{GpuTable, find_gpus, targets_of, workers_for};
 pub use gtest::GtestDriver;
 pub use name_expression::NameExpression;

@@ -10,13 +10,13 @@ mod import;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use globset::GlobBuilder;
 use jiff::civil::Date;
 use pep440_rs::{Version, VersionSpecifiers};
 use rocwheel_content::{hexadecimal, sha256};
-use rocwheel_progress::{Hint, counted};
+use rocwheel_progress::{Context as _, Failure, counted};
 use rocwheel_tables::TargetTable;
 use serde::{Deserialize, Serialize};
 
@@ -139,13 +139,21 @@ pub struct ListFile {
     pub digests: BTreeMap<String, String>,
 }
 
+fn wrong_list(path: &Path, reason: &str) -> Failure {
+    Failure::message(format!("the list `{}` is wrong: {reason}", path.display()))
+        .with_hint("docs/testing.md has the form of a list")
+}
+
 impl ListFile {
     /// Reads a file and notes its digest.
-    fn read_file(&mut self, path: &Path, pin: Option<&str>) -> Result<Vec<u8>, ListError> {
-        let bytes = fs_err::read(path).map_err(|source| ListError::Read { path: path.to_owned(), source })?;
+    fn read_file(&mut self, path: &Path, pin: Option<&str>) -> Result<Vec<u8>, Failure> {
+        let bytes = fs_err::read(path).with_context(|| format!("cannot read the list `{}`", path.display()))?;
         let found = hexadecimal(&sha256(&bytes));
         if pin.is_some_and(|pin| !pin.eq_ignore_ascii_case(&found)) {
-            return Err(ListError::Pin { path: path.to_owned(), found });
+            let text = format!("the list `{}` is not the pinned one: its SHA-256 is {found}", path.display());
+            return Err(
+                Failure::message(text).with_hint("take the pinned file, or change the digest behind `#sha256=`")
+            );
         }
         self.digests.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), found);
         Ok(bytes)
@@ -352,42 +360,4 @@ fn near_names(pattern: &TestPattern, by_method: &BTreeMap<&str, Vec<&String>>) -
     let TestPattern::Method { name, .. } = pattern else { return String::new() };
     let near: Vec<&str> = by_method.keys().copied().filter(|method| method.contains(name.as_str())).take(3).collect();
     if near.is_empty() { String::new() } else { format!("; its name is in `{}`", near.join("`, `")) }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ListError {
-    #[error("cannot read the list `{}`", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("the list `{}` is wrong: {reason}", path.display())]
-    Wrong {
-        path: PathBuf,
-        /// The row and what is wrong.
-        reason: String,
-    },
-    /// A list is another one than was pinned.
-    #[error("the list `{}` is not the pinned one: its SHA-256 is {found}", path.display())]
-    Pin { path: PathBuf, found: String },
-    /// There is no list for the version that is tested.
-    #[error("`{}` has no list for version {version}: `{file}` is missing", folder.display())]
-    NoVersion {
-        folder: PathBuf,
-        /// Major and minor number.
-        version: String,
-        /// The missing file.
-        file: String,
-    },
-}
-
-impl Hint for ListError {
-    fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Read { .. } => return None,
-            Self::Wrong { .. } => "docs/testing.md has the form of a list".to_owned(),
-            Self::Pin { .. } => "take the pinned file, or change the digest behind `#sha256=`".to_owned(),
-            Self::NoVersion { .. } => {
-                "write the list, or give `--allow-missing-list`, which is recorded in the run".to_owned()
-            }
-        })
-    }
 }

@@ -1,7 +1,7 @@
 //! Input: an expression as `pytest -k` takes it. Output: whether a name is selected: words are
 //! parts of names, in any case, joined by `and`, `or`, `not` and parentheses.
 
-use crate::SuiteError;
+use rocwheel_progress::{Exit, Failure};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameExpression {
@@ -15,11 +15,11 @@ pub enum NameExpression {
 impl NameExpression {
     /// # Errors
     /// The text is no such expression.
-    pub fn parse(text: &str) -> Result<NameExpression, SuiteError> {
+    pub fn parse(text: &str) -> Result<NameExpression, Failure> {
         let spaced = text.replace('(', " ( ").replace(')', " ) ");
         let mut words = spaced.split_whitespace().rev().collect::<Vec<_>>();
         let found = any(&mut words).filter(|_| words.is_empty());
-        found.ok_or_else(|| SuiteError::NameExpression { text: text.to_owned() })
+        found.ok_or_else(|| fault(format!("`-k {text}` is not an expression of names")))
     }
 
     pub fn selects(&self, name: &str) -> bool {
@@ -30,6 +30,12 @@ impl NameExpression {
             NameExpression::Any(any) => any.iter().any(|one| one.selects(name)),
         }
     }
+}
+
+pub(crate) fn fault(text: String) -> Failure {
+    Failure::message(text)
+        .with_hint("parts of names, joined by `and`, `or`, `not`: `-k \"matmul and not complex\"`")
+        .with_exit(Exit::Usage)
 }
 
 /// Parts joined by `or`. `words` has the rest of the text, last word first.

@@ -9,16 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::{Exit, Failure, Interrupted, Reporter};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::{TestAttempt, TestOutcome};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::driver::{
-    Collection, CollectionRequest, FailedCollection, StreamEvent, TestDriver, TestStream, WaitingProcess,
+    Collection, CollectionRequest, FailedCollection, StreamEvent, TestDriver, TestStream, WaitingProcess, not_listed,
 };
-use crate::error::SuiteError;
 use crate::supervisor::{BoundedText, ProgramLine, SupervisedProgram};
 
 const PLUGIN: &str = include_str!("../python/rocwheel_pytest.py");
@@ -86,14 +85,16 @@ pub struct PytestSetup {
 
 impl PytestDriver {
     /// Checks the options.
-    pub fn new(setup: PytestSetup) -> Result<Self, SuiteError> {
+    pub fn new(setup: PytestSetup) -> Result<Self, Failure> {
         for option in &setup.options {
             let name = option.split('=').next().unwrap_or(option);
             // `-n4`, the short form with its value.
             let name = if option.starts_with("-n") { "-n" } else { name };
             let found = FORBIDDEN.iter().find(|(forbidden, ..)| *forbidden == name);
             if let Some((_, reason, instead)) = found {
-                return Err(SuiteError::Forbidden { option: option.clone(), reason, instead });
+                return Err(Failure::message(format!("`{option}` cannot be passed to pytest: {reason}"))
+                    .with_hint(format!("use `{instead}`"))
+                    .with_exit(Exit::Usage));
             }
         }
         let PytestSetup { python, paths, options, base, has_xdist, collect_timeout } = setup;
@@ -135,7 +136,7 @@ pub(crate) fn set_plugin(program: &mut ProgramLine, plan: &serde_json::Value, sc
 }
 
 impl TestDriver for PytestDriver {
-    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, Failure> {
         let scratch = scratch.join("collection");
         fs_err::create_dir_all(&scratch)?;
         let mut program = self.program(&json!({}), &self.paths, &scratch)?;
@@ -146,7 +147,7 @@ impl TestDriver for PytestDriver {
         Ok(collection)
     }
 
-    fn open(&self, request: &CollectionRequest<'_>) -> Result<(Collection, Option<WaitingProcess>), SuiteError> {
+    fn open(&self, request: &CollectionRequest<'_>) -> Result<(Collection, Option<WaitingProcess>), Failure> {
         let scratch = request.scratch.join("collection");
         fs_err::create_dir_all(&scratch)?;
         let answer = scratch.join("answer.json");
@@ -192,7 +193,7 @@ impl PytestDriver {
         mut running: SupervisedProgram,
         mut files: EventFiles,
         reporter: &dyn Reporter,
-    ) -> Result<(Collection, Option<(SupervisedProgram, EventFiles)>), SuiteError> {
+    ) -> Result<(Collection, Option<(SupervisedProgram, EventFiles)>), Failure> {
         let mut text = BoundedText::default();
         let mut collected = Collected::default();
         let begun = Instant::now();
@@ -253,15 +254,17 @@ struct Collected {
 }
 
 impl Collected {
-    fn close(self, end: ProgramEnd, is_late: bool, said: &str, limit: Duration) -> Result<Collection, SuiteError> {
+    fn close(self, end: ProgramEnd, is_late: bool, said: &str, limit: Duration) -> Result<Collection, Failure> {
         if end == ProgramEnd::Code(WRONG_USAGE) && self.collection.ids.is_empty() {
-            return Err(SuiteError::Options { runner: "pytest", said: error_lines(said) });
+            return Err(Failure::message(format!("pytest refuses its command line: {}", error_lines(said)))
+                .with_hint("correct the paths, or the options behind `--`")
+                .with_exit(Exit::Usage));
         }
         if self.is_ready {
             return Ok(self.collection);
         }
         if let Some(message) = self.problem {
-            return Err(SuiteError::Collect { reason: message });
+            return Err(not_listed(&message));
         }
         let what = if is_late {
             format!("collecting took more than {} s", limit.as_secs())
@@ -269,7 +272,7 @@ impl Collected {
             format!("pytest {}", end.words())
         };
         let file = self.current.map(|file| format!(" while it imported `{file}`")).unwrap_or_default();
-        Err(SuiteError::Collect { reason: format!("{what}{file}; it printed `{}`", error_lines(said)) })
+        Err(not_listed(&format!("{what}{file}; it printed `{}`", error_lines(said))))
     }
 }
 

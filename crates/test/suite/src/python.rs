@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::error::SuiteError;
 use crate::supervisor::{ProgramLine, run_briefly};
+use rocwheel_progress::{Failure, shell_word};
 
 const PROBE: &str = include_str!("../python/probe.py");
 
@@ -57,25 +57,35 @@ impl InstalledTorch {
     }
 }
 
+/// The Python does not answer; `said` is the end of what it printed.
+pub(crate) fn no_python(python: &Path, said: &str) -> Failure {
+    Failure::message(format!("`{}` does not work as a Python: {said}", python.display()))
+        .with_hint("name a Python with `--python`, such as `.venv/bin/python`")
+}
+
 /// Asks a Python. `base` has the environment and the working directory.
-pub fn probe_python(python: &Path, base: &ProgramLine) -> Result<PythonFacts, SuiteError> {
+pub fn probe_python(python: &Path, base: &ProgramLine) -> Result<PythonFacts, Failure> {
     let words = [python.as_os_str().to_owned(), "-c".into(), PROBE.into()].to_vec();
     let program = ProgramLine { words, ..base.clone() };
     let mark = format!("probe-{}", std::process::id());
-    let failed = |said: String| SuiteError::NoPython { python: python.to_owned(), said };
-    let text = run_briefly(&program, &mark, PATIENCE).ok_or_else(|| failed("it cannot be started".into()))?;
+    let text = run_briefly(&program, &mark, PATIENCE).ok_or_else(|| no_python(python, "it cannot be started"))?;
     let answer = text.lines().rev().find_map(|line| line.strip_prefix(ANSWER));
     let Some(answer) = answer else {
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        return Err(failed(last.unwrap_or("nothing").to_owned()));
+        return Err(no_python(python, last.unwrap_or("nothing")));
     };
-    serde_json::from_str(answer).map_err(|error| failed(error.to_string()))
+    serde_json::from_str(answer).map_err(|error| no_python(python, &error.to_string()))
 }
 
 impl PythonFacts {
     /// Checks that the plugin works with this pytest.
-    pub fn check_pytest(&self, python: &Path) -> Result<(), SuiteError> {
-        let Some(pytest) = &self.pytest else { return Err(SuiteError::NoPytest { python: python.to_owned() }) };
+    pub fn check_pytest(&self, python: &Path) -> Result<(), Failure> {
+        let shown = python.display();
+        let Some(pytest) = &self.pytest else {
+            let word = shell_word(&python.to_string_lossy());
+            return Err(Failure::message(format!("`{shown}` has no pytest"))
+                .with_hint(format!("install it: `{word} -m pip install pytest`")));
+        };
         let found = if part_of(pytest, 0).is_some_and(|major| major < 7) {
             format!("pytest {pytest}")
         } else if (part_of(&self.python, 0), part_of(&self.python, 1).unwrap_or_default()) < (Some(3), 10) {
@@ -83,7 +93,8 @@ impl PythonFacts {
         } else {
             return Ok(());
         };
-        Err(SuiteError::Old { python: python.to_owned(), found })
+        Err(Failure::message(format!("`{shown}` has {found}, which is too old"))
+            .with_hint("pytest 7 and Python 3.10 are the oldest that work"))
     }
 }
 
@@ -106,8 +117,13 @@ pub fn platforms(torch: Option<&InstalledTorch>, has_gpu: bool) -> Vec<String> {
 }
 
 /// Compares the commit of a checkout with that of the installed torch. Returns the commit.
-pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &ProgramLine) -> Result<String, SuiteError> {
-    let unknown = |reason: &str| SuiteError::UnknownCommit { folder: folder.to_owned(), reason: reason.to_owned() };
+pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &ProgramLine) -> Result<String, Failure> {
+    let shown = folder.display();
+    let unknown = |reason: &str| {
+        let text = format!("it is not known whether the tests in `{shown}` belong to the installed torch: {reason}");
+        Failure::message(text)
+            .with_hint("use a git checkout of the commit in `torch/version.py`, or give `--allow-version-mismatch`")
+    };
     let found = commit_of(folder, base).ok_or_else(|| unknown("git names no commit of it"))?;
     let installed = torch.ok_or_else(|| unknown("torch is not installed"))?.git_version.clone();
     let installed = installed.filter(|commit| commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -116,7 +132,9 @@ pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &Progra
     if found.starts_with(&installed) || installed.starts_with(&found) {
         return Ok(found);
     }
-    Err(SuiteError::OtherCommit { folder: folder.to_owned(), found, installed })
+    let text = format!("the tests in `{shown}` are of commit {found}, and the installed torch is of {installed}");
+    let hint = format!("check out {installed}, or give `--allow-version-mismatch`, which is recorded in the run");
+    Err(Failure::message(text).with_hint(hint))
 }
 
 /// The folder of a checkout in which tests are, as `COMMIT` or `COMMIT:FOLDER/`; `None` outside of

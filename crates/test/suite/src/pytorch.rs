@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_tables::TargetTable;
 
-use crate::error::SuiteError;
 use crate::supervisor::ProgramLine;
+use rocwheel_progress::{Exit, Failure};
 
 /// The files that TheRock's script runs.
 pub const PYTORCH_FILES: [&str; 6] =
@@ -31,13 +31,15 @@ impl PytorchTests {
     }
 
     /// The paths of the tests, for pytest.
-    pub fn paths(&self) -> Result<Vec<String>, SuiteError> {
+    pub fn paths(&self) -> Result<Vec<String>, Failure> {
         let mut paths = Vec::new();
         for name in self.names() {
             let (file, ids) = name.find("::").map_or((name, ""), |place| name.split_at(place));
             let path = self.checkout.join("test").join(format!("{}.py", file.trim_end_matches(".py")));
             if !path.is_file() {
-                return Err(SuiteError::NoTestFile { path });
+                return Err(Failure::message(format!("`{}` does not exist", path.display()))
+                    .with_hint("name files of PyTorch's `test` folder: test_nn, nn/test_pooling")
+                    .with_exit(Exit::Usage));
             }
             paths.push(format!("{}{ids}", path.display()));
         }
@@ -46,7 +48,7 @@ impl PytorchTests {
 
     /// Sets the environment and the working directory of the tests. `is_rocm` says that torch is
     /// built for HIP.
-    pub fn prepare(&self, base: &mut ProgramLine, scratch: &Path, is_rocm: bool) -> Result<(), SuiteError> {
+    pub fn prepare(&self, base: &mut ProgramLine, scratch: &Path, is_rocm: bool) -> Result<(), Failure> {
         base.directory = self.checkout.join("test");
         let mut search = base.directory.clone().into_os_string();
         if let Some(given) = base.variables.get(&OsString::from("PYTHONPATH")).filter(|given| !given.is_empty()) {

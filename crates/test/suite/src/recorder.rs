@@ -11,8 +11,8 @@ use rocwheel_report::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome
 use rocwheel_system::Lock;
 use serde::Serialize;
 
-use crate::error::SuiteError;
 use crate::lists::ListRemark;
+use rocwheel_progress::{Exit, Failure};
 
 pub const EVENTS: &str = "events.jsonl";
 
@@ -24,10 +24,12 @@ const LONGEST_WRITE: usize = 1 << 16;
 
 /// The name of a run, which sorts by time: `20261123T120500Z-pytorch-2of5`. `shard` is a part, from
 /// 1, and the number of parts.
-pub fn run_name(suite: &str, (shard, shards): (u32, u32), time: Timestamp) -> Result<String, SuiteError> {
+pub fn run_name(suite: &str, (shard, shards): (u32, u32), time: Timestamp) -> Result<String, Failure> {
     let is_plain = suite.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
     if suite.is_empty() || suite.starts_with('.') || !is_plain {
-        return Err(SuiteError::Name { suite: suite.to_owned() });
+        return Err(Failure::message(format!("`{suite}` is no name of a suite"))
+            .with_hint("letters, digits, `-`, `_` and `.` are allowed")
+            .with_exit(Exit::Usage));
     }
     let part = if shards > 1 { format!("-{shard}of{shards}") } else { String::new() };
     Ok(format!("{}-{suite}{part}", time.strftime("%Y%m%dT%H%M%SZ")))

@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_report::outcome::{TestAttempt, TestOutcome, TestRunFacts, WholeCollection};
 use serde::Serialize;
 
 use crate::driver::{Collection, CollectionRequest, FailedCollection, TestDriver};
 use crate::engine::Engine;
-use crate::error::SuiteError;
 use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, ListVerdict, ListedTest, judge};
 use crate::recorder::{RunRecorder, RunSummary};
 use crate::shard::part;
@@ -43,7 +42,7 @@ pub struct SuiteRequest<'a> {
 /// Runs a suite.
 ///
 /// What was tested before an error or an interruption is in the folder of the run.
-pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, SuiteError> {
+pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, Failure> {
     let mut facts = request.facts;
     let recorder = RunRecorder::create(request.output, &mut facts)?;
     let (collection, waiting) = {
@@ -96,7 +95,7 @@ pub struct SuitePreview {
 }
 
 /// Collects the tests and runs none.
-pub fn preview_suite(request: &SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<SuitePreview, SuiteError> {
+pub fn preview_suite(request: &SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<SuitePreview, Failure> {
     let collection = request.driver.collect(request.scratch, reporter)?;
     let all = collection.all_ids();
     let mut verdict = judge(request.rows, &all, request.setting);

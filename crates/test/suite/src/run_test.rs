@@ -9,14 +9,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::{Failure, Interrupted, Reporter};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::{TestAttempt, TestOutcome, TestRunFacts, WholeCollection};
 use rocwheel_system::kill_process;
 use serde_json::json;
 
 use crate::driver::Collection;
-use crate::error::SuiteError;
 use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, judge};
 use crate::pytest::{EventFiles, MODULE, PluginEvent, STICKY, set_plugin};
 use crate::recorder::{RunRecorder, RunSummary};
@@ -95,7 +94,7 @@ struct Listener<'a> {
 }
 
 /// Runs PyTorch's runner.
-pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, SuiteError> {
+pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, Failure> {
     let RunTest { mut program, mut facts, scratch, limits, .. } = run;
     let recorder = RunRecorder::create(run.output, &mut facts)?;
     let all = run.collection.as_ref().map(Collection::all_ids).unwrap_or_default();

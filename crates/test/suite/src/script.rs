@@ -3,12 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::TestOutcome;
 
 use crate::driver::{Collection, StreamEvent, TestDriver, TestStream, without_choices};
-use crate::error::SuiteError;
 use crate::supervisor::ProgramLine;
 
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub struct ScriptDriver {
 }
 
 impl TestDriver for ScriptDriver {
-    fn collect(&self, _scratch: &Path, _reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+    fn collect(&self, _scratch: &Path, _reporter: &dyn Reporter) -> Result<Collection, Failure> {
         let ids = self.scripts.iter().map(|(id, _)| id.clone()).collect();
         Ok(Collection { ids, ..Collection::default() })
     }

@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-pub use crate::durations::{ShardError, TestDurations, merge_durations, read_durations};
+use rocwheel_progress::Failure;
+
+pub use crate::durations::{TestDurations, merge_durations, read_durations};
 use crate::median::median;
 
 /// Divides tests into `shards` parts: the longest first, each to the part with the least to do. A
@@ -49,7 +51,7 @@ pub(crate) fn part(ids: &[String], durations: &BTreeMap<String, f64>, index: u32
 }
 
 /// Proves that parts have the collected tests, each as often as it was collected.
-pub fn check_union(ids: &[String], parts: &[Vec<String>]) -> Result<(), ShardError> {
+pub fn check_union(ids: &[String], parts: &[Vec<String>]) -> Result<(), Failure> {
     let mut wanted: Vec<&String> = ids.iter().collect();
     let mut found: Vec<&String> = parts.iter().flatten().collect();
     wanted.sort_unstable();
@@ -57,7 +59,8 @@ pub fn check_union(ids: &[String], parts: &[Vec<String>]) -> Result<(), ShardErr
     if wanted == found {
         return Ok(());
     }
-    Err(ShardError::Shards { found: found.len(), wanted: wanted.len() })
+    let (found, wanted) = (found.len(), wanted.len());
+    Err(Failure::message(format!("the shards have {found} tests, and {wanted} were collected")))
 }
 
 #[cfg(test)]

@@ -10,15 +10,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter, in_backticks};
 use rocwheel_report::ProgramEnd;
 use rocwheel_report::outcome::TestOutcome;
 use serde::Deserialize;
 
 use crate::driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream};
-use crate::error::SuiteError;
 use crate::gpus::GpuTable;
 use crate::name_expression::NameExpression;
+use crate::python::no_python;
 use crate::supervisor::{AnswerEnd, AnswerLimits, LONGEST_ANSWER, ProgramLine, run_for_answer};
 
 /// The files of the program, which Python runs as a folder. Their names begin with ours, since the
@@ -122,13 +122,13 @@ struct GpuAnswer {
 
 impl Listing {
     /// Keeps the computations whose names an expression selects.
-    fn select(&mut self, text: &str) -> Result<(), SuiteError> {
+    fn select(&mut self, text: &str) -> Result<(), Failure> {
         let names = NameExpression::parse(text)?;
         let count = self.checks.len() + self.loads.len();
         self.checks.retain(|check| names.selects(&check.id));
         self.loads.retain(|load| names.selects(&load.id));
         if count > 0 && self.checks.is_empty() && self.loads.is_empty() {
-            return Err(SuiteError::NoneSelected { text: text.to_owned(), count });
+            return Err(crate::name_expression::fault(format!("`-k {text}` selects none of {count} tests")));
         }
         Ok(())
     }
@@ -139,15 +139,17 @@ impl SmokeDriver {
     ///
     /// # Errors
     /// A Python that does not work, and names that are not known.
-    pub fn new(setup: &SmokeSetup<'_>) -> Result<Self, SuiteError> {
+    pub fn new(setup: &SmokeSetup<'_>) -> Result<Self, Failure> {
         let script = write_program(setup.scratch)?;
         let targets: Vec<&str> = setup.compile_for.iter().map(String::as_str).collect();
         let mut words =
             if targets.is_empty() { vec!["list".to_owned()] } else { vec!["compiles".to_owned(), targets.join(",")] };
         words.extend(setup.packages.iter().cloned());
-        let mut listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(setup, said))?;
+        let mut listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(&setup.python, &said))?;
         if let Some(name) = listing.unknown.first() {
-            return Err(SuiteError::UnknownPackage { name: name.clone(), known: listing.known });
+            return Err(Failure::message(format!("there are no tests of `{name}`"))
+                .with_hint(format!("name some of {}", in_backticks(&listing.known)))
+                .with_exit(Exit::Usage));
         }
         if let Some(text) = setup.names {
             listing.select(text)?;
@@ -189,12 +191,7 @@ impl SmokeDriver {
         }
     }
 
-    fn add_for_gpus(
-        &mut self,
-        setup: &SmokeSetup<'_>,
-        script: &Path,
-        checks: &[&ListedCheck],
-    ) -> Result<(), SuiteError> {
+    fn add_for_gpus(&mut self, setup: &SmokeSetup<'_>, script: &Path, checks: &[&ListedCheck]) -> Result<(), Failure> {
         let (mut chosen, reason) = match ask::<Gpus>(setup, script, &["gpus".to_owned()])? {
             Ok(found) => (found.gpus.into_iter().enumerate().collect::<Vec<_>>(), found.reason),
             Err(said) => {
@@ -237,21 +234,17 @@ impl SmokeDriver {
     }
 }
 
-fn no_python(setup: &SmokeSetup<'_>, said: String) -> SuiteError {
-    SuiteError::NoPython { python: setup.python.clone(), said }
-}
-
 /// Asks the script; `Err` inside has the end of what it printed instead of an answer.
 fn ask<T: for<'de> Deserialize<'de>>(
     setup: &SmokeSetup<'_>,
     script: &Path,
     arguments: &[String],
-) -> Result<Result<T, String>, SuiteError> {
+) -> Result<Result<T, String>, Failure> {
     let program = line(&setup.python, script, arguments, &setup.base);
     let mark = format!("smoke-{}-{}", std::process::id(), arguments[0]);
     let limits = AnswerLimits { time: setup.timeout, bytes: LONGEST_ANSWER, is_interrupted: &|| false };
     let (end, text) =
-        run_for_answer(&program, &mark, &limits).map_err(|_| no_python(setup, "it cannot be started".to_owned()))?;
+        run_for_answer(&program, &mark, &limits).map_err(|_| no_python(&setup.python, "it cannot be started"))?;
     let text = String::from_utf8_lossy(&text);
     let answer = text.lines().rev().find_map(|line| line.strip_prefix(ANSWER));
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -283,7 +276,7 @@ fn line(python: &Path, script: &Path, arguments: &[String], base: &ProgramLine) 
 }
 
 impl TestDriver for SmokeDriver {
-    fn collect(&self, _scratch: &Path, _reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+    fn collect(&self, _scratch: &Path, _reporter: &dyn Reporter) -> Result<Collection, Failure> {
         let (ids, failed, not_run) = (self.order.clone(), self.failed.clone(), self.not_run.clone());
         Ok(Collection { ids, failed, not_run, ..Collection::default() })
     }

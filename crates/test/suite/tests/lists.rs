@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use rocwheel_suite::lists::{
-    ExportLoss, ExportedLists, ListError, ListKind, ListRow, ListSetting, RemarkKind, export_disabled, export_therock,
-    judge, read_list, therock_expression,
+    ExportLoss, ExportedLists, ListKind, ListRow, ListSetting, RemarkKind, export_disabled, export_therock, judge,
+    read_list, therock_expression,
 };
 
 fn setting() -> ListSetting {
@@ -130,7 +130,7 @@ fn a_list_can_be_pinned() {
     let digest = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
     assert_eq!(read_list(&format!("{path}#sha256={digest}"), None, false).unwrap().digests["d.json"], digest);
     let wrong = format!("{path}#sha256={}", "0".repeat(64));
-    assert!(matches!(read_list(&wrong, None, false), Err(ListError::Pin { .. })));
+    assert!(read_list(&wrong, None, false).unwrap_err().to_string().contains("is not the pinned one"));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn lists_of_therock_are_read_without_python() {
     let mut other = setting();
     other.targets = vec!["gfx950".into()];
     assert!(judge(&list.rows, &collected, &other).tests.contains_key("test/test_cuda.py::TestCuda::test_bf16"));
-    assert!(matches!(read_list(&path, Some("2.14"), false), Err(ListError::NoVersion { .. })));
+    assert!(read_list(&path, Some("2.14"), false).unwrap_err().to_string().contains("has no list for version 2.14"));
     let fallback = read_list(&path, Some("2.14"), true).unwrap();
     assert_eq!(fallback.digests["pytorch_2.14.py"], "missing");
 }

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_progress::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use super::BenchError;
 
 /// Which direction is an improvement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -33,9 +32,17 @@ pub struct Measurement {
     pub samples: Vec<f64>,
 }
 
+/// The output has no measurements; `reason` has the benchmark or field that is wrong.
+pub(super) fn no_measurements(name: &str, reason: &str) -> Failure {
+    Failure::message(format!("`{name}` has no measurements: {reason}")).with_hint(
+        "print JSON such as `[{\"name\": \"add\", \"unit\": \"us\", \"value\": 1.5}]`, or CSV with the columns \
+         `name` and `value` (docs/testing.md)",
+    )
+}
+
 /// Reads the measurements of an output, by name. `name` is what errors call the output.
-pub fn parse_measurements(text: &str, name: &str) -> Result<BTreeMap<String, Measurement>, BenchError> {
-    let refuse = |reason: String| BenchError::Output { name: name.to_owned(), reason };
+pub fn parse_measurements(text: &str, name: &str) -> Result<BTreeMap<String, Measurement>, Failure> {
+    let refuse = |reason: String| no_measurements(name, &reason);
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Err(refuse("it is empty".to_owned()));

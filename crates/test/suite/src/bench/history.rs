@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_doctor::{Diagnosis, MachineTree};
+use rocwheel_progress::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::formats::{Better, Measurement};
 use super::statistics::Summary;
-use super::{BenchConditions, BenchError};
+use super::{BenchConditions, file_error};
 
 /// What has to be equal for measurements to be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,21 +114,20 @@ pub struct History {
 
 impl History {
     /// A folder that does not exist is an empty history.
-    pub fn open(folder: &Path, key: &BenchKey) -> Result<History, BenchError> {
+    pub fn open(folder: &Path, key: &BenchKey) -> Result<History, Failure> {
         let path = folder.join(key.file_name());
         let text = match fs_err::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(BenchError::File { path, source }),
+            Err(error) => return Err(file_error(&path)(error)),
         };
         let files = fs_err::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let others = files.filter(|found| found.extension() == Some("jsonl".as_ref()) && *found != path).count();
         let mut records = Vec::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let record: BenchRecord = serde_json::from_str(line).map_err(|error| BenchError::Record {
-                path: path.clone(),
-                line: number + 1,
-                reason: error.to_string(),
+            let record: BenchRecord = serde_json::from_str(line).map_err(|error| {
+                Failure::message(format!("line {} of `{}` is no record: {error}", number + 1, path.display()))
+                    .with_hint("remove the line, or restore the file from a copy")
             })?;
             if record.key == *key {
                 records.push(record);
@@ -198,12 +198,11 @@ impl History {
     }
 
     /// Appends a record as one line, in one write.
-    pub fn append(&self, record: &BenchRecord) -> Result<(), BenchError> {
-        let wrong = |source| BenchError::File { path: self.path.clone(), source };
-        let mut line = serde_json::to_vec(record).map_err(|error| wrong(error.into()))?;
+    pub fn append(&self, record: &BenchRecord) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(record).map_err(|error| file_error(&self.path)(error.into()))?;
         line.push(b'\n');
         if let Some(folder) = self.path.parent() {
-            fs_err::create_dir_all(folder).map_err(wrong)?;
+            fs_err::create_dir_all(folder).map_err(file_error(&self.path))?;
         }
         // A killed writer leaves a line without an end, which must not swallow this one.
         let has_end = fs_err::read(&self.path).map_or(true, |bytes| bytes.is_empty() || bytes.ends_with(b"\n"));
@@ -211,7 +210,7 @@ impl History {
             line.insert(0, b'\n');
         }
         let file = fs_err::OpenOptions::new().create(true).append(true).open(&self.path);
-        file.and_then(|mut file| file.write_all(&line)).map_err(wrong)
+        file.and_then(|mut file| file.write_all(&line)).map_err(file_error(&self.path))
     }
 }
 

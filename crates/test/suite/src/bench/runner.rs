@@ -10,11 +10,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rocwheel_progress::{Reporter, Unit, one_line};
+use rocwheel_progress::{Context as _, Failure, Reporter, Unit, one_line};
 use rocwheel_system::RunningGroup;
 
-use super::BenchError;
 use super::formats::{Measurement, parse_measurements};
+use super::{file_error, formats::no_measurements};
 
 /// Bytes that are kept of an output.
 const LARGEST: usize = 64 << 20;
@@ -40,7 +40,7 @@ pub struct BenchCommand {
 }
 
 /// Runs a command until each of its benchmarks has enough samples.
-pub fn measure(command: &BenchCommand, reporter: &dyn Reporter) -> Result<BTreeMap<String, Measurement>, BenchError> {
+pub fn measure(command: &BenchCommand, reporter: &dyn Reporter) -> Result<BTreeMap<String, Measurement>, Failure> {
     let mut all: BTreeMap<String, Measurement> = BTreeMap::new();
     let runs = u64::from(command.warm_up) + command.samples as u64;
     let stage = reporter.stage("Measuring", Some(runs), Unit::Items);
@@ -65,7 +65,7 @@ pub type MeasuredPair = [BTreeMap<String, Measurement>; 2];
 
 /// Runs two commands in turns, so that a GPU that becomes warm, or a machine that becomes busy, is
 /// the same for both. The one that begins changes with every turn.
-pub fn measure_pair(commands: [&BenchCommand; 2], reporter: &dyn Reporter) -> Result<MeasuredPair, BenchError> {
+pub fn measure_pair(commands: [&BenchCommand; 2], reporter: &dyn Reporter) -> Result<MeasuredPair, Failure> {
     let mut all = MeasuredPair::default();
     let turns = commands[0].samples.max(commands[1].samples);
     let warm_up = commands[0].warm_up.max(commands[1].warm_up);
@@ -97,7 +97,7 @@ impl BenchCommand {
     }
 
     /// Runs it once, and adds the samples.
-    fn add_run(&self, all: &mut BTreeMap<String, Measurement>, reporter: &dyn Reporter) -> Result<(), BenchError> {
+    fn add_run(&self, all: &mut BTreeMap<String, Measurement>, reporter: &dyn Reporter) -> Result<(), Failure> {
         for (name, one) in self.run(reporter)? {
             match all.get_mut(&name) {
                 Some(known) if known.unit == one.unit && known.better == one.better => {
@@ -105,7 +105,7 @@ impl BenchCommand {
                 }
                 Some(known) => {
                     let reason = format!("the unit of `{name}` was `{}` and is `{}`", known.unit, one.unit);
-                    return Err(BenchError::Output { name: self.name(), reason });
+                    return Err(no_measurements(&self.name(), &reason));
                 }
                 None => drop(all.insert(name, one)),
             }
@@ -113,26 +113,25 @@ impl BenchCommand {
         Ok(())
     }
 
-    fn run(&self, reporter: &dyn Reporter) -> Result<BTreeMap<String, Measurement>, BenchError> {
+    fn run(&self, reporter: &dyn Reporter) -> Result<BTreeMap<String, Measurement>, Failure> {
         let program = self.name();
         if let Some(file) = &self.file
             && let Err(source) = fs_err::remove_file(file)
             && source.kind() != std::io::ErrorKind::NotFound
         {
-            return Err(BenchError::File { path: file.clone(), source });
+            return Err(file_error(file)(source));
         }
         let output = self.output(reporter)?;
         match &self.file {
             None => parse_measurements(&output, &program),
             Some(file) => {
-                let wrong = |source| BenchError::File { path: file.clone(), source };
-                let bytes = fs_err::read(file).map_err(wrong)?;
+                let bytes = fs_err::read(file).map_err(file_error(file))?;
                 parse_measurements(&String::from_utf8_lossy(&bytes), &file.to_string_lossy())
             }
         }
     }
 
-    fn output(&self, reporter: &dyn Reporter) -> Result<String, BenchError> {
+    fn output(&self, reporter: &dyn Reporter) -> Result<String, Failure> {
         let program = self.name();
         let mut command = Command::new(self.words.first().cloned().unwrap_or_default());
         command.args(self.words.iter().skip(1)).envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -141,7 +140,7 @@ impl BenchCommand {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = RunningGroup::start(&mut command);
-        let mut child = started.map_err(|source| BenchError::Start { program: program.clone(), source })?;
+        let mut child = started.with_context(|| format!("cannot start `{program}`"))?;
         let (printed, said) = (reader(child.stdout.take()), reader(child.stderr.take()));
         let status = self.wait(&mut child, reporter);
         // Its processes would keep the GPU busy, and its output open.
@@ -154,21 +153,24 @@ impl BenchCommand {
         }
         let last =
             said.lines().rev().find(|line| !line.trim().is_empty()).map(|line| one_line(line.trim()).into_owned());
-        Err(BenchError::Failed { program, status: status.to_string(), last })
+        let last = last.map_or_else(String::new, |line| format!(": {line}"));
+        Err(Failure::message(format!("`{program}` ended with {status}{last}")))
     }
 
-    fn wait(&self, child: &mut RunningGroup, reporter: &dyn Reporter) -> Result<std::process::ExitStatus, BenchError> {
+    fn wait(&self, child: &mut RunningGroup, reporter: &dyn Reporter) -> Result<std::process::ExitStatus, Failure> {
         let program = self.name();
         let begin = Instant::now();
         loop {
             match child.try_wait() {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => {}
-                Err(source) => return Err(BenchError::Start { program, source }),
+                Err(error) => return Err(Failure::from(error).context(format!("cannot start `{program}`"))),
             }
             reporter.check()?;
             if begin.elapsed() > self.timeout {
-                return Err(BenchError::TimedOut { program, seconds: self.timeout.as_secs() });
+                let seconds = self.timeout.as_secs();
+                return Err(Failure::message(format!("`{program}` ran longer than {seconds} s and was ended"))
+                    .with_hint("`--timeout` sets the limit of one run"));
             }
             thread::sleep(PAUSE);
         }

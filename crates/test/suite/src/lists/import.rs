@@ -7,10 +7,11 @@
 
 use std::path::Path;
 
+use rocwheel_progress::{Context as _, Failure};
 use rocwheel_python_literals::{Module, Value};
 use serde_json::Value as Json;
 
-use super::{ListError, ListFile, ListKind, ListRow, OF_PYTORCH, OF_THEROCK, SYSTEMS, TestPattern, specifiers};
+use super::{ListFile, ListKind, ListRow, OF_PYTORCH, OF_THEROCK, SYSTEMS, TestPattern, specifiers, wrong_list};
 
 fn row(pattern: TestPattern, reason: String, place: String) -> ListRow {
     ListRow {
@@ -29,20 +30,20 @@ fn row(pattern: TestPattern, reason: String, place: String) -> ListRow {
 
 /// Reads a folder of TheRock's: `generic.py`, and `pytorch_2.12.py` or `jax_0.10.1.py` for the
 /// version. `all` takes every version.
-pub(super) fn therock_folder(folder: &Path, version: Option<&str>, may_miss: bool) -> Result<ListFile, ListError> {
+pub(super) fn therock_folder(folder: &Path, version: Option<&str>, may_miss: bool) -> Result<ListFile, Failure> {
     let mut list = ListFile::default();
     for name in files(folder, version, may_miss, &mut list)? {
         let path = folder.join(&name);
         let bytes = list.read_file(&path, None)?;
         let text = String::from_utf8_lossy(&bytes);
-        let rows = rows_of_python(&text, &name).map_err(|reason| ListError::Wrong { path, reason })?;
+        let rows = rows_of_python(&text, &name).map_err(|reason| wrong_list(&path, &reason))?;
         list.rows.extend(rows);
     }
     Ok(list)
 }
 
-fn files(folder: &Path, version: Option<&str>, may_miss: bool, list: &mut ListFile) -> Result<Vec<String>, ListError> {
-    let entries = fs_err::read_dir(folder).map_err(|source| ListError::Read { path: folder.to_owned(), source })?;
+fn files(folder: &Path, version: Option<&str>, may_miss: bool, list: &mut ListFile) -> Result<Vec<String>, Failure> {
+    let entries = fs_err::read_dir(folder).with_context(|| format!("cannot read the list `{}`", folder.display()))?;
     let mut names: Vec<String> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -60,7 +61,9 @@ fn files(folder: &Path, version: Option<&str>, may_miss: bool, list: &mut ListFi
         let project = names.iter().find_map(|name| name.split_once('_')).map_or("pytorch", |(project, _)| project);
         let file = format!("{project}_{version}.py");
         if !may_miss {
-            return Err(ListError::NoVersion { folder: folder.to_owned(), version: version.to_owned(), file });
+            let folder = folder.display();
+            return Err(Failure::message(format!("`{folder}` has no list for version {version}: `{file}` is missing"))
+                .with_hint("write the list, or give `--allow-missing-list`, which is recorded in the run"));
         }
         list.digests.insert(file, "missing".to_owned());
     }
@@ -133,18 +136,19 @@ pub fn therock_expression(
     filters: &[String],
     version: Option<&str>,
     includes: bool,
-) -> Result<Option<String>, ListError> {
+) -> Result<Option<String>, Failure> {
     let mut list = ListFile::default();
     let mut names = std::collections::BTreeSet::new();
     for file in files(folder, version, true, &mut list)? {
         let path = folder.join(&file);
         let bytes = list.read_file(&path, None)?;
-        let wrong = |reason: String| ListError::Wrong { path: path.clone(), reason };
-        for (section, labels) in sections(&String::from_utf8_lossy(&bytes)).map_err(wrong)? {
+        for (section, labels) in
+            sections(&String::from_utf8_lossy(&bytes)).map_err(|reason| wrong_list(&path, &reason))?
+        {
             if !filters.iter().any(|filter| filter.contains(&section)) {
                 continue;
             }
-            for (_, values) in pairs(&labels).map_err(wrong)? {
+            for (_, values) in pairs(&labels).map_err(|reason| wrong_list(&path, &reason))? {
                 names.extend(values.sequence().unwrap_or_default().iter().filter_map(Value::text).map(str::to_owned));
             }
         }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use jiff::civil::Date;
+use rocwheel_progress::Failure;
 use rocwheel_tables::TargetTable;
 use serde::Deserialize;
 
-use super::{ListError, ListFile, ListKind, ListRow, PLATFORMS, TestPattern, import, specifiers};
+use super::{ListFile, ListKind, ListRow, PLATFORMS, TestPattern, import, specifiers, wrong_list};
 
 /// What a run can be of; PyTorch's lists have more words ([`PLATFORMS`]).
 const OWN_PLATFORMS: [&str; 4] = ["linux", "windows", "rocm", "cuda"];
@@ -41,7 +42,7 @@ struct RowText {
 ///
 /// `version` (`2.12`) chooses the file of a folder. Without that file, only the general one counts,
 /// which `allow_missing` permits.
-pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Result<ListFile, ListError> {
+pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Result<ListFile, Failure> {
     let (path, pin) = match text.split_once("#sha256=") {
         Some((path, pin)) => (PathBuf::from(path), Some(pin)),
         None => (PathBuf::from(text), None),
@@ -51,20 +52,19 @@ pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Resu
     }
     let mut list = ListFile::default();
     let bytes = list.read_file(&path, pin)?;
-    let wrong = |reason: String| ListError::Wrong { path: path.clone(), reason };
-    let text = std::str::from_utf8(&bytes).map_err(|_| wrong("it is not UTF-8".into()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong_list(&path, "it is not UTF-8"))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     list.rows = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => rows_of_toml(text, &name).map_err(wrong)?,
-        Some("json") => import::rows_of_json(text, &name).map_err(wrong)?,
-        Some("py") => import::rows_of_python(text, &name).map_err(wrong)?,
-        _ => return Err(wrong("its name ends neither in .toml nor in .json nor in .py".into())),
+        Some("toml") => rows_of_toml(text, &name).map_err(|reason| wrong_list(&path, &reason))?,
+        Some("json") => import::rows_of_json(text, &name).map_err(|reason| wrong_list(&path, &reason))?,
+        Some("py") => import::rows_of_python(text, &name).map_err(|reason| wrong_list(&path, &reason))?,
+        _ => return Err(wrong_list(&path, "its name ends neither in .toml nor in .json nor in .py")),
     };
     Ok(list)
 }
 
 /// Reads several lists as one, by [`read_list`].
-pub fn read_lists(texts: &[String], version: Option<&str>, allow_missing: bool) -> Result<ListFile, ListError> {
+pub fn read_lists(texts: &[String], version: Option<&str>, allow_missing: bool) -> Result<ListFile, Failure> {
     let mut all = ListFile::default();
     for text in texts {
         let list = read_list(text, version, allow_missing)?;

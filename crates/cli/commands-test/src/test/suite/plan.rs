@@ -15,7 +15,7 @@ use rocwheel_suite::lists::{ListRow, ListSetting, read_lists};
 use rocwheel_suite::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
 use rocwheel_suite::{
     CtestDriver, GtestDriver, InstalledTorch, PytestDriver, PytestSetup, PythonFacts, PytorchTests, RunSummary,
-    RunTest, RunnerOptions, ScriptDriver, SuiteError, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker,
+    RunTest, RunnerOptions, ScriptDriver, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker,
     check_source, find_gpus, platforms, preview_suite, probe_python, run_name, run_suite, run_with_run_test, source_of,
     targets_of, workers_for,
 };
@@ -68,13 +68,11 @@ impl<'a> SuitePlan<'a> {
             None => source_of(&settings.directory, &base),
             Some(checkout) => Some(match check_source(checkout, torch.as_ref(), &base) {
                 Ok(commit) => commit,
-                Err(error @ (SuiteError::OtherCommit { .. } | SuiteError::UnknownCommit { .. }))
-                    if arguments.allow_version_mismatch =>
-                {
+                Err(error) if arguments.allow_version_mismatch => {
                     printer.warn(error.to_string());
                     format!("mismatch allowed: {error}")
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }),
         };
         let checkout = arguments.pytorch_dir.as_deref().map(std::path::absolute).transpose()?;
