@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_archive::FileDigest;
 use rocwheel_content::Content;
-use rocwheel_survey::{self as survey, FoundCode, Kernels, Location, Surveyed, Weight};
+use rocwheel_survey::{self as survey, Checksum, FoundCode, Kernels, Location, Surveyed, Weight};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -63,6 +63,7 @@ fn read(content: &dyn Content, context: &Context<'_>) -> Result<Surveyed, Error>
         targets: None,
         kernels: Kernels::Counted,
         digest: FileDigest::Sha256,
+        checksum: Checksum::Compare,
     };
     let location = Location { path: content.origin().map(ToOwned::to_owned).unwrap_or_default(), member: None };
     let surveyed = survey::survey_file(location, content.open()?, content.size(), &options)?;

@@ -17,7 +17,7 @@ use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_console::{environment, message};
 use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_progress::Exit;
-use rocwheel_survey::{self as survey, Kernels, Subject, Surveyed, Weight};
+use rocwheel_survey::{self as survey, Checksum, Kernels, Subject, Surveyed, Weight};
 use rocwheel_tables::target::is_processor;
 use rocwheel_tables::{TargetId, TargetTable};
 
@@ -153,6 +153,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         targets: settings.targets.clone(),
         kernels: if is_detailed { Kernels::Listed } else { Kernels::Counted },
         digest: FileDigest::Skip,
+        checksum: Checksum::Skip,
     };
     let mut tally = Tally::new(settings.by, printer.format());
     let mut notes: BTreeMap<String, u64> = BTreeMap::new();

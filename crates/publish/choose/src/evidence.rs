@@ -15,7 +15,7 @@ use rocwheel_delta::{IndexSite, ProjectAnswer};
 use rocwheel_index::page::{MetadataBeside, PageLink};
 use rocwheel_progress::{Failure, Reporter, Unit, WithoutProgress};
 use rocwheel_store::open_remote_sparsely;
-use rocwheel_survey::{CodeFormat, DistantFile, Kernels, Options, survey_distant};
+use rocwheel_survey::{Checksum, CodeFormat, DistantFile, Kernels, Options, survey_distant};
 use rocwheel_tables::target::base_target;
 use rocwheel_tables::{DevicePackages, TargetId, TargetTable};
 use rocwheel_wheel::read::WheelDirectory;
@@ -228,8 +228,13 @@ impl<'a> Pages<'a> {
     fn code(&self, distant: &Distant<'_>, name: &str) -> CodeSeen {
         let (path, name) = (PathBuf::from(name), name.to_owned());
         let file = DistantFile { path, name, size: distant.size, open: &|| distant.reader() };
-        let options =
-            Options { scratch: PathBuf::new(), targets: None, kernels: Kernels::Counted, digest: FileDigest::Skip };
+        let options = Options {
+            scratch: PathBuf::new(),
+            targets: None,
+            kernels: Kernels::Counted,
+            digest: FileDigest::Skip,
+            checksum: Checksum::Skip,
+        };
         let surveyed = match survey_distant(&file, &options, &WithoutProgress(&*self.progress)) {
             Ok(surveyed) => surveyed,
             Err(error) => return CodeSeen::NotLooked(last_cause(&error)),

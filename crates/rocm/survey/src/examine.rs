@@ -114,7 +114,8 @@ impl Examiner<'_> {
         let mut seen: u64 = 0;
         let _share = self.memory.take(bundle.compression.map_or(0, |header| header.uncompressed.min(LARGEST_WINDOW)));
         let (wants_all, mut buffer) = (self.options.digest == FileDigest::Sha256, Vec::new());
-        bundle.visit_streams(&file.reader, file.section.clone(), Limits::default(), |entries, stream| {
+        let limits = Limits { checksum: self.options.checksum, ..Limits::default() };
+        bundle.visit_streams(&file.reader, file.section.clone(), limits, |entries, stream| {
             let before = (self.code_objects.len(), self.findings.len());
             let front = Front::new(if wants_all { stream.read_whole(&mut buffer)? } else { &[] }, stream);
             for entry in entries.iter().filter(|entry| entry.target().is_some()) {

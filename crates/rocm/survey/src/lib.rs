@@ -29,6 +29,7 @@ use rocwheel_tables::target::{TargetId, base_target};
 pub use distant::{DistantFile, survey_distant};
 use open::Open;
 pub use open::{CUDA, WINDOWS_CUDA};
+pub use rocwheel_kpack::bundle::Checksum;
 use source::{Pause, Sources, Unit};
 
 #[derive(Debug, Clone)]
@@ -43,6 +44,9 @@ pub struct Options {
     pub kernels: Kernels,
     /// Read all bytes of code objects for [`FoundCode::digest`], or only headers and notes.
     pub digest: FileDigest,
+    /// Compare the content of compressed bundles with the checksums that they state, an MD5, which
+    /// takes longer than all the rest. HIP does not compare them either.
+    pub checksum: Checksum,
 }
 
 /// The amount of information about kernels that is kept.

@@ -13,7 +13,7 @@ use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit as Source};
 use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use rocwheel_progress::{Reporter, Silent, Unit};
-use rocwheel_survey::{self as survey, CodeFormat, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
+use rocwheel_survey::{self as survey, Checksum, CodeFormat, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
 
 const TARGETS: [&str; 3] = ["gfx90a:xnack+", "gfx942", "gfx1100"];
 
@@ -59,6 +59,7 @@ fn look_for(paths: &[&Path], targets: Option<&[&str]>) -> Vec<Surveyed> {
         targets: targets.map(|targets| targets.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>()),
         kernels: Kernels::Listed,
         digest: FileDigest::Sha256,
+        checksum: Checksum::Compare,
     };
     let paths: Vec<PathBuf> = paths.iter().map(|path| (*path).to_owned()).collect();
     let mut files = Vec::new();
@@ -171,6 +172,26 @@ fn a_compressed_library_shares_its_bytes_out() {
     let compression = file.bundles[0].compression.unwrap();
     assert_eq!((compression.version, compression.method), (2, Method::Zstd));
     assert_eq!(file.code_objects.iter().map(|found| found.stored).sum::<u64>(), file.bundles[0].length);
+
+    // The last 8 of the header's 24 bytes are the checksum.
+    let mut bytes = fs_err::read(&path).unwrap();
+    let bundle = bytes.windows(4).position(|window| window == b"CCOB").unwrap();
+    bytes[bundle + 16] ^= 1;
+    fs_err::write(&path, bytes).unwrap();
+    let checked = only(look(&[&path]));
+    assert!(checked.findings.iter().any(|finding| finding.message.contains("checksum")), "{:?}", checked.findings);
+    let options = Options {
+        scratch: std::env::temp_dir(),
+        targets: None,
+        kernels: Kernels::Listed,
+        digest: FileDigest::Sha256,
+        checksum: Checksum::Skip,
+    };
+    let each = |unchecked: Surveyed| -> Result<(), Error> {
+        assert_eq!((unchecked.findings, unchecked.code_objects), (Vec::new(), file.code_objects.clone()));
+        Ok(())
+    };
+    survey::survey(&[path], &options, &Silent, each).unwrap();
 }
 
 #[test]
@@ -510,8 +531,13 @@ impl Reporter for Impatient {
 
 #[test]
 fn an_interrupted_survey_ends() {
-    let options =
-        Options { scratch: std::env::temp_dir(), targets: None, kernels: Kernels::Counted, digest: FileDigest::Skip };
+    let options = Options {
+        scratch: std::env::temp_dir(),
+        targets: None,
+        kernels: Kernels::Counted,
+        digest: FileDigest::Skip,
+        checksum: Checksum::Compare,
+    };
     let result = survey::survey(std::slice::from_ref(&WORKSHOP.library), &options, &Impatient, |_| Ok::<(), Error>(()));
     assert!(matches!(result, Err(Error::Interrupted(_))));
 }

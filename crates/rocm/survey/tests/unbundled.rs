@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use rocwheel_archive::FileDigest;
 use rocwheel_kpack::Error;
 use rocwheel_progress::Silent;
-use rocwheel_survey::{self as survey, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
+use rocwheel_survey::{self as survey, Checksum, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
 
 const TARGETS: [&str; 3] = ["gfx942:sramecc+:xnack-", "gfx942", "gfx1100"];
 
@@ -51,6 +51,7 @@ fn survey(path: &Path) -> Surveyed {
         targets: None,
         kernels: Kernels::Listed,
         digest: FileDigest::Sha256,
+        checksum: Checksum::Compare,
     };
     let mut files = Vec::new();
     let collect = |file| -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rocwheel_archive::FileDigest;
 use rocwheel_loader::site::Distribution;
 use rocwheel_survey as survey;
-use rocwheel_survey::{Kernels, Weight};
+use rocwheel_survey::{Checksum, Kernels, Weight};
 
 use crate::Error;
 use crate::analysis::Context;
@@ -37,6 +37,7 @@ fn gpu_code(
         targets: None,
         kernels: Kernels::Counted,
         digest: FileDigest::Skip,
+        checksum: Checksum::Compare,
     };
     // The wheel, or the installed files that may have GPU code.
     let files: BTreeMap<PathBuf, &str> = match installed.installed() {
