@@ -18,7 +18,7 @@ use rocwheel_fetch::{
     StreamType, WorkflowRun,
 };
 use rocwheel_output::Mode;
-use rocwheel_progress::{Exit, Hint as _};
+use rocwheel_progress::Exit;
 use rocwheel_store::{FolderStore, S3Address, S3Options, Signing, StoreLocking};
 use serde::Serialize;
 
@@ -208,7 +208,7 @@ impl SelectionArguments {
 }
 
 fn patterns(texts: &[String]) -> Result<Vec<NamePattern>> {
-    Ok(texts.iter().map(|text| NamePattern::parse(text)).collect::<Result<_, _>>()?)
+    texts.iter().map(|text| NamePattern::parse(text)).collect()
 }
 
 /// The run that is wanted.
@@ -346,12 +346,12 @@ fn choose(settings: &Settings, printer: &Printer) -> Result<(FoundRun, FetchPlan
     let look = |found: FoundRun| {
         let wait = (settings.awaited.as_slice(), settings.patience);
         let plan = rocwheel_fetch::plan(&*found.source, &settings.filter, wait, printer.reporter())?;
-        Ok::<_, rocwheel_fetch::Error>((found, plan))
+        Ok::<_, Failure>((found, plan))
     };
     let query = match &settings.run {
-        WantedRun::Number(id) => return Ok(look(settings.open(Some(id), settings.is_fork, printer)?)?),
+        WantedRun::Number(id) => return look(settings.open(Some(id), settings.is_fork, printer)?),
         WantedRun::Search(query) => query,
-        WantedRun::Folder | WantedRun::Release(_) => return Ok(look(settings.open(None, false, printer)?)?),
+        WantedRun::Folder | WantedRun::Release(_) => return look(settings.open(None, false, printer)?),
     };
     let base = environment::first_of(&["GITHUB_API_URL"]).unwrap_or_else(|| GITHUB.to_owned());
     let token = environment::first_of(&["GITHUB_TOKEN", "GH_TOKEN"]);
@@ -367,11 +367,11 @@ fn choose(settings: &Settings, printer: &Printer) -> Result<(FoundRun, FetchPlan
                 printer.detail(format!("run {id}: {error}"));
                 first = first.or(Some(error));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     // There is at least one run, or `runs` would have failed.
-    Err(first.map_or_else(|| Failure::message("no run has artifacts"), Failure::from))
+    Err(first.unwrap_or_else(|| Failure::message("no run has artifacts")))
 }
 
 impl Settings {

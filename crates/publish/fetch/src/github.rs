@@ -2,10 +2,11 @@
 //! GitHub's REST API lists them (`GET /repos/{owner}/{repo}/actions/workflows/{id}/runs`).
 
 use rocwheel_index::Http;
+use rocwheel_progress::{Exit, Failure};
 use serde::Deserialize;
 use url::Url;
 
-use crate::Error;
+use crate::error::{unreachable, wrong_place};
 use crate::http::shown;
 
 /// The answer of GitHub is at most this large, in bytes.
@@ -59,18 +60,17 @@ struct Complaint {
 
 impl GitHub {
     /// `base` is the address of the API (`https://api.github.com`). The token is sent nowhere else.
-    pub fn new(base: &str, token: Option<String>, proxy: Option<&str>) -> Result<GitHub, Error> {
+    pub fn new(base: &str, token: Option<String>, proxy: Option<&str>) -> Result<GitHub, Failure> {
         let base = format!("{}/", base.trim_end_matches('/'));
-        let base = Url::parse(&base).map_err(|error| Error::Place(format!("`{base}` is no address: {error}")))?;
-        let http = Http::new(proxy)
-            .map_err(|error| Error::Unreachable { address: shown(&base), reason: error.to_string() })?;
+        let base = Url::parse(&base).map_err(|error| wrong_place(format!("`{base}` is no address: {error}")))?;
+        let http = Http::new(proxy).map_err(|error| unreachable(&shown(&base), error))?;
         Ok(GitHub { http, base, token })
     }
 
     /// The runs of a workflow (its file name) in a repository, newest first.
-    pub fn runs(&self, repository: &str, workflow: &str, query: &RunQuery) -> Result<Vec<WorkflowRun>, Error> {
+    pub fn runs(&self, repository: &str, workflow: &str, query: &RunQuery) -> Result<Vec<WorkflowRun>, Failure> {
         let path = format!("repos/{repository}/actions/workflows/{workflow}/runs");
-        let mut address = self.base.join(&path).map_err(|error| Error::Place(format!("`{repository}`: {error}")))?;
+        let mut address = self.base.join(&path).map_err(|error| wrong_place(format!("`{repository}`: {error}")))?;
         {
             let mut pairs = address.query_pairs_mut();
             match query {
@@ -94,25 +94,34 @@ impl GitHub {
                 RunQuery::Commit(commit) => format!("for commit `{commit}`"),
                 RunQuery::LatestGood(branch) => format!("on `{branch}` that ended well"),
             };
-            return Err(Error::NoRun { repository: repository.to_owned(), workflow: workflow.to_owned(), wanted });
+            let text = format!("`{repository}` has no run of `{workflow}` {wanted}");
+            return Err(Failure::message(text)
+                .with_hint("check the commit, `--repository` and `--workflow`, or name the run with `--run-id`"));
         }
         Ok(runs)
     }
 
-    fn ask<T: for<'de> Deserialize<'de>>(&self, address: &Url) -> Result<T, Error> {
+    fn ask<T: for<'de> Deserialize<'de>>(&self, address: &Url) -> Result<T, Failure> {
         use std::io::Read as _;
         let bearer = self.token.as_ref().map(|token| format!("Bearer {token}"));
         let mut headers = vec![("Accept", "application/vnd.github+json"), ("X-GitHub-Api-Version", "2022-11-28")];
         headers.extend(bearer.as_deref().map(|bearer| ("Authorization", bearer)));
-        let unreachable = |reason: String| Error::Unreachable { address: shown(address), reason };
-        let mut answer = self.http.get_with(address, &headers).map_err(|error| unreachable(error.to_string()))?;
+        let shown = shown(address);
+        let mut answer = self.http.get_with(address, &headers).map_err(|error| unreachable(&shown, error))?;
         let mut body = Vec::new();
-        answer.body.by_ref().take(LARGEST).read_to_end(&mut body).map_err(|error| unreachable(error.to_string()))?;
+        answer.body.by_ref().take(LARGEST).read_to_end(&mut body).map_err(|error| unreachable(&shown, error))?;
         if answer.status != 200 {
             let complaint = serde_json::from_slice::<Complaint>(&body).map(|complaint| complaint.message);
             let reason = complaint.unwrap_or_else(|_| "no reason is given".to_owned());
-            return Err(Error::GitHub { address: shown(address), status: answer.status, reason });
+            let status = answer.status;
+            let failure = Failure::message(format!("GitHub answers {status} to `{shown}`: {reason}"));
+            let failure = failure.with_hint(match status {
+                401 | 403 | 429 => "set GITHUB_TOKEN: without one GitHub allows few requests an hour",
+                _ => "check `--repository` and `--workflow`",
+            });
+            return Err(if status == 429 || status >= 500 { failure.with_exit(Exit::TryAgain) } else { failure });
         }
-        serde_json::from_slice(&body).map_err(|error| unreachable(format!("the answer is not GitHub's: {error}")))
+        serde_json::from_slice(&body)
+            .map_err(|error| unreachable(&shown, format_args!("the answer is not GitHub's: {error}")))
     }
 }

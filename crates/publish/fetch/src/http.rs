@@ -6,11 +6,12 @@
 use std::io::Read;
 
 use rocwheel_index::{Http, HttpAnswer, address_without_user, page, text_without_users};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Interrupted, Reporter};
 use url::Url;
 
+use crate::DownloadFault;
+use crate::error::{self, wrong_place};
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
-use crate::{DownloadFault, Error};
 
 /// Bytes of the largest page and sidecar that is read.
 const LARGEST: u64 = 64 << 20;
@@ -24,8 +25,8 @@ pub struct HttpSource {
 }
 
 impl HttpSource {
-    pub fn new(folder: &str, http: Http) -> Result<HttpSource, Error> {
-        let wrong = |reason: String| Error::Place(format!("`{}` is no address: {reason}", text_without_users(folder)));
+    pub fn new(folder: &str, http: Http) -> Result<HttpSource, Failure> {
+        let wrong = |reason: String| wrong_place(format!("`{}` is no address: {reason}", text_without_users(folder)));
         let mut folder = Url::parse(folder).map_err(|error| wrong(error.to_string()))?;
         if !matches!(folder.scheme(), "http" | "https") {
             return Err(wrong("it begins with neither `http://` nor `https://`".to_owned()));
@@ -48,7 +49,11 @@ impl HttpSource {
 
     /// A page or another small file, asked for again while the server is out of order; `None` for
     /// one that does not exist.
-    fn small(&self, address: &Url, reporter: Option<&dyn Reporter>) -> Result<Option<(HttpAnswer, Vec<u8>)>, Error> {
+    fn small(
+        &self,
+        address: &Url,
+        reporter: Option<&dyn Reporter>,
+    ) -> Result<Option<(HttpAnswer, Vec<u8>)>, Unanswered> {
         let mut tried = 0;
         loop {
             tried += 1;
@@ -58,22 +63,45 @@ impl HttpSource {
                         let mut body = Vec::new();
                         match answer.body.by_ref().take(LARGEST).read_to_end(&mut body) {
                             Ok(_) => return Ok(Some((answer, body))),
-                            Err(error) => Error::Unreachable { address: shown(address), reason: error.to_string() },
+                            Err(error) => Unanswered::Silent(error.to_string()),
                         }
                     }
                     404 | 410 => return Ok(None),
-                    status if status >= 500 || status == 429 => Error::Status { address: shown(address), status },
-                    status => return Err(Error::Status { address: shown(address), status }),
+                    status if status >= 500 || status == 429 => Unanswered::Status(status),
+                    status => return Err(Unanswered::Status(status)),
                 },
-                Err(error) => Error::Unreachable { address: shown(address), reason: error.to_string() },
+                Err(error) => Unanswered::Silent(error.to_string()),
             };
             if tried == TRIES {
                 return Err(error);
             }
             if let Some(reporter) = reporter {
-                reporter.check()?;
+                reporter.check().map_err(Unanswered::Interrupted)?;
             }
             std::thread::sleep(std::time::Duration::from_millis(200 << tried));
+        }
+    }
+}
+
+/// Why a small file was not read.
+enum Unanswered {
+    Interrupted(Interrupted),
+    Status(u16),
+    /// The server cannot be reached, or breaks off.
+    Silent(String),
+}
+
+impl Unanswered {
+    fn of(self, address: &Url) -> Failure {
+        match self {
+            Self::Interrupted(interrupted) => interrupted.into(),
+            Self::Silent(reason) => error::unreachable(&shown(address), reason),
+            Self::Status(status) => {
+                let exit = if status >= 500 || status == 429 { Exit::TryAgain } else { Exit::Failed };
+                Failure::message(format!("cannot read `{}`: the server answers {status}", shown(address)))
+                    .with_hint("check the address: it is that of the folder with the artifacts")
+                    .with_exit(exit)
+            }
         }
     }
 }
@@ -106,15 +134,16 @@ impl ArtifactSource for HttpSource {
         shown(&self.folder).trim_end_matches('/').to_owned()
     }
 
-    fn list(&self, reporter: &dyn Reporter) -> Result<Vec<SourceFile>, Error> {
-        let mut found = self.small(&self.address("index.html"), Some(reporter))?;
+    fn list(&self, reporter: &dyn Reporter) -> Result<Vec<SourceFile>, Failure> {
+        let page = self.address("index.html");
+        let mut found = self.small(&page, Some(reporter)).map_err(|error| error.of(&page))?;
         if found.is_none() {
-            found = self.small(&self.folder, Some(reporter))?;
+            found = self.small(&self.folder, Some(reporter)).map_err(|error| error.of(&self.folder))?;
         }
         let Some((answer, body)) = found else { return Ok(Vec::new()) };
         let kind = answer.header("content-type").unwrap_or("text/html").to_owned();
         let links = page::parse(&kind, &body, &answer.address)
-            .map_err(|reason| Error::Unreachable { address: shown(&answer.address), reason })?;
+            .map_err(|reason| error::unreachable(&shown(&answer.address), reason))?;
         let folder =
             answer.address.join(".").map_or_else(|_| self.folder.path().to_owned(), |url| url.path().to_owned());
         let is_inside = |address: &Url| {
@@ -133,12 +162,12 @@ impl ArtifactSource for HttpSource {
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DownloadFault> {
-        let read = self.small(&self.address(name), None);
-        let fault = |error: Error| match error {
-            Error::Status { status, .. } => refuse(&self.address(name), status),
-            error => DownloadFault::Network(error.to_string()),
-        };
-        Ok(read.map_err(fault)?.map(|(_, body)| body))
+        let address = self.address(name);
+        let read = self.small(&address, None).map_err(|error| match error {
+            Unanswered::Status(status) => refuse(&address, status),
+            error => DownloadFault::Network(error.of(&address).to_string()),
+        });
+        Ok(read?.map(|(_, body)| body))
     }
 
     fn facts(&self, file: &SourceFile) -> Result<FileFacts, DownloadFault> {

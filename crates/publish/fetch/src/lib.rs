@@ -22,7 +22,7 @@ mod source;
 mod topology;
 
 pub use cache::DownloadCache;
-pub use error::{DownloadFault, Error};
+pub use error::DownloadFault;
 pub use github::{GitHub, RunQuery, WorkflowRun};
 pub use http::HttpSource;
 pub use page::{FolderEntry, TarballEntry, folder_page, tarball_page};

@@ -3,9 +3,10 @@
 
 use std::fmt;
 
+use rocwheel_progress::Failure;
 use rocwheel_store::S3Address;
 
-use crate::Error;
+use crate::error::wrong_place;
 
 /// The repository of the builds that everything else is compared with.
 const THEROCK: &str = "ROCm/TheRock";
@@ -52,11 +53,11 @@ impl StreamType {
         ("release", StreamType::Release),
     ];
 
-    pub fn parse(name: &str) -> Result<StreamType, Error> {
+    pub fn parse(name: &str) -> Result<StreamType, Failure> {
         let found = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
         found.ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|(known, _)| *known).collect();
-            Error::Place(format!("`{name}` is no release type: there are {}", known.join(", ")))
+            wrong_place(format!("`{name}` is no release type: there are {}", known.join(", ")))
         })
     }
 
@@ -95,9 +96,9 @@ impl StreamType {
     }
 
     /// The bucket with the tarballs of releases; `ci` has none.
-    pub fn tarball_bucket(self) -> Result<String, Error> {
+    pub fn tarball_bucket(self) -> Result<String, Failure> {
         match self {
-            Self::Ci => Err(Error::Place("runs of the type `ci` have no release tarballs".to_owned())),
+            Self::Ci => Err(wrong_place("runs of the type `ci` have no release tarballs".to_owned())),
             _ => Ok(format!("therock-{}-tarball", self.word())),
         }
     }
@@ -133,7 +134,7 @@ pub struct RunPlace {
 impl RunPlace {
     /// The place of the runs of a repository (`OWNER/NAME`). `is_fork` says that the code of the
     /// run comes from a fork of it.
-    pub fn new(kind: StreamType, repository: &str, is_fork: bool) -> Result<RunPlace, Error> {
+    pub fn new(kind: StreamType, repository: &str, is_fork: bool) -> Result<RunPlace, Failure> {
         let parts = repository.split_once('/').filter(|(owner, name)| {
             let is_word = |word: &str| {
                 !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
@@ -141,7 +142,7 @@ impl RunPlace {
             is_word(owner) && is_word(name)
         });
         let Some((owner, name)) = parts else {
-            return Err(Error::Place(format!("`{repository}` is no repository: it looks like `ROCm/TheRock`")));
+            return Err(wrong_place(format!("`{repository}` is no repository: it looks like `ROCm/TheRock`")));
         };
         let bucket = match kind {
             StreamType::Ci if is_fork || repository != THEROCK => EXTERNAL.to_owned(),
@@ -157,11 +158,11 @@ impl RunPlace {
         Ok(RunPlace { bucket, prefix, write_role: role.map(|role| role_name(RUNS_ACCOUNT, &role)) })
     }
 
-    pub fn folder(&self, run: &str, system: BuildSystem) -> Result<String, Error> {
+    pub fn folder(&self, run: &str, system: BuildSystem) -> Result<String, Failure> {
         Ok(format!("{}{}", self.prefix, folder_of_run(run, system)?))
     }
 
-    pub fn address(&self, run: &str, system: BuildSystem) -> Result<S3Address, Error> {
+    pub fn address(&self, run: &str, system: BuildSystem) -> Result<S3Address, Failure> {
         Ok(S3Address { bucket: self.bucket.clone(), prefix: self.folder(run, system)? })
     }
 
@@ -191,13 +192,13 @@ impl ReleasePlace {
 
     /// Fails for an unknown product, and for the types `ci` and `release`, which are not published
     /// this way.
-    pub fn new(kind: StreamType, product: &str) -> Result<ReleasePlace, Error> {
+    pub fn new(kind: StreamType, product: &str) -> Result<ReleasePlace, Failure> {
         if !Self::PRODUCTS.contains(&product) {
             let known = Self::PRODUCTS.join(", ");
-            return Err(Error::Place(format!("`{product}` is no product: there are {known}")));
+            return Err(wrong_place(format!("`{product}` is no product: there are {known}")));
         }
         let Some(stream) = kind.served() else {
-            return Err(Error::Place(format!("runs of the type `{}` are not published by machine", kind.word())));
+            return Err(wrong_place(format!("runs of the type `{}` are not published by machine", kind.word())));
         };
         Ok(ReleasePlace {
             bucket: format!("therock-repo-amd-{stream}-{product}"),
@@ -208,14 +209,14 @@ impl ReleasePlace {
 }
 
 /// `{run}-{platform}`, the folder of a run in any store.
-pub fn folder_of_run(run: &str, system: BuildSystem) -> Result<String, Error> {
+pub fn folder_of_run(run: &str, system: BuildSystem) -> Result<String, Failure> {
     let is_word = !run.is_empty()
         && !run.starts_with('.')
         && run.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
     if is_word {
         Ok(format!("{run}-{system}"))
     } else {
-        Err(Error::Place(format!("`{run}` is no run: it is the number in the address of the run on GitHub")))
+        Err(wrong_place(format!("`{run}` is no run: it is the number in the address of the run on GitHub")))
     }
 }
 

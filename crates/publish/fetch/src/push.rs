@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use rocwheel_artifact::ArtifactName;
 use rocwheel_artifact::archive::{digest, sidecar_line};
 use rocwheel_content::archive_path::join;
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_store::{BucketUpload, S3Store, Store, UploadOptions, UploadState, plan_uploads, upload};
 use serde::Serialize;
 
+use crate::BuildSystem;
+use crate::error::{artifacts_failure, disk_error};
 use crate::page::{FolderEntry, folder_page};
 use crate::place::folder_of_run;
-use crate::{BuildSystem, Error};
 
 const PAGE: &str = "index.html";
 
@@ -72,12 +73,11 @@ pub fn push_plan(
     (run, system): (&str, BuildSystem),
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<PushPlan, Error> {
-    let size = |path: &PathBuf| {
-        let read = |source| Error::Disk { attempted: "read", path: path.clone(), source };
-        fs_err::metadata(path).map(|file| file.len()).map_err(read)
-    };
-    let sizes: Vec<u64> = archives.iter().map(size).collect::<Result<_, _>>()?;
+) -> Result<PushPlan, Failure> {
+    let sizes: Vec<u64> = archives
+        .iter()
+        .map(|path| fs_err::metadata(path).map(|file| file.len()).map_err(disk_error("read", path)))
+        .collect::<Result<_, _>>()?;
     let mut planned: Vec<Archive> = Vec::new();
     reporter.begin("Hashing archives", Some(sizes.iter().sum()), Unit::Bytes);
     for (path, size) in archives.iter().zip(sizes) {
@@ -92,8 +92,7 @@ pub fn push_plan(
         }
         let sha256 = rocwheel_artifact::archive::verify_digest(path, reporter)?;
         let sidecar = scratch.join(format!("{name}.sha256sum"));
-        let write = |source| Error::Disk { attempted: "write", path: sidecar.clone(), source };
-        fs_err::write(&sidecar, sidecar_line(&sha256, &name)).map_err(write)?;
+        fs_err::write(&sidecar, sidecar_line(&sha256, &name)).map_err(disk_error("write", &sidecar))?;
         planned.push(Archive { artifact, path: path.clone(), sidecar, size, sha256 });
     }
     reporter.end();
@@ -107,7 +106,7 @@ pub fn push_to_bucket(
     store: &S3Store,
     write: bool,
     reporter: &dyn Reporter,
-) -> Result<Vec<PushedFile>, Error> {
+) -> Result<Vec<PushedFile>, Failure> {
     let key = |name: &str| join(&plan.folder, name);
     let files = |of: fn(&Archive) -> &PathBuf| -> Vec<(PathBuf, String)> {
         let named = plan.archives.iter().map(|archive| {
@@ -155,7 +154,7 @@ fn pushed(plan: &PushPlan, archive: &Archive, state: PushState) -> PushedFile {
     }
 }
 
-fn write_page(plan: &PushPlan, store: &dyn Store, reporter: &dyn Reporter) -> Result<(), Error> {
+fn write_page(plan: &PushPlan, store: &dyn Store, reporter: &dyn Reporter) -> Result<(), Failure> {
     let prefix = format!("{}/", plan.folder);
     let mut entries: Vec<FolderEntry> = Vec::new();
     for file in store.list(&plan.folder, reporter)? {
@@ -178,7 +177,7 @@ pub fn push_to_folder(
     top: &Path,
     write: bool,
     reporter: &dyn Reporter,
-) -> Result<Vec<PushedFile>, Error> {
+) -> Result<Vec<PushedFile>, Failure> {
     let folder = top.join(&plan.folder);
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for archive in &plan.archives {
@@ -194,11 +193,12 @@ pub fn push_to_folder(
         files.push(pushed(plan, archive, state));
     }
     if !problems.is_empty() {
-        return Err(Error::OtherBytes { problems });
+        return Err(artifacts_failure(|count| format!("the store has other contents of {count}"), problems).with_hint(
+            "a run's artifacts do not change: push under another `--run-id`, or remove the old ones first",
+        ));
     }
     if write {
-        let disk = |path: &Path, source| Error::Disk { attempted: "write", path: path.to_owned(), source };
-        fs_err::create_dir_all(&folder).map_err(|source| disk(&folder, source))?;
+        fs_err::create_dir_all(&folder).map_err(disk_error("write", &folder))?;
         reporter.begin("Copying archives", Some(files.len() as u64), Unit::Items);
         for (archive, file) in plan.archives.iter().zip(&files) {
             reporter.check()?;
@@ -206,16 +206,16 @@ pub fn push_to_folder(
                 let name = path.file_name().unwrap_or_default();
                 let is_there = file.state == PushState::Unchanged && folder.join(name).is_file();
                 if !is_there {
-                    copy(path, &folder.join(name)).map_err(|source| disk(&folder.join(name), source))?;
+                    copy(path, &folder.join(name)).map_err(disk_error("write", &folder.join(name)))?;
                 }
             }
             reporter.advance(1);
         }
         reporter.end();
-        let entries = folder_entries(&folder).map_err(|source| disk(&folder, source))?;
+        let entries = folder_entries(&folder).map_err(disk_error("write", &folder))?;
         let page = folder.join(PAGE);
         let text = folder_page(&plan.folder, &entries, false);
-        rocwheel_system::replace(&page, text.as_bytes(), 0o644).map_err(|source| disk(&page, source))?;
+        rocwheel_system::replace(&page, text.as_bytes(), 0o644).map_err(disk_error("write", &page))?;
     }
     Ok(files)
 }

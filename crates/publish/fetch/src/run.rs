@@ -18,15 +18,16 @@ use rocwheel_artifact::flatten::{Flattened, Replaceable, flatten};
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_output::Mode;
 use rocwheel_output::StagingFolder;
-use rocwheel_progress::{Exit, Reporter, Unit, Watched, WithoutProgress};
+use rocwheel_progress::{Exit, Failure, Reporter, Unit, Watched, WithoutProgress, in_backticks};
 use serde::{Deserialize, Serialize};
 
+use crate::DownloadFault;
 use crate::arriving::unpack_as_it_arrives;
 use crate::cache::{CachedFile, DownloadCache, Wanted, wait};
+use crate::error::{artifacts_failure, disk_error, unmatched};
 use crate::intact::{is_archive, tree_digest};
 use crate::select::{self, ArtifactFilter, NamePattern};
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
-use crate::{DownloadFault, Error};
 
 const SIDECAR: &str = ".sha256sum";
 /// The file of an output that says what was fetched into it.
@@ -117,7 +118,7 @@ pub fn plan(
     filter: &ArtifactFilter,
     (awaited, patience): (&[NamePattern], Duration),
     reporter: &dyn Reporter,
-) -> Result<FetchPlan, Error> {
+) -> Result<FetchPlan, Failure> {
     let folder = source.name();
     let files = list_when_ready(source, awaited, patience, reporter)?;
     let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
@@ -140,7 +141,7 @@ fn list_when_ready(
     awaited: &[NamePattern],
     patience: Duration,
     reporter: &dyn Reporter,
-) -> Result<Vec<SourceFile>, Error> {
+) -> Result<Vec<SourceFile>, Failure> {
     let (begin, mut pause) = (Instant::now(), Duration::from_millis(500));
     loop {
         let files = source.list(reporter)?;
@@ -152,7 +153,11 @@ fn list_when_ready(
         let left = patience.saturating_sub(begin.elapsed());
         if left.is_zero() {
             let seconds = patience.as_secs();
-            return Err(Error::NotInTime { folder: source.name(), wanted: missing, seconds });
+            let (missing, folder) = (in_backticks(missing), source.name());
+            let text = format!("{missing} did not appear in `{folder}` within {seconds} seconds");
+            return Err(Failure::message(text)
+                .with_hint("look at the run on GitHub, or wait longer with `--timeout`")
+                .with_exit(Exit::TryAgain));
         }
         wait(pause.min(left), reporter)?;
         pause = (pause * 2).min(LONGEST_LOOK);
@@ -209,22 +214,21 @@ struct FetchedFile {
 /// Fetches the artifacts of a plan.
 ///
 /// # Errors
-/// [`Error::Downloads`] names every artifact that was not fetched; the others are in the output. A
-/// tree is written only if everything was fetched.
+/// The failure names every artifact that was not fetched; the others are in the output. A tree is
+/// written only if everything was fetched.
 pub fn fetch(
     plan: &FetchPlan,
     source: &dyn ArtifactSource,
     cache: &DownloadCache,
     options: &FetchOptions,
     reporter: &dyn Reporter,
-) -> Result<Vec<FetchedArtifact>, Error> {
-    let disk = |source: io::Error| Error::Disk { attempted: "write", path: options.output.clone(), source };
+) -> Result<Vec<FetchedArtifact>, Failure> {
     let parent = match options.form {
         FetchForm::Tree => options.output.parent().filter(|parent| !parent.as_os_str().is_empty()),
         _ => Some(options.output.as_path()),
     };
     let parent = parent.unwrap_or(Path::new("."));
-    let staging = StagingFolder::for_results(parent, STAGING).map_err(disk)?;
+    let staging = StagingFolder::for_results(parent, STAGING).map_err(disk_error("write", &options.output))?;
     let record = OutputRecord::read(&options.output);
     warn_of_others(&record, plan, options, reporter);
     let fetching = Fetching {
@@ -244,13 +248,13 @@ pub fn fetch(
         cache.release(archive);
     }
     cache.tidy();
-    staging.close().map_err(disk)?;
+    staging.close().map_err(disk_error("write", &options.output))?;
     let mut fetched: Vec<FetchedArtifact> = done.into_iter().map(|file| file.fetched).collect();
     fetched.sort_by(|one, other| one.artifact.cmp(&other.artifact));
     Ok(fetched)
 }
 
-fn lay_out(archives: &[&CachedFile], options: &FetchOptions, reporter: &dyn Reporter) -> Result<Flattened, Error> {
+fn lay_out(archives: &[&CachedFile], options: &FetchOptions, reporter: &dyn Reporter) -> Result<Flattened, Failure> {
     let inputs: Vec<PathBuf> = archives.iter().map(|archive| archive.path.clone()).collect();
     Ok(flatten(&inputs, &options.output, options.existing, Mode::Execute, reporter)?)
 }
@@ -285,7 +289,7 @@ impl FetchForm {
 }
 
 impl Fetching<'_> {
-    fn all(&self, plan: &FetchPlan, reporter: &dyn Reporter) -> Result<Vec<FetchedFile>, Error> {
+    fn all(&self, plan: &FetchPlan, reporter: &dyn Reporter) -> Result<Vec<FetchedFile>, Failure> {
         // The largest first: the last one to end decides when everything ends.
         let mut wanted: Vec<&PlannedFetch> = plan.artifacts.iter().collect();
         wanted.sort_by_key(|planned| std::cmp::Reverse(planned.size));
@@ -487,7 +491,7 @@ pub fn fetch_file(
     name: &str,
     cache: &DownloadCache,
     reporter: &dyn Reporter,
-) -> Result<PathBuf, Error> {
+) -> Result<PathBuf, Failure> {
     let files = source.list(reporter)?;
     let Some(file) = files.iter().find(|file| file.name == name) else {
         let names = || files.iter().map(|file| file.name.as_str());
@@ -495,8 +499,7 @@ pub fn fetch_file(
             Some(near) => vec![near.to_owned()],
             None => names().rev().take(3).map(str::to_owned).collect(),
         };
-        let (folder, wanted) = (source.name(), vec![name.to_owned()]);
-        return Err(Error::Unmatched { folder, wanted, existing });
+        return Err(unmatched(&source.name(), &[name.to_owned()], &existing));
     };
     let failed = |fault: DownloadFault| summary(vec![(name.to_owned(), fault)]);
     reporter.begin("Fetching", file.size, Unit::Bytes);
@@ -520,14 +523,14 @@ pub fn fetch_file(
 }
 
 /// Copies a file of the cache or of a store to another place, where it replaces an older one.
-pub fn place_file(file: &Path, place: &Path) -> Result<(), Error> {
+pub fn place_file(file: &Path, place: &Path) -> Result<(), Failure> {
     let put = || -> io::Result<()> {
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let staged = tempfile::Builder::new().prefix(STAGING).tempfile_in(folder)?;
         fs_err::copy(file, staged.path())?;
         rocwheel_system::persist(staged, place)
     };
-    put().map_err(|source| Error::Disk { attempted: "write", path: place.to_owned(), source })
+    put().map_err(disk_error("write", place))
 }
 
 /// The directory that an artifact will replace. Files of it that did not change are kept.
@@ -551,12 +554,13 @@ fn again<T>(
     request()
 }
 
-fn summary(mut faults: Vec<(String, DownloadFault)>) -> Error {
+fn summary(mut faults: Vec<(String, DownloadFault)>) -> Failure {
     faults.sort_by(|one, other| one.0.cmp(&other.0));
     // What another try cannot help decides.
     let exit =
         if faults.iter().all(|(_, fault)| fault.exit() == Exit::TryAgain) { Exit::TryAgain } else { Exit::Failed };
     let hint = faults.iter().find(|(_, fault)| fault.exit() == exit).and_then(|(_, fault)| fault.hint());
     let problems = faults.iter().map(|(file, fault)| format!("`{file}`: {fault}")).collect();
-    Error::Downloads { problems, exit, hint }
+    let failure = artifacts_failure(|count| format!("{count} could not be fetched"), problems).with_exit(exit);
+    hint.into_iter().fold(failure, Failure::with_hint)
 }

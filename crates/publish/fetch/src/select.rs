@@ -7,11 +7,11 @@ use globset::{Glob, GlobMatcher};
 use regex::Regex;
 use rocwheel_artifact::ArtifactName;
 use rocwheel_artifact::archive::Compression;
-use rocwheel_progress::nearest;
+use rocwheel_progress::{Failure, nearest};
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::target::base_target;
 
-use crate::Error;
+use crate::error::{unmatched, wrong_place};
 
 /// How many existing names an error suggests.
 const SUGGESTED: usize = 12;
@@ -31,8 +31,11 @@ enum Matcher {
 }
 
 impl NamePattern {
-    pub fn parse(text: &str) -> Result<NamePattern, Error> {
-        let wrong = |reason: String| Error::Pattern { pattern: text.to_owned(), reason };
+    pub fn parse(text: &str) -> Result<NamePattern, Failure> {
+        let wrong = |reason: String| {
+            wrong_place(format!("`{text}` is no pattern of artifact names: {reason}"))
+                .with_hint("write a name with `*`, such as `blas_lib_*`, or a regular expression after `regex:`")
+        };
         let matcher = match text.strip_prefix("regex:") {
             Some(expression) => Matcher::Part(Regex::new(expression).map_err(|error| {
                 let text = error.to_string();
@@ -100,10 +103,12 @@ impl TargetWord {
 
 impl ArtifactFilter {
     /// The archives that the filter leaves, one for each artifact, sorted by artifact.
-    pub(crate) fn select(&self, files: &[String], folder: &str) -> Result<Vec<Listed>, Error> {
+    pub(crate) fn select(&self, files: &[String], folder: &str) -> Result<Vec<Listed>, Failure> {
         let all = listed(files);
         if all.is_empty() {
-            return Err(Error::NothingThere { folder: folder.to_owned() });
+            return Err(Failure::message(format!("`{folder}` has no artifacts")).with_hint(
+                "check the run, `--platform`, `--release-type` and `--repository` (nightly builds run in `ROCm/rockrel`)",
+            ));
         }
         let count = all.len();
         let wanted: Vec<Listed> = all.iter().filter(|found| self.is_of_build(&found.name)).cloned().collect();
@@ -115,8 +120,8 @@ impl ArtifactFilter {
         let missing: Vec<String> = words.iter().filter(misses).map(|word| word.word.clone()).collect();
         if is_for_gpus && !missing.is_empty() {
             let families: BTreeSet<&str> = wanted.iter().map(|found| found.name.target_family.as_str()).collect();
-            let existing = families.into_iter().map(str::to_owned).collect();
-            return Err(Error::Unmatched { folder: folder.to_owned(), wanted: missing, existing });
+            let existing: Vec<String> = families.into_iter().map(str::to_owned).collect();
+            return Err(unmatched(folder, &missing, &existing));
         }
         let has_target =
             |name: &ArtifactName| words.is_empty() || name.is_generic() || words.iter().any(|word| word.accepts(name));
@@ -126,9 +131,8 @@ impl ArtifactFilter {
             let unmet: Vec<&NamePattern> =
                 patterns.iter().filter(|pattern| !listed.iter().any(|found| pattern.accepts(found))).collect();
             if !unmet.is_empty() {
-                let wanted = unmet.iter().map(|pattern| pattern.text.clone()).collect();
-                let existing = suggestions(&unmet, listed);
-                return Err(Error::Unmatched { folder: folder.to_owned(), wanted, existing });
+                let wanted: Vec<String> = unmet.iter().map(|pattern| pattern.text.clone()).collect();
+                return Err(unmatched(folder, &wanted, &suggestions(&unmet, listed)));
             }
         }
         let is_wanted = |found: &Listed| {
@@ -137,7 +141,10 @@ impl ArtifactFilter {
         };
         let selected: Vec<Listed> = left.into_iter().filter(is_wanted).collect();
         if selected.is_empty() {
-            return Err(Error::NothingSelected { folder: folder.to_owned(), count });
+            let text = format!("`{folder}` has {count} artifacts, none of which is selected");
+            return Err(
+                Failure::message(text).with_hint("remove some of the filters; `--dry-run` lists what they leave")
+            );
         }
         Ok(selected)
     }
@@ -204,7 +211,7 @@ mod tests {
 
     fn selected(filter: &ArtifactFilter) -> Result<String, String> {
         let selected = filter.select(&files(), "s3://b/1-linux").map_err(|error| {
-            let hint = rocwheel_progress::Hint::hint(&error).unwrap_or_default();
+            let hint = error.hint().unwrap_or_default().to_owned();
             format!("{error} | {hint}")
         })?;
         Ok(selected.iter().map(|found| found.file.trim_end_matches(".tar.zst")).collect::<Vec<_>>().join(" "))

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use positioned_io::ReadAt;
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, Reader};
-use rocwheel_progress::{Exit, Hint as _, Reporter, with_causes};
+use rocwheel_progress::{Exit, Failure, Hint as _, Reporter, with_causes};
 use rocwheel_store::{BucketFault, Store, StoredBytes, StoredFile};
 
-use crate::{DownloadFault, Error};
+use crate::DownloadFault;
 
 /// A file of a run's folder, as the listing has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub trait ArtifactSource: Send + Sync {
     }
 
     /// The files directly in the folder, sorted by name; none if there is no such folder.
-    fn list(&self, reporter: &dyn Reporter) -> Result<Vec<SourceFile>, Error>;
+    fn list(&self, reporter: &dyn Reporter) -> Result<Vec<SourceFile>, Failure>;
 
     /// The bytes of a small file; `None` when there is none.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DownloadFault>;
@@ -115,7 +115,7 @@ impl ArtifactSource for StoreSource {
         self.store.requests().is_none()
     }
 
-    fn list(&self, reporter: &dyn Reporter) -> Result<Vec<SourceFile>, Error> {
+    fn list(&self, reporter: &dyn Reporter) -> Result<Vec<SourceFile>, Failure> {
         let mut files = Vec::new();
         for file in self.store.list(&self.folder, reporter)? {
             let name = file_name(&file.key);

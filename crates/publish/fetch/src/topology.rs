@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rocwheel_progress::Failure;
 use serde::Deserialize;
-
-use crate::Error;
 
 /// The stages, groups and artifacts of a build.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,8 +38,11 @@ struct ArtifactTableRow {
 }
 
 impl BuildTopology {
-    pub fn read(path: &Path) -> Result<BuildTopology, Error> {
-        let wrong = |reason: String| Error::Topology { path: path.to_owned(), reason };
+    pub fn read(path: &Path) -> Result<BuildTopology, Failure> {
+        let wrong = |reason: String| {
+            Failure::message(format!("`{}`: {reason}", path.display()))
+                .with_hint("name TheRock's BUILD_TOPOLOGY.toml of the same commit with `--topology FILE`")
+        };
         let text = fs_err::read_to_string(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => wrong("there is no such file".to_owned()),
             _ => wrong(error.to_string()),
