@@ -1,7 +1,8 @@
 //! The program: arguments → settings → command → exit code. The libraries know ROCm, ELF and
 //! wheels; the command line, the environment, the terminal and the messages are here.
 //!
-//! The libraries, in the order in which to read them; each uses only those before it.
+//! [`rocwheel_commands_publish`] begins with a wheel's life in twenty calls of the libraries. These
+//! are they, in the order in which to read them; each uses only those before it.
 //!
 //! * Ground: `rocwheel_progress` is how a library talks to its caller, `rocwheel_system` how it
 //!   talks to the operating system. `rocwheel_pipeline` makes results in parallel and in order.

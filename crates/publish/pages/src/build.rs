@@ -32,7 +32,7 @@ use reading::Reading;
 pub(crate) use work::offered_in;
 use work::{Records, Work, with_views};
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct BuildOptions {
     /// Where files and pages are; `None`: as the files are.
     pub layout: Option<Layout>,
