@@ -219,6 +219,16 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
+impl Settings {
+    /// Sentences about options that have no effect. The help of the other scripts' options says it.
+    fn without_effect(&self) -> Vec<&str> {
+        match self {
+            Self::Translated(translation) => translation.without_effect_notes(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
 const SCRIPTS: [[&str; 3]; 32] = [
     [

@@ -36,6 +36,9 @@ jobs:
           python external-builds\pytorch\build_prod_wheels.py ^
             install-rocm --find-links %LINKS%
       - run: python build_tools/packaging/python/manage_structured.py --auto-detect-prefixes --starting-from v2/
+      - run: python external-builds/pytorch/pytorch_apex_repo.py checkout --hipify
+      - run: python external-builds/pytorch/pytorch_torch_repo.py checkout --hipify
+      - run: python build_tools/artifact_manager.py copy --source-run-id ${{ inputs.run }} --stage="${{ inputs.stages }}" --dry-run
 "#;
 
 #[test]
@@ -71,13 +74,16 @@ fn each_command_has_its_line_and_its_verdict() {
         (28, "health_status", "stays", "makes and moves no packages"),
         (32, "build_prod_wheels install-rocm", "taken", "[]"),
         (34, "manage_structured", "not-taken", "`--auto-detect-prefixes`: not here: name each folder"),
+        (35, "pytorch_apex_repo checkout", "differs", "`--hipify` has no effect: apex converts"),
+        (36, "pytorch_torch_repo checkout", "taken", "[]"),
+        (37, "artifact_manager copy", "taken", "[]"),
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for ((line, command, verdict, reasons), expected) in found.iter().zip(expected) {
         assert_eq!((*line, *command, *verdict), (expected.0, expected.1, expected.2), "{reasons}");
         assert!(reasons.contains(expected.3), "{line}: {reasons}");
     }
-    assert_eq!(report["summary"]["taken"], 3);
+    assert_eq!(report["summary"]["taken"], 5);
     assert_eq!(report["other_commands"], 4);
 }
 
@@ -120,4 +126,26 @@ fn input_that_shows_nothing_is_no_success() {
     for (arguments, code) in [(&["--check"][..], 2), (&["--check", "missing.yml"][..], 1)] {
         assert_eq!(compat(&context, arguments).code, Some(code), "{arguments:?}");
     }
+}
+
+/// The check reads the help, which also says it where no translation is made.
+#[test]
+fn options_without_effect_say_so_in_the_help() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands/compat");
+    // These have none beside others, or for one project; the translation says when.
+    let others = ["--patch", "--hipify", "--repo-name", "--sccache-no-wrap"];
+    let pattern = regex::Regex::new(r#"(?:without_effect\(|then_some\()\s*"(--[a-z0-9-]+)""#).unwrap();
+    let mut count = 0;
+    for entry in std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let text = std::fs::read_to_string(&entry).unwrap();
+        for option in pattern.captures_iter(&text).map(|found| found[1].to_owned()) {
+            let field = option.trim_start_matches('-').replace('-', "_");
+            let at = text.find(&format!("    {field}: ")).unwrap_or_else(|| panic!("{option}: {entry:?}"));
+            let help = text[..at].rsplit("\n\n").next().unwrap().rsplit(",\n").next().unwrap();
+            let is_said = ["/// Without effect", "/// Has no effect"].iter().any(|said| help.contains(said));
+            assert!(is_said || others.contains(&option.as_str()), "{option}: {help}");
+            count += 1;
+        }
+    }
+    assert!(count > 12, "{count}");
 }
