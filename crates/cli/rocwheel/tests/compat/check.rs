@@ -87,6 +87,53 @@ fn each_command_has_its_line_and_its_verdict() {
     assert_eq!(report["other_commands"], 4);
 }
 
+/// Each way in which a script is called, and what only looks like one.
+#[test]
+fn commands_are_found_as_the_shell_finds_them() {
+    let fetch = "fetch_artifacts.py --run-id 5";
+    let push = "python build_tools/artifact_manager.py push --stage x --build-dir o --compress-concurrency";
+    let archive = "python build_tools/fileset_tool.py artifact-archive a -o a.tar.xz --hash-algorithm";
+    let packages = "python build_tools/build_python_packages.py --artifact-dir=a --dest-dir=b";
+    for (file, text, expected) in [
+        ("a.sh", "bash ./build_rocm.sh 2.8.3 3.12 2.12.0 7.2", "1 build_rocm taken"),
+        ("a.sh", "python build_tools/brand_new.py", "1 brand_new not-taken"),
+        (
+            "a.sh",
+            "python build_tools/packaging/publish_rocm_to_release_buckets.py",
+            "1 publish_rocm_to_release_buckets not-taken",
+        ),
+        ("a.sh", "python -m build_tools.fetch_artifacts --run-id 5", "1 fetch_artifacts taken"),
+        ("a.sh", &format!("$PYTHON build_tools/{fetch}"), "1 fetch_artifacts taken"),
+        ("a.sh", "python run_pytorch_tests.py -k $WHICH", "1 run_pytorch_tests taken"),
+        ("a.sh", &format!("{archive} $HASH"), "1 fileset_tool artifact-archive taken"),
+        ("a.sh", &format!("{archive} md5"), "1 fileset_tool artifact-archive not-taken"),
+        ("a.sh", &format!("{packages} --colour $MORE"), "1 build_python_packages not-taken"),
+        ("a.sh", &format!("{packages} \"${{more[@]}}\""), "1 build_python_packages unknown"),
+        ("a.sh", &format!("{push} '$MANY'"), "1 artifact_manager push not-taken"),
+        ("a.sh", &format!("{push} $MANY"), "1 artifact_manager push differs"),
+        ("a.sh", &format!("bash -e build_tools/other.sh 'python {fetch}'"), "1 other not-taken"),
+        ("a.sh", &format!("bash -ec 'true\npython {fetch}'"), "2 fetch_artifacts taken"),
+        ("a.sh", &format!("if true; then false; else\n python {fetch}; fi"), "2 fetch_artifacts taken"),
+        ("a.sh", &format!("fi then <\npython \\\n {fetch}"), "2 fetch_artifacts taken"),
+        ("a.sh", &format!("true # python {fetch}\npython {fetch}"), "2 fetch_artifacts taken"),
+        (
+            "a.sh",
+            &format!("in_image build_tools/{fetch}\npython {fetch}"),
+            "1 in_image build_tools/fetch_artifacts.py --run-id 5 unknown, 2 fetch_artifacts taken",
+        ),
+        ("a.ps1", "python build_tools\\fetch_artifacts.py `\n  --run-id 5", "1 fetch_artifacts taken"),
+    ] {
+        let context = context();
+        context.write(file, text);
+        let report = compat(&context, &["--check", file, "--json"]).json();
+        let rows = report["commands"].as_array().unwrap_or_else(|| panic!("{text}: {report}")).iter();
+        let rows = rows.map(|row| {
+            [&row["line"].to_string(), row["command"].as_str().unwrap(), row["verdict"].as_str().unwrap()].join(" ")
+        });
+        assert_eq!(rows.collect::<Vec<_>>().join(", "), expected, "{text}");
+    }
+}
+
 #[test]
 fn scripts_of_shells_and_of_gitlab_are_read() {
     let context = context();
