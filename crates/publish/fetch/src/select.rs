@@ -111,7 +111,9 @@ impl ArtifactFilter {
         let words: Vec<TargetWord> = self.targets.iter().map(|word| TargetWord::new(word, &table)).collect();
         // Before the stage for the GPUs has run there is nothing for any of them.
         let is_for_gpus = wanted.iter().any(|found| !found.name.is_generic());
-        let misses = |word: &&TargetWord| !wanted.iter().any(|found| word.accepts(&found.name));
+        // Code of a portable target is in no artifact of its own.
+        let is_optional = |word: &TargetWord| word.means.iter().any(|target| table.is_portable(target));
+        let misses = |word: &&TargetWord| !is_optional(word) && !wanted.iter().any(|found| word.accepts(&found.name));
         let missing: Vec<String> = words.iter().filter(misses).map(|word| word.word.clone()).collect();
         if is_for_gpus && !missing.is_empty() {
             let families: BTreeSet<&str> = wanted.iter().map(|found| found.name.target_family.as_str()).collect();

@@ -12,7 +12,7 @@ use rocwheel_fetch::{BuildTopology, RunPlace, StreamType};
 use rocwheel_progress::suggestion;
 use rocwheel_tables::TargetTable;
 
-use super::fetch_artifacts::{Run, begin, platform, repository};
+use super::fetch_artifacts::{Run, Transport, TransportArguments, begin, platform, repository};
 use super::given;
 use super::translation::Translation;
 
@@ -55,6 +55,8 @@ pub(super) struct RunArguments {
     /// A directory instead of the bucket [default: THEROCK_LOCAL_STAGING_DIR]
     #[arg(long, value_name = "DIR")]
     local_staging_dir: Option<PathBuf>,
+    #[command(flatten)]
+    transport: TransportArguments,
 }
 
 impl RunArguments {
@@ -179,6 +181,9 @@ pub(super) struct CopyArguments {
     /// Repository of that run [default: GITHUB_REPOSITORY, else ROCm/TheRock]
     #[arg(long, value_name = "OWNER/NAME")]
     source_repository: Option<String>,
+    /// Where that run's artifacts are
+    #[arg(long, value_name = "KIND")]
+    source_transport: Option<Transport>,
     /// Stages whose artifacts are copied, separated by commas
     #[arg(long, value_name = "LIST")]
     stage: String,
@@ -300,6 +305,7 @@ impl FetchArguments {
             platform: self.run.platform(),
             repository: self.run.run_github_repo.clone(),
             staging: self.run.staging(),
+            transport: self.run.transport.checked(self.run.staging().is_some())?,
         };
         let mut translation = begin(run);
         exclude_components(&split(&self.exclude_components), &mut translation)?;
@@ -338,6 +344,7 @@ impl CopyArguments {
             platform: self.run.platform(),
             repository: self.source_repository,
             staging: self.run.staging(),
+            transport: self.source_transport,
         });
         let made = Vec::from_iter(made).join("|");
         translation.option("--include", Some(format!("regex:^({made})_")));
@@ -360,7 +367,11 @@ impl RunArguments {
     /// The command line that pushes to the run, without what is pushed.
     fn push(&self) -> Result<Translation> {
         let mut translation = Translation::new("artifact push");
-        if let Some(staging) = self.staging() {
+        let transport = self.transport.checked(self.staging().is_some())?;
+        if transport == Some(Transport::Http) {
+            return Err(Usage::new("`--transport http` only reads").hint("push with `s3` or `local`").into());
+        }
+        if let Some(staging) = self.staging().filter(|_| transport != Some(Transport::S3)) {
             translation.option("--to", Some(staging));
         } else {
             let kind = environment::first_of(&["RELEASE_TYPE"]).unwrap_or_else(|| "ci".to_owned());
