@@ -492,12 +492,15 @@ impl FoundSource {
     }
 }
 
+fn release_of(version: &str) -> Option<Vec<u64>> {
+    version.parse::<Version>().ok().map(|version| version.release().to_vec())
+}
+
 /// Compares the caller's variable for the version with the file of the sources.
 fn check_variable(file: &SourceVersionFile, version: &str, path: &Path, place: &JobPlace) -> Result<(), Error> {
     let Some(name) = &file.variable else { return Ok(()) };
     let Some(said) = place.surroundings.get(name).filter(|said| !said.is_empty()) else { return Ok(()) };
-    let release = |text: &str| text.parse::<Version>().ok().map(|version| version.release().to_vec());
-    if release(said) == release(version) {
+    if release_of(said) == release_of(version) {
         return Ok(());
     }
     Err(Error::request_with(
@@ -506,7 +509,7 @@ fn check_variable(file: &SourceVersionFile, version: &str, path: &Path, place: &
     ))
 }
 
-/// The GPU targets in a file. The list of an allowance is one; that of wheels may be extended below.
+/// The GPU targets in a file. There is one list, which that of wheels may extend further below.
 fn targets_in(file: &TargetsFile, path: &Path) -> Result<Vec<String>, Error> {
     let text = fs_err::read_to_string(path)?;
     let pattern = Regex::new(&format!("(?ms){}", file.pattern)).map_err(|error| {

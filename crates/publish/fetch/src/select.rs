@@ -82,6 +82,8 @@ pub struct ArtifactFilter {
 struct TargetWord {
     word: String,
     means: Vec<String>,
+    /// Code of a portable target is in no artifact of its own.
+    is_optional: bool,
 }
 
 impl TargetWord {
@@ -89,8 +91,9 @@ impl TargetWord {
         // Artifacts of a family carry its own name, those of its targets theirs. A name that the
         // table lacks may be that of a bundle, and is compared as it is.
         let mut means = table.expand(word).unwrap_or_default();
+        let is_optional = means.iter().any(|target| table.is_portable(target));
         means.push(word.to_owned());
-        TargetWord { word: word.to_owned(), means }
+        TargetWord { word: word.to_owned(), means, is_optional }
     }
 
     fn accepts(&self, name: &ArtifactName) -> bool {
@@ -111,10 +114,9 @@ impl ArtifactFilter {
         let words: Vec<TargetWord> = self.targets.iter().map(|word| TargetWord::new(word, &table)).collect();
         // Before the stage for the GPUs has run there is nothing for any of them.
         let is_for_gpus = wanted.iter().any(|found| !found.name.is_generic());
-        // Code of a portable target is in no artifact of its own.
-        let is_optional = |word: &TargetWord| word.means.iter().any(|target| table.is_portable(target));
-        let misses = |word: &&TargetWord| !is_optional(word) && !wanted.iter().any(|found| word.accepts(&found.name));
-        let missing: Vec<String> = words.iter().filter(misses).map(|word| word.word.clone()).collect();
+        let misses = |word: &&TargetWord| !wanted.iter().any(|found| word.accepts(&found.name));
+        let missing: Vec<String> =
+            words.iter().filter(|word| !word.is_optional).filter(misses).map(|word| word.word.clone()).collect();
         if is_for_gpus && !missing.is_empty() {
             let families: BTreeSet<&str> = wanted.iter().map(|found| found.name.target_family.as_str()).collect();
             let existing = families.into_iter().map(str::to_owned).collect();

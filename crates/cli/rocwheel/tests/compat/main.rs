@@ -382,6 +382,9 @@ mod packages {
             assert!(!context.path("out").exists(), "{more:?}");
         }
         let runtime = "llvm/stage/lib/llvm/lib/clang/22/lib/linux/libclang_rt.asan-x86_64.so";
+        let still = "llvm/stage/lib/llvm/lib/clang/22/lib/linux/libclang_rt.asan-x86_64.a";
+        context.artifact("in", "amd-llvm_dev_generic", &[(still, b"archive")]);
+        assert_eq!(build(&context, &["--asan"]).code, Some(1), "the static runtime is none");
         context.artifact("in", "amd-llvm_lib_generic", &[(runtime, b"runtime")]);
         for (more, version) in [(&["--asan-build-id", "x-1"][..], "x.1"), (&["--version", "10.1.0+asan.2"], "2")] {
             let ran = build(&context, &[&["--asan", "--no-audit"], more].concat());

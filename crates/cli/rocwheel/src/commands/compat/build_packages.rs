@@ -165,8 +165,9 @@ fn check_asan(artifacts: &Path, printer: &Printer) -> Result<()> {
     let catalog = Catalog::open(artifacts, scratch.path(), printer.reporter())?;
     let mut paths = catalog.artifacts.iter().flat_map(|artifact| &artifact.entries).map(|entry| entry.path.as_str());
     let has_runtime = paths.any(|path| {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        path.starts_with("lib/llvm/lib/clang/") && name.starts_with("libclang_rt.asan-") && name.ends_with(".so")
+        path.starts_with("lib/llvm/lib/clang/")
+            && path.contains("/libclang_rt.asan-")
+            && path.rsplit('.').next() == Some("so")
     });
     scratch.close()?;
     if has_runtime {

@@ -130,8 +130,10 @@ impl TransportArguments {
                 .hint("name the bucket: `rocwheel artifact fetch --from s3://BUCKET`, `rocwheel artifact push --to s3://BUCKET`")
                 .into());
         }
-        let variable = || environment::first_of(&["THEROCK_ARTIFACT_TRANSPORT"]);
-        let transport = self.transport.or_else(|| Transport::from_str(&variable()?, true).ok());
+        let transport = self.transport.or_else(|| {
+            environment::first_of(&["THEROCK_ARTIFACT_TRANSPORT"])
+                .and_then(|name| Transport::from_str(&name, true).ok())
+        });
         if transport == Some(Transport::Local) && !has_folder {
             return Err(Usage::new("`--transport local` needs the folder of the artifacts")
                 .hint("`artifact_manager` takes it as `--local-staging-dir DIR`")

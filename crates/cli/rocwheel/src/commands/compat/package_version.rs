@@ -83,8 +83,7 @@ const ASAN: &str = "asan";
 pub(super) fn asan_suffix(build: Option<String>) -> Result<String, Usage> {
     let build = given(build).unwrap_or_else(|| environment::today().to_string().replace('-', ""));
     let parts: Vec<String> = build.trim().split(['.', '-', '_']).map(str::to_lowercase).collect();
-    let is_part = |part: &String| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if !parts.iter().all(is_part) {
+    if parts.iter().any(|part| part.is_empty() || part.bytes().any(|byte| !byte.is_ascii_alphanumeric())) {
         return Err(Usage::new(format!("`--asan-build-id {build}` cannot be part of a version"))
             .hint("letters and digits, separated by `.`, `-` or `_`"));
     }
