@@ -86,7 +86,7 @@ fn the_targets_of_pytorchs_wheels_are_a_default_and_a_warning() {
     build(&[&prefix[..], &["--rocm", "6.2"]].concat()).prints("# GPU targets: gfx906, gfx942 (of the project's");
     build(&["--rocm-sdk", "index=https://rocm.example/v2"]).prints("# GPU targets: those that ROCm says");
     build(&[&prefix[..], &["--gpu-targets", "gfx1152,gfx942:xnack+"]].concat())
-        .ends(0, &format!("the project's own wheels of torch are not for gfx1152: see `{list}`"))
+        .ends(0, format!("the project's own wheels of torch are not for gfx1152: see `{list}`"))
         .prints("# GPU targets: gfx1152, gfx942:xnack+ (as asked for)");
     context.write(list, "PYTORCH_ROCM_ARCH=$LIST\n");
     build(&prefix).ends(0, "names no GPU targets: none is compared").prints("# GPU targets: those that ROCm says");

@@ -183,8 +183,8 @@ fn options_without_effect_say_so_in_the_help() {
     let others = ["--patch", "--hipify", "--repo-name", "--sccache-no-wrap"];
     let pattern = regex::Regex::new(r#"(?:without_effect\(|then_some\()\s*"(--[a-z0-9-]+)""#).unwrap();
     let mut count = 0;
-    for entry in std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
-        let text = std::fs::read_to_string(&entry).unwrap();
+    for entry in fs_err::read_dir(source).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let text = fs_err::read_to_string(&entry).unwrap();
         for option in pattern.captures_iter(&text).map(|found| found[1].to_owned()) {
             let field = option.trim_start_matches('-').replace('-', "_");
             let at = text.find(&format!("    {field}: ")).unwrap_or_else(|| panic!("{option}: {entry:?}"));
