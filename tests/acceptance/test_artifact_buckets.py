@@ -116,9 +116,41 @@ def test_the_documents_lines_do_what_they_say(
     assert line("rocwheel compat fetch_artifacts --run-id=1", expect=1).stderr
     bootstrap = line(f"rocwheel compat artifact_manager fetch --run-id {RUN} --output-dir x --bootstrap", expect=2)
     assert "continue with today's script" in bootstrap.stderr
-    assert (
-        "artifact fetch" in line("rocwheel compat artifact_manager copy --source-run-id 1 --stage a", expect=2).stderr
+
+
+def test_copy_brings_what_stages_made_to_another_run(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    """As TheRock's workflows do for stages that a pull request does not change."""
+    run_, ci = {**home, **buckets.environment, "GITHUB_RUN_ID": "88"}, "s3://therock-ci-artifacts"
+    rocwheel.run("artifact", "push", artifacts, "--to", ci, "--run-id", RUN, environment=run_)
+    made = ("blas", "base")
+    (tmp_path / "BUILD_TOPOLOGY.toml").write_text(
+        "[artifacts.blas]\nartifact_group = 'math'\n[artifacts.base]\nartifact_group = 'core'\n"
+        "[artifact_groups]\nmath = {}\ncore = {}\n"
+        "[build_stages]\nmath-libs.artifact_groups = ['math']\nruntime.artifact_groups = ['core']\n"
+        "empty.artifact_groups = []\n"
     )
+    copy = ["compat", "artifact_manager", "copy", "--source-run-id", RUN, "--amdgpu-families=gfx110X-all"]
+
+    def copied(*words: str, expect: int = 0) -> str:
+        return rocwheel.run(*copy, *words, environment=run_, cwd=tmp_path, expect=expect).stderr
+
+    for words, expect, reason in (
+        (["--stage", "math-libs,maths"], 2, "there is no stage `maths`"),
+        (["--stage", "empty"], 2, "make no artifacts"),
+        (["--stage", ""], 2, "make no artifacts"),
+        (["--stage", "runtime", "--source-run-id", "1"], 2, "cannot be used multiple times"),
+        (["--stage", "math-libs", "--json"], 2, "leave `--json` out"),
+        (["--stage", "math-libs", "--dry-run"], 0, f"`rocwheel artifact push --to {ci} --run-id 88 --platform linux`"),
+    ):
+        assert reason in copied(*words, expect=expect)
+    with pytest.raises(AssertionError):
+        fetch(rocwheel, run_, "--run-id", "88", "--dry-run")
+    assert "--include 'regex:^(base|blas)_'" in copied("--stage", "math-libs,runtime")
+    fetch(rocwheel, run_, "--run-id", "88", "--output", tmp_path / "out")
+    kept = [path.name for path in artifacts.iterdir() if path.name.startswith(made) and "gfx942" not in path.name]
+    assert names(tmp_path / "out") == sorted(kept) != []
 
 
 def test_the_release_type_names_bucket_and_role(

@@ -189,6 +189,8 @@ def test_filters_agree_or_name_what_is_missing(
     generic = ["base_lib_generic", "blas_lib_generic", "core-hip_dev_generic", "core-hip_lib_generic"]
     assert planned("--targets", "gfx94X-dcgpu") == sorted([*generic, "blas_lib_gfx942"])
     assert planned("--targets", "generic") == generic
+    # It has no artifacts of its own.
+    assert planned("--targets", "gpu-generic,gfx942") == sorted([*generic, "blas_lib_gfx942"])
     assert planned("--components", "dev") == ["core-hip_dev_generic"]
     assert planned("--include", "blas_*", "--exclude", "*_gfx1100") == ["blas_lib_generic", "blas_lib_gfx942"]
     topology = tmp_path / "topology.toml"

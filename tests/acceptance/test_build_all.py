@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import therock
 
-from command import Rocwheel, run
+from command import Rocwheel, run, unprivileged
 from environment import create_venv
 from packages import metadata
 from small_index import write_wheel
@@ -363,6 +363,26 @@ def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
         "build", "install-rocm", "--rocm-sdk", "prefix=/usr", "--into", tmp_path / "mine", "--rocm", "7.2", expect=2
     )
     assert "has no packages" in refused.stderr
+
+
+def test_an_environment_that_cannot_be_written_is_refused_before_anything_is_fetched(public: Path) -> None:
+    python = "/usr/bin/python3"
+    run(python, "-m", "venv", "--without-pip", public / "env")
+    packages = run(public / "env/bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout
+    packages = Path(packages.strip())
+    packages.chmod(0o555)
+    (public / "home").mkdir(mode=0o777)
+    (public / "home").chmod(0o777)
+    flash = ("flash-attn", "--source", "2.8.3", "--torch", "2.8", "--rocm", "6.4", "--backend", "triton")
+    rocm = ("install-rocm", "--rocm-sdk", "index=http://127.0.0.1:9/")
+    for words in (flash, rocm):
+        command = [public / "rocwheel", "build", *words, "--into", public / "env"]
+        environment = {"HOME": str(public / "home"), "PATH": "/usr/bin"}
+        command = [*unprivileged(), *map(str, command)]
+        refused = run(*command, environment=environment, cwd=public / "home", expect=2).stderr
+        assert f"nothing can be installed into `{packages}`: " in refused and "-m venv .venv`" in refused, refused
+        assert not list((public / "home").iterdir())
+    packages.chmod(0o755)
 
 
 def test_sources_are_installed_in_place_into_the_environment_that_is_named(

@@ -135,10 +135,12 @@ def test_run_pytorch_tests_warns_of_a_version_without_a_list(checkout: Checkout)
     assert chosen(checkout.outcomes(), "deselected") == SKIPPED
 
 
-def test_run_pytorch_tests_full(checkout: Checkout):
+# The second is the merged script of TheRock's open change #6935.
+@pytest.mark.parametrize("script", ["run_pytorch_tests_full.py", "run_pytorch_tests.py"])
+def test_run_pytorch_tests_full(checkout: Checkout, script: str):
     include = ("--include", "test_nn", "test_torch", "test_cuda")
     flags = ("--test-config", "default", "--device-query", "auto", "--gpu-policy", "auto", *include)
-    checkout.run("run_pytorch_tests_full.py", *flags, "--shard", 1, "--num-shards", 2, "--", "--no-such-word")
+    checkout.run(script, *flags, "--shard", 1, "--num-shards", 2, "--", "--no-such-word")
     outcomes = checkout.outcomes()
     assert chosen(outcomes, "deselected") == SKIPPED
     assert chosen(outcomes, "passed") == {

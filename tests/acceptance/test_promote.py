@@ -193,6 +193,18 @@ def test_frameworks_name_the_new_set(rocwheel: Rocwheel, tmp_path: Path) -> None
     said = rocwheel.run("release", "promote", dist, "--version", NEW, "--dry-run", *also)
     assert f"-__version__ = '2.14.0a0+rocm{OLD}'\n+__version__ = '2.14.0a0+rocm{NEW}'" in said.stdout
     assert not output.exists()
+    # As TheRock's open change #7347 does it: torch takes every later patch of its ROCm.
+    floating = ("--rocm-lock", "minor", *also)
+    said = rocwheel.run("release", "promote", dist, "--version", "7.12.0rc2", "--dry-run", *floating, expect=2)
+    assert "only a release has patches" in said.stderr
+    rocwheel.run("release", "promote", dist, "--version", NEW, "--output", tmp_path / "floating", *floating)
+    made = members(tmp_path / "floating" / f"torch-2.14.0a0+rocm{NEW}-cp312-cp312-linux_x86_64.whl")
+    assert (
+        'Requires-Dist: rocm[libraries]==7.12.*; platform_system == "Linux"'
+        in made[f"torch-2.14.0a0+rocm{NEW}.dist-info/METADATA"].decode()
+    )
+    assert b"check_version='7.12.*'" in made["torch/_rocm_init.py"]
+    assert made["torch/version.py"].decode().startswith(f"__version__ = '2.14.0a0+rocm{NEW}'")
     rocwheel.run("release", "promote", dist, "--version", NEW, "--output", output, *also)
     assert names(output) == [
         "promotion.intoto.json",

@@ -96,15 +96,18 @@ impl JobMaker {
         Ok(all)
     }
 
-    /// A sentence for each version that no table knows.
-    pub fn unknown_versions(&self) -> Result<Vec<String>, Error> {
+    /// A sentence for each version that no table knows, and for targets that the sources do not.
+    pub fn unknown_versions(&self, place: &JobPlace) -> Result<Vec<String>, Error> {
         let axes = &self.request.axes;
         let rocm = axes.rocm.iter().flatten().chain(self.names.iter().flat_map(|named| &named.rocm));
         let mut unknown = self.request.table.unknown_versions(rocm, axes.torch.iter().flatten());
         for named in &self.names {
-            for sentence in self.sources.unknown_versions(&self.request.book.get(&named.recipe)?.recipe)? {
-                if !unknown.contains(&sentence) {
-                    unknown.push(sentence);
+            let recipe = &self.request.book.get(&named.recipe)?.recipe;
+            for cell in self.request.cells(named, &self.rocm.given())? {
+                for sentence in self.sources.filled(&cell)?.unknown_versions(recipe, &cell, place)? {
+                    if !unknown.contains(&sentence) {
+                        unknown.push(sentence);
+                    }
                 }
             }
         }

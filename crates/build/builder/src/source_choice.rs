@@ -8,16 +8,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use pep440_rs::Version;
 use regex::Regex;
 use rocwheel_progress::Reporter;
 use rocwheel_source::{Hipify, KnownArchive, Project, Table, absolute};
+use rocwheel_tables::target::base_target;
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::execute::{JobPlace, Listener};
 use rocwheel_recipe::Book;
 use rocwheel_recipe::JobSource;
-use rocwheel_recipe::recipe::Recipe;
+use rocwheel_recipe::recipe::{Recipe, SourceVersionFile, TargetsFile};
 use rocwheel_recipe::request::NamedRecipe;
 use rocwheel_recipe::{Cell, minor};
 
@@ -279,16 +281,34 @@ impl SourceChoice {
         ))
     }
 
-    /// Sentences about what no table knows and what is built all the same: a line, and the GPU
-    /// targets of a tree.
-    pub(crate) fn unknown_versions(&self, recipe: &Recipe) -> Result<Vec<String>, Error> {
-        let table = self.table()?;
-        let line = self.line.as_ref().and_then(|line| table.unknown_line(line));
-        let tree = self.given(recipe).map(Path::new);
-        let tree = tree.filter(|path| path.is_dir() && recipe.targets_file.is_some());
-        let tree = tree.filter(|path| targets_in(recipe, path).is_ok_and(|targets| targets.is_empty()));
-        let tree = tree.map(|path| format!("`{}` names no GPU targets: those of the recipe are taken", path.display()));
-        Ok(line.into_iter().chain(tree).collect())
+    /// Sentences about what no table knows and what is built all the same: a line, and GPU targets
+    /// that the sources do not name.
+    pub(crate) fn unknown_versions(
+        &self,
+        recipe: &Recipe,
+        cell: &Cell,
+        place: &JobPlace,
+    ) -> Result<Vec<String>, Error> {
+        let line = self.line.as_ref().and_then(|line| self.table().ok()?.unknown_line(line));
+        let mut sentences = Vec::from_iter(line);
+        let Some(file) = &recipe.targets_file else { return Ok(sentences) };
+        let Some(list) = self.targets_file(file, recipe, cell, place)?.filter(|list| list.is_file()) else {
+            return Ok(sentences);
+        };
+        let known = targets_in(file, &list)?;
+        let list = list.display();
+        if known.is_empty() {
+            let instead = if file.advisory { "none is compared with it" } else { "those of the recipe are taken" };
+            sentences.push(format!("`{list}` names no GPU targets: {instead}"));
+        } else if file.advisory {
+            let others = cell.targets.iter().filter(|target| !known.iter().any(|name| name == base_target(target)));
+            let others: Vec<&str> = others.map(String::as_str).collect();
+            if !others.is_empty() {
+                let (name, others) = (&recipe.name, others.join(", "));
+                sentences.push(format!("the project's own wheels of {name} are not for {others}: see `{list}`"));
+            }
+        }
+        Ok(sentences)
     }
 
     /// The version line that is checked out for a cell.
@@ -330,6 +350,9 @@ impl SourceChoice {
     }
 
     /// The version of the sources, if it is known without unpacking or checking out anything.
+    ///
+    /// # Errors
+    /// The caller's variable says another one.
     pub fn version(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {
         let folder = match self.kind(recipe, self.table()?)? {
             Kind::Archive(known) => return Ok(Some(known.version)),
@@ -344,8 +367,13 @@ impl SourceChoice {
         let Some(file) = &recipe.version_file else {
             return Ok(otherwise().or_else(|| self.revision(recipe, &folder)));
         };
-        let Ok(text) = fs_err::read_to_string(folder.join(&file.path)) else { return Ok(otherwise()) };
-        let Some(pattern) = &file.pattern else { return Ok(Some(text.trim().to_owned())) };
+        let path = folder.join(&file.path);
+        let Ok(text) = fs_err::read_to_string(&path) else { return Ok(otherwise()) };
+        let Some(pattern) = &file.pattern else {
+            let version = text.trim();
+            check_variable(file, version, &path, place)?;
+            return Ok(Some(version.to_owned()));
+        };
         let pattern = Regex::new(&format!("(?m){pattern}"))
             .map_err(|error| Error::malformed(&file.path, format!("`{pattern}` is no regular expression: {error}")))?;
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
@@ -358,19 +386,34 @@ impl SourceChoice {
     /// Sources that are complete lack the file.
     pub fn targets(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Vec<String>, Error> {
         let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
+        let Some(list) = self.targets_file(file, recipe, cell, place)? else { return Ok(Vec::new()) };
+        if !list.is_file() {
+            let folder = list.to_string_lossy().trim_end_matches(&file.path).trim_end_matches('/').to_owned();
+            let text = format!("`{folder}` has no `{}`, which says what GPU targets {} has", file.path, recipe.name);
+            return Err(Error::request_with(text, "name a whole tree of the sources with `--source`"));
+        }
+        targets_in(file, &list)
+    }
+
+    /// Path of the list of GPU targets in sources that are here: of a file that they should have.
+    fn targets_file(
+        &self,
+        file: &TargetsFile,
+        recipe: &Recipe,
+        cell: &Cell,
+        place: &JobPlace,
+    ) -> Result<Option<PathBuf>, Error> {
         let (folder, is_complete) = match self.kind(recipe, self.table()?)? {
-            Kind::Archive(_) => return Ok(Vec::new()),
-            Kind::Path(path) => (path, true),
+            Kind::Archive(_) => return Ok(None),
+            Kind::Path(path) => (path, !file.advisory),
             Kind::Checkout(tag) => {
                 let folder = self.folder(recipe, tag.as_deref(), cell, place)?;
-                let is_complete = self.memory.obtained.borrow().contains(&folder);
+                let is_complete = !file.advisory && self.memory.obtained.borrow().contains(&folder);
                 (folder, is_complete)
             }
         };
-        if !folder.is_dir() || (!is_complete && !folder.join(&file.path).exists()) {
-            return Ok(Vec::new());
-        }
-        targets_in(recipe, &folder)
+        let list = folder.join(&file.path);
+        Ok(Some(list).filter(|list| folder.is_dir() && (is_complete || list.exists())))
     }
 
     /// The commit that names a result without another version: the checkout's, otherwise the one
@@ -449,22 +492,45 @@ impl FoundSource {
     }
 }
 
-/// The GPU targets that the recipe's `targets-file` in a tree names.
-fn targets_in(recipe: &Recipe, folder: &Path) -> Result<Vec<String>, Error> {
-    let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
-    if !folder.join(&file.path).is_file() {
-        let text =
-            format!("`{}` has no `{}`, which says what GPU targets {} has", folder.display(), file.path, recipe.name);
-        return Err(Error::request_with(text, "name a whole tree of the sources with `--source`"));
+fn release_of(version: &str) -> Option<Vec<u64>> {
+    version.parse::<Version>().ok().map(|version| version.release().to_vec())
+}
+
+/// Compares the caller's variable for the version with the file of the sources.
+fn check_variable(file: &SourceVersionFile, version: &str, path: &Path, place: &JobPlace) -> Result<(), Error> {
+    let Some(name) = &file.variable else { return Ok(()) };
+    let Some(said) = place.surroundings.get(name).filter(|said| !said.is_empty()) else { return Ok(()) };
+    if release_of(said) == release_of(version) {
+        return Ok(());
     }
-    let text = fs_err::read_to_string(folder.join(&file.path))?;
-    let pattern = file.pattern.as_deref().unwrap_or("(.*)");
-    let list = Regex::new(&format!("(?ms){pattern}"))
-        .map_err(|error| Error::malformed(&file.path, format!("`{pattern}` is no regular expression: {error}")))?;
-    let list = list.captures(&text).and_then(|found| Some(found.get(1)?.as_str().to_owned())).unwrap_or_default();
-    let words = list.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
-    let mut targets: Vec<String> = words.filter(|word| word.starts_with("gfx")).map(str::to_owned).collect();
-    targets.dedup();
+    Err(Error::request_with(
+        format!("the variable `{name}` says version {said}, and `{}` says {version}", path.display()),
+        format!("unset `{name}`: the build sets it, and `--label` says what is behind `+`"),
+    ))
+}
+
+/// The GPU targets in a file. There is one list, which that of wheels may extend further below.
+fn targets_in(file: &TargetsFile, path: &Path) -> Result<Vec<String>, Error> {
+    let text = fs_err::read_to_string(path)?;
+    let pattern = Regex::new(&format!("(?ms){}", file.pattern)).map_err(|error| {
+        Error::malformed(&file.path, format!("`{}` is no regular expression: {error}", file.pattern))
+    })?;
+    let mut lists: Vec<(usize, Vec<String>)> = Vec::new();
+    for list in pattern.captures_iter(&text).filter_map(|found| found.get(1)) {
+        let words = list.as_str().split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+        let targets = words.filter(|word| word.starts_with("gfx")).map(str::to_owned).collect();
+        lists.push((text[..list.start()].lines().count(), targets));
+    }
+    let Some((line, first)) = lists.first() else { return Ok(Vec::new()) };
+    if let Some((other, _)) = lists.iter().find(|(_, targets)| !file.advisory && targets != first) {
+        let path = path.display();
+        return Err(Error::request_with(
+            format!("`{path}` lists its GPU targets in line {line} and in line {other}, and they differ"),
+            "which of them the build takes cannot be said: make them one",
+        ));
+    }
+    let mut targets: Vec<String> = lists.into_iter().flat_map(|(_, targets)| targets).collect();
+    rocwheel_tables::target::sort(&mut targets);
     Ok(targets)
 }
 

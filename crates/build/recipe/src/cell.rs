@@ -201,6 +201,8 @@ pub enum ChosenBy {
     Sdk,
     /// The recipe's own list.
     Recipe,
+    /// The list of the project's own wheels, in the sources.
+    Sources,
     /// The ROCm that the job builds against, once the job runs.
     Rocm,
     /// No targets: nothing is compiled for GPUs.
@@ -239,7 +241,7 @@ pub struct Cell {
     /// Version of the framework, if it decides anything in the recipe.
     #[serde(default)]
     pub version: Option<String>,
-    /// GPU targets that the sources themselves name; empty: the recipe's list counts.
+    /// GPU targets that the sources themselves name; empty: they name none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_targets: Vec<String>,
     /// One of the recipe's backends; `None`: the recipe's first.

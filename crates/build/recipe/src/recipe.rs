@@ -88,9 +88,8 @@ pub struct Recipe {
     pub versions: Vec<VersionRule>,
     /// File in the sources that has their version.
     pub version_file: Option<SourceVersionFile>,
-    /// File in the sources that has their list of GPU targets, which then counts instead of
-    /// `known`.
-    pub targets_file: Option<SourceVersionFile>,
+    /// File in the sources that has their list of GPU targets.
+    pub targets_file: Option<TargetsFile>,
     /// Blocks of variables, applied in order.
     #[serde(default)]
     pub environment: Vec<EnvironmentBlock>,
@@ -238,6 +237,23 @@ pub struct SourceVersionFile {
     pub path: String,
     /// Regular expression whose first group is the version. By default it is the whole text.
     pub pattern: Option<String>,
+    /// Variable in which the project's own build takes the version; another release in it than in
+    /// the file is an error.
+    pub variable: Option<String>,
+}
+
+/// The file in the sources that has their list of GPU targets.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TargetsFile {
+    /// Path relative to the sources.
+    pub path: String,
+    /// Regular expression whose first group is the list.
+    pub pattern: String,
+    /// `false`: the list counts instead of `known`. `true`: it is that of the project's own wheels.
+    /// An installed ROCm that names no targets is built for with it, others are a warning.
+    #[serde(default)]
+    pub advisory: bool,
 }
 
 /// Variables with a common condition.

@@ -287,6 +287,7 @@ fn header(recipe: &Evaluated) -> Vec<String> {
         crate::cell::ChosenBy::Sdk => format!("{} (of the ROCm)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Image => format!("{} (of the image)", recipe.targets.names.join(", ")),
         crate::cell::ChosenBy::Recipe => format!("{} (the recipe's)", recipe.targets.names.join(", ")),
+        crate::cell::ChosenBy::Sources => format!("{} (of the project's wheels)", recipe.targets.names.join(", ")),
     };
     lines.push(format!("GPU targets: {targets}"));
     if recipe.in_container {

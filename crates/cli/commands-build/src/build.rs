@@ -351,7 +351,7 @@ fn run(work: Work<'_>, settings: &Settings, printer: &Printer) -> Result<Exit> {
 }
 
 fn build_recipes(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> Result<Exit> {
-    recipes.unknown_versions()?.into_iter().for_each(|text| printer.warn(text));
+    recipes.unknown_versions(settings.place())?.into_iter().for_each(|text| printer.warn(text));
     for named in &recipes.names {
         for cell in recipes.request.cells(named, &recipes.rocm.given())? {
             if let Some(reason) = recipes.without_triton(named, &cell, settings.place())? {

@@ -158,9 +158,10 @@ mod tests {
     use super::*;
 
     /// Options that name a file to read.
-    const READ: [&str; 27] = [
+    const READ: [&str; 28] = [
         "--accept",
         "--base-python",
+        "--bucket-config-file",
         "--bypass",
         "--config",
         "--data-file",

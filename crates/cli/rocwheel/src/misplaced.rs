@@ -176,7 +176,13 @@ fn command(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Us
     if let Some(usage) = of_wheels(wrong, typed).filter(|_| at.is_empty()) {
         return Some(usage);
     }
-    let Some(word) = find_anywhere(words, at, wrong) else { return nested(wrong, at) };
+    let Some(word) = find_anywhere(words, at, wrong) else {
+        if !documents::plumbing().iter().any(|name| name == script) {
+            return nested(wrong, at);
+        }
+        let usage = Usage::new(format!("`rocwheel compat` does not cover the script `{wrong}`"));
+        return Some(usage.hint("it makes and moves no packages: continue with today's script"));
+    };
     let yet = if word.later { " yet" } else { "" };
     let usage = match at {
         "compat" => format!("`rocwheel compat` does not cover the script `{wrong}`{yet}"),
@@ -333,7 +339,8 @@ mod tests {
         ./build_tools/fetch_artifacts.py build_tools/github_actions/upload_python_packages.py \
         ./build_tools/build_python_packages.py build_tools/compute_rocm_package_version.py artifact_manager.py \
         ./third-party/indexer/indexer.py amdgpu_family_matrix.py build_portable_linux_pytorch_wheels.yml \
-        build_windows_pytorch_wheels.yml no_rocm_image_ubuntu24_04.Dockerfile rocm-sdk auditwheel patchelf pip \
+        build_windows_pytorch_wheels.yml post_stage_upload.py build_tools/configure_stage.py upload_tarballs.py \
+        build_tarballs.py download_python_packages.py generate_package_indexes.py no_rocm_image_ubuntu24_04.Dockerfile rocm-sdk auditwheel patchelf pip \
         pytorch audio vision checkout";
     const OPTIONS: &str = "--amdgpu-families --amdgpu-family --amdgpu-targets --artifact-dir --artifact-group --bin \
         --build --cap-add --checkout-dir --cmake --cmake-prefix-path --continue-on-collection-errors --dest-dir --device \

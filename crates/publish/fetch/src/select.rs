@@ -85,6 +85,8 @@ pub struct ArtifactFilter {
 struct TargetWord {
     word: String,
     means: Vec<String>,
+    /// Code of a portable target is in no artifact of its own.
+    is_optional: bool,
 }
 
 impl TargetWord {
@@ -92,8 +94,9 @@ impl TargetWord {
         // Artifacts of a family carry its own name, those of its targets theirs. A name that the
         // table lacks may be that of a bundle, and is compared as it is.
         let mut means = table.expand(word).unwrap_or_default();
+        let is_optional = means.iter().any(|target| table.is_portable(target));
         means.push(word.to_owned());
-        TargetWord { word: word.to_owned(), means }
+        TargetWord { word: word.to_owned(), means, is_optional }
     }
 
     fn accepts(&self, name: &ArtifactName) -> bool {
@@ -117,7 +120,8 @@ impl ArtifactFilter {
         // Before the stage for the GPUs has run there is nothing for any of them.
         let is_for_gpus = wanted.iter().any(|found| !found.name.is_generic());
         let misses = |word: &&TargetWord| !wanted.iter().any(|found| word.accepts(&found.name));
-        let missing: Vec<String> = words.iter().filter(misses).map(|word| word.word.clone()).collect();
+        let missing: Vec<String> =
+            words.iter().filter(|word| !word.is_optional).filter(misses).map(|word| word.word.clone()).collect();
         if is_for_gpus && !missing.is_empty() {
             let families: BTreeSet<&str> = wanted.iter().map(|found| found.name.target_family.as_str()).collect();
             let existing: Vec<String> = families.into_iter().map(str::to_owned).collect();

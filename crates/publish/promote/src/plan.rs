@@ -41,8 +41,18 @@ pub fn plan_promotion(request: &PromotionRequest<'_>, reporter: &dyn Reporter) -
     };
     let change = VersionChange::new(&old, request.new.as_ref().unwrap_or(&old))?;
     let keep = if request.keep.is_empty() { None } else { Some(KeepList::new(request.keep)?) };
-    let rules =
-        Rules { change, keep, also_in: Patterns::new(request.also_in)?, accept: Patterns::new(request.accept)? };
+    if request.is_floating && change.new_version().any_prerelease() {
+        let (old, new) = (old.to_string(), change.new_version().to_string());
+        let reason = "only a release has patches that frameworks can take (`--rocm-lock exact`)".to_owned();
+        return Err(Error::Version { old, new, reason });
+    }
+    let rules = Rules {
+        change,
+        keep,
+        also_in: Patterns::new(request.also_in)?,
+        accept: Patterns::new(request.accept)?,
+        is_floating: request.is_floating,
+    };
     let versions = new_versions(&collected.files, &rules)?;
     let planner = Planner { rules: &rules, memory: MemberMemory::default(), reporter };
     let total = collected.files.iter().map(|file| size(file).unwrap_or_default()).sum();

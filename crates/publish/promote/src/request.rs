@@ -28,6 +28,8 @@ pub struct PromotionRequest<'a> {
     pub accept: &'a [String],
     /// Folders with packages that fulfil requirements of the set.
     pub beside: &'a [PathBuf],
+    /// `true` if frameworks take every later patch of the new ROCm: `==7.12.*`.
+    pub is_floating: bool,
     /// Names of more files that do, such as those of the stream that the set goes into.
     pub published: &'a [String],
 }

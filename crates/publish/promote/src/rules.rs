@@ -44,6 +44,7 @@ pub(crate) struct Rules {
     pub(crate) keep: Option<KeepList>,
     pub(crate) also_in: Patterns,
     pub(crate) accept: Patterns,
+    pub(crate) is_floating: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -218,7 +219,13 @@ mod tests {
 
     fn rules() -> Rules {
         let change = VersionChange::new(&"7.12.0rc1".parse().unwrap(), &"7.12.0".parse().unwrap()).unwrap();
-        Rules { change, keep: None, also_in: Patterns::default(), accept: Patterns::new(&["*.md".to_owned()]).unwrap() }
+        Rules {
+            change,
+            keep: None,
+            also_in: Patterns::default(),
+            accept: Patterns::new(&["*.md".to_owned()]).unwrap(),
+            is_floating: false,
+        }
     }
 
     /// Gives few bytes at a time.

@@ -11,7 +11,7 @@ use rocwheel_content::Content;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_progress::Reporter;
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, rewrite_and_hash, same_version};
+use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, canonical_name, rewrite_and_hash, same_version};
 
 use crate::archive::{PlanError, TarPatch, plan_tar};
 use crate::error::Error;
@@ -98,6 +98,10 @@ pub(crate) fn plan_wheel(
             }
         }
     }
+    let set = planner.rules.change.new_version();
+    if planner.rules.is_floating && !new.local().is_empty() && new.clone().with_post(None) != *set {
+        float_pins(&mut planned, set).map_err(fail)?;
+    }
     let says = Headers::parse(&planned.metadata).get("Version").unwrap_or_default();
     if !same_version(&says, &new.to_string()) {
         return Err(Ok(format!("its METADATA would say version `{says}` and not {new}")));
@@ -142,6 +146,35 @@ fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look
         rules.search(path, wheel.stream(name)?, reporter, &mut look.findings).map_err(read)?;
     }
     Ok(look)
+}
+
+/// Lets a framework take every patch of its ROCm: `==7.12.0` of ROCm's packages becomes `==7.12.*`,
+/// and so does the version that it insists on when it is imported.
+fn float_pins(planned: &mut PlannedMembers, rocm: &Version) -> Result<(), rocwheel_wheel::Error> {
+    let minor = rocm.release().iter().take(2).map(ToString::to_string).collect::<Vec<_>>().join(".");
+    let pin = format!("=={rocm}");
+    let mut headers = Headers::parse(&planned.metadata);
+    let said = std::cell::RefCell::new(Vec::new());
+    headers.replace("Requires-Dist", |requirement| {
+        let end = requirement.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter));
+        let name = canonical_name(&requirement[..end.unwrap_or(requirement.len())]);
+        let is_rocm = name == "rocm" || name == "rocm-profiler" || name.starts_with("rocm-sdk-");
+        let at = requirement.find(&pin).filter(|_| is_rocm)?;
+        let (before, after) = (&requirement[..at], &requirement[at + pin.len()..]);
+        let is_whole = !after.starts_with(|letter: char| letter.is_ascii_alphanumeric() || ".+!".contains(letter));
+        let new = is_whole.then(|| format!("{before}=={minor}.*{after}"))?;
+        said.borrow_mut().push(format!("`{requirement}` becomes `{new}`"));
+        Some(new)
+    })?;
+    planned.findings.notes.extend(said.into_inner());
+    planned.metadata = headers.to_string();
+    planned.steps.metadata = Some(planned.metadata.clone());
+    for (name, text) in &mut planned.steps.texts {
+        if file_name(name) == "_rocm_init.py" {
+            *text = text.replace(&format!("'{rocm}'"), &format!("'{minor}.*'"));
+        }
+    }
+    Ok(())
 }
 
 /// Writes the changed wheel into the folder `output`. Members that stay keep their packed bytes.

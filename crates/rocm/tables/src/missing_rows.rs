@@ -126,7 +126,10 @@ fn packages(python: &str, tables: &RocmTables) -> Option<Vec<Gap>> {
     });
     static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?m)^\s*"([\w.-]+)""#).expect("a test uses it"));
     let mut of: BTreeMap<&str, &str> = BTreeMap::new();
-    for found in LIST.captures_iter(python) {
+    // Devel also takes artifacts of other packages.
+    let mut lists: Vec<regex::Captures<'_>> = LIST.captures_iter(python).collect();
+    lists.sort_by_key(|found| found.get(1).is_none());
+    for found in lists {
         let package = found.get(1).map_or("devel", |package| package.as_str());
         let names = found.get(2).or_else(|| found.get(3)).map_or("", |names| names.as_str());
         // Device packages have what is in the libraries', for one target.
@@ -262,7 +265,7 @@ mod tests {
             gaps.into_iter().map(|gap| gap.row).collect::<Vec<_>>()
         };
         assert!(found(&script(&names("core"), &names("devel"))).is_empty());
-        let devel = names("devel") + "\"elfio\",\n\"hipify\",\n";
+        let devel = names("devel") + "\"elfio\",\n\"hipify\",\n\"blas\",\n";
         let moved = script(&names("core").replace("        \"hipify\",\n", ""), &devel);
         let expected =
             ["hipify", "elfio"].map(|name| format!("[[artifact]]\nname = \"{name}\"\npackage = \"devel\"\n"));

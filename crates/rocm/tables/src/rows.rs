@@ -37,6 +37,8 @@ pub struct TargetRow {
     pub(crate) package: Option<String>,
     pub(crate) shares_package_of: Option<String>,
     pub(crate) pytorch_job: Option<String>,
+    #[serde(default)]
+    pub(crate) portable: bool,
 }
 
 /// A device package that serves more than one target.

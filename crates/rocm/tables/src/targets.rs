@@ -34,6 +34,9 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TargetTable {
     targets: Vec<Target>,
+    /// Targets that are no GPU: the driver compiles their code for any.
+    #[serde(skip)]
+    portable: Vec<Target>,
 }
 
 /// Maximum number of names that are suggested for an unknown one.
@@ -47,19 +50,32 @@ impl TargetTable {
 
     /// The targets of these tables that have a product.
     pub fn of(tables: &RocmTables) -> Self {
-        let targets = tables.targets.iter().filter_map(|row| {
-            Some(Target {
+        let mut table = Self { targets: Vec::new(), portable: Vec::new() };
+        for row in &tables.targets {
+            let Some(product) = row.product.clone() else { continue };
+            let list = if row.portable { &mut table.portable } else { &mut table.targets };
+            list.push(Target {
                 name: row.name.clone(),
-                product: row.product.clone()?,
+                product,
                 cards: row.cards.clone(),
                 families: row.families.clone(),
                 llvm: row.llvm,
                 pytorch_job: row.pytorch_job.clone(),
-            })
-        });
-        Self { targets: targets.collect() }
+            });
+        }
+        table
     }
 
+    fn all(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().chain(&self.portable)
+    }
+
+    /// `true` for a target without device packages: its code is for every GPU.
+    pub fn is_portable(&self, target: &str) -> bool {
+        self.portable.iter().any(|known| known.name == base_target(target))
+    }
+
+    /// The GPUs.
     pub fn targets(&self) -> &[Target] {
         &self.targets
     }
@@ -67,7 +83,7 @@ impl TargetTable {
     /// The row of a target. `target` may carry features.
     pub fn get(&self, target: &str) -> Option<&Target> {
         let base = base_target(target);
-        self.targets.iter().find(|known| known.name == base)
+        self.all().find(|known| known.name == base)
     }
 
     /// `true` if the table has the target, which may carry features.
@@ -100,14 +116,14 @@ impl TargetTable {
 
     /// All names that [`TargetTable::expand`] accepts, sorted: the targets and their groups.
     pub fn family_names(&self) -> BTreeSet<&str> {
-        let groups = self.targets.iter().flat_map(|target| target.families.iter().map(String::as_str));
-        self.targets.iter().map(|target| target.name.as_str()).chain(groups).collect()
+        let groups = self.all().flat_map(|target| target.families.iter().map(String::as_str));
+        self.all().map(|target| target.name.as_str()).chain(groups).collect()
     }
 
     /// The targets of one family in the order of the table; empty for an unknown family.
     pub fn members(&self, family: &str) -> Vec<&str> {
         let belongs = |target: &&Target| target.name == family || target.families.iter().any(|name| name == family);
-        self.targets.iter().filter(belongs).map(|target| target.name.as_str()).collect()
+        self.all().filter(belongs).map(|target| target.name.as_str()).collect()
     }
 
     /// Expands a list of targets and families, separated by `;` or `,`, to targets. The result
@@ -174,7 +190,9 @@ mod tests {
     fn the_embedded_table() {
         let table = TargetTable::embedded();
         assert_eq!(table.targets().len(), 28);
-        assert_eq!(table.family_names().len(), 53);
+        assert_eq!(table.family_names().len(), 55);
+        assert_eq!(table.members("gpu-generic"), ["amdgcnspirv"]);
+        assert!(table.is_portable("amdgcnspirv") && !table.is_portable("gfx942"));
         assert_eq!(table.members("dcgpu-all"), ["gfx908", "gfx90a", "gfx942", "gfx950", "gfx1250"]);
         assert_eq!(
             table.members("dgpu-all"),

@@ -138,6 +138,9 @@ fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<Stri
     };
     target::sort(&mut names);
     names.dedup();
+    // A portable target has no device package, and needs none.
+    let table = TargetTable::embedded();
+    names.retain(|name| present.contains(name) || !table.members(name).iter().any(|target| table.is_portable(target)));
     Ok(names)
 }
 

@@ -2,6 +2,7 @@
 //! or ROCm's packages are installed there.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rocwheel_index::Fetch;
@@ -62,6 +63,17 @@ impl<'a> UserEnvironment<'a> {
             return Err(Error::request_with(
                 format!("the packages of `{}` are its distribution's", path.display()),
                 "make an environment: `python3 -m venv .venv`, and name that",
+            ));
+        }
+        // A file without a name, which leaves no trace.
+        let library = if cfg!(windows) { path.join("Lib") } else { library };
+        let packages = Some(library.join("site-packages")).filter(|path| path.is_dir()).unwrap_or(library);
+        if let Err(error) = tempfile::tempfile_in(&packages)
+            && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+        {
+            return Err(Error::request_with(
+                format!("nothing can be installed into `{}`: {error}", packages.display()),
+                "make an environment of your own: `python3 -m venv .venv`, and name that",
             ));
         }
         Ok(UserEnvironment { path, python: version, place, reporter })

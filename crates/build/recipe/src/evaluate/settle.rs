@@ -57,9 +57,16 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         }
     }
     if cell.targets.is_empty() || cell.chosen_by == ChosenBy::Image {
-        let default = rule.map(|rule| rule.default.clone()).unwrap_or_default();
+        let mut default = rule.map(|rule| rule.default.clone()).unwrap_or_default();
+        let mut chosen_by = ChosenBy::Recipe;
         if default.is_empty() {
-            return Ok(Targets { names: default, chosen_by: ChosenBy::Rocm });
+            // The packages of ROCm name their targets when they are installed; an installed ROCm
+            // that names none beforehand never does.
+            let is_advised = recipe.targets_file.as_ref().is_some_and(|file| file.advisory);
+            if !is_advised || cell.source_targets.is_empty() || cell.sdk != SdkKind::Prefix {
+                return Ok(Targets { names: default, chosen_by: ChosenBy::Rocm });
+            }
+            (default, chosen_by) = (cell.source_targets.clone(), ChosenBy::Sources);
         }
         let default: Vec<String> = default.into_iter().filter(is_known).collect();
         let names = compiled(&default, cell.llvm);
@@ -69,7 +76,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
                 format!("the compiler of ROCm {rocm} knows no GPU target of {}: {}", recipe.name, default.join(", "));
             return Err(Error::request_with(reason, "name others with `--gpu-targets`"));
         }
-        return Ok(Targets { names, chosen_by: ChosenBy::Recipe });
+        return Ok(Targets { names, chosen_by });
     }
     let wrong: Vec<String> = cell.targets.iter().filter(|target| !is_known(target)).cloned().collect();
     if wrong.is_empty() {

@@ -87,7 +87,8 @@ impl Recipe {
         for step in self.steps.iter().chain(&self.finish) {
             step.check(path)?;
         }
-        for pattern in self.version_file.iter().filter_map(|file| file.pattern.as_ref()) {
+        let version = self.version_file.iter().filter_map(|file| file.pattern.as_ref());
+        for pattern in version.chain(self.targets_file.iter().map(|file| &file.pattern)) {
             check_pattern(pattern, path)?;
         }
         for requirement in &self.requirements {
@@ -373,6 +374,7 @@ wheel = "dist/*.whl"
             ("RecipeFeature", keys::<super::super::RecipeFeature>()),
             ("VersionRule", keys::<super::super::VersionRule>()),
             ("SourceVersionFile", keys::<super::super::SourceVersionFile>()),
+            ("TargetsFile", keys::<super::super::TargetsFile>()),
             ("EnvironmentBlock", keys::<super::super::EnvironmentBlock>()),
             ("RecipeStep", keys::<StepFields>()),
             ("Arguments", keys::<Arguments>()),

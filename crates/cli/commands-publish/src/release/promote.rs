@@ -17,6 +17,7 @@ use rocwheel_progress::Exit;
 use rocwheel_promote::{
     OldFiles, PlannedPromotion, Promoted, PromotionPlan, PromotionRequest, STATEMENT, plan_promotion, promote,
 };
+use rocwheel_recipe::VersionLock;
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -74,6 +75,10 @@ pub struct Arguments {
     /// Accept that the members that match keep the old version
     #[arg(long, value_name = "PATTERN")]
     accept: Vec<String>,
+    /// Versions of ROCm's packages that promoted frameworks take: exact, or minor (all of the same
+    /// first two numbers, such as 7.12.*), which needs a release
+    #[arg(long, value_name = "LOCK", default_value = "exact")]
+    rocm_lock: VersionLock,
     /// Folder with packages that the set requires and that were promoted before; may be repeated
     #[arg(long, value_name = "DIR")]
     beside: Vec<PathBuf>,
@@ -148,6 +153,7 @@ impl Settings {
             also_in: &arguments.also_in,
             accept: &arguments.accept,
             beside: &arguments.beside,
+            is_floating: arguments.rocm_lock == VersionLock::Minor,
             published: &[],
         }
     }

@@ -195,7 +195,7 @@ impl TryFrom<Arguments> for Settings {
             Script::BuildProdWheels(arguments) => translated(arguments.translated()?),
             Script::WindowsPatchFatWheel(arguments) => translated(arguments.translated()?),
             Script::BuildRocm(arguments) => translated(arguments.translated()?),
-            Script::FetchArtifacts(arguments) => translated(arguments.translated()),
+            Script::FetchArtifacts(arguments) => translated(arguments.translated()?),
             Script::ArtifactManager(arguments) => match arguments.answer()? {
                 artifact_manager::Answer::Run(translation) => translated(translation),
                 artifact_manager::Answer::Lines(lines) => Self::Lines(lines),
@@ -206,7 +206,7 @@ impl TryFrom<Arguments> for Settings {
             Script::TarballIndex(arguments) => Self::FolderPages(folder_pages::Settings::Tarballs(arguments)),
             Script::Manage(arguments) => translated(arguments.translated("flat")?),
             Script::ManageStructured(arguments) => translated(arguments.translated("structured")?),
-            Script::RunPytorchTests(arguments) => translated(arguments.translated()),
+            Script::RunPytorchTests(arguments) => translated(arguments.translated()?),
             Script::RunPytorchTestsFull(arguments) => translated(arguments.translated()?),
             Script::RunPytorchSmokeTests(arguments) => translated(arguments.translated()),
             Script::CreateSkipTests(arguments) => Self::Lines(arguments.lines()?),
@@ -216,6 +216,16 @@ impl TryFrom<Arguments> for Settings {
             Script::ArtifactsBucket(arguments) => Self::Outputs(arguments.outputs()?),
             Script::ReleaseBucket(arguments) => Self::Outputs(arguments.outputs()?),
         })
+    }
+}
+
+impl Settings {
+    /// Sentences about options that have no effect. The help of the other scripts' options says it.
+    fn without_effect(&self) -> Vec<&str> {
+        match self {
+            Self::Translated(translation) => translation.without_effect_notes(),
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -55,11 +55,56 @@ fn a_tree_says_its_gpu_targets_or_why_not() {
     context.write("fa/setup.py", "archs = [\"gfx942\"]\n");
     let ran = build("gfx942");
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("warning: `fa` names no GPU targets: those of the recipe are taken"), "{ran:?}");
-    context.write("fa/setup.py", "allowed_archs = [\"native\", \"gfx1100\"]\n");
+    assert!(ran.stderr.contains("`fa/setup.py` names no GPU targets: those of the recipe are taken"), "{ran:?}");
+    let list = "allowed_archs = [\"native\", \"gfx1100\"]\n";
+    context.write("fa/setup.py", list);
     assert_eq!(build("gfx942").code, Some(2));
     let ran = build("gfx1100");
-    assert!(ran.code == Some(0) && !ran.stderr.contains("warning: `fa`"), "{ran:?}");
+    assert!(ran.code == Some(0) && !ran.stderr.contains("warning: `fa"), "{ran:?}");
+    // The same list twice is one; two lists contradict each other.
+    context.write("fa/setup.py", format!("{list}{list}"));
+    assert_eq!(build("gfx1100").code, Some(0));
+    context.write("fa/setup.py", format!("{list}\nallowed_archs = ['gfx942']\n"));
+    build("gfx1100").ends(2, "`fa/setup.py` lists its GPU targets in line 1 and in line 3, and they differ");
+}
+
+/// PyTorch's list is that of its own wheels: the default of a ROCm that names no targets, and no
+/// limit.
+#[test]
+fn the_targets_of_pytorchs_wheels_are_a_default_and_a_warning() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
+    context.write("rocm/.info/version", "7.2.1\n");
+    context.write("pytorch/version.txt", "2.12.0a0\n");
+    let prefix = ["--rocm-sdk", "prefix=rocm"];
+    let build = |more: &[&str]| context.run([&["build", "torch", "--source", "pytorch", "--dry-run"], more].concat());
+    build(&prefix).ends(0, "").prints("# GPU targets: those that ROCm says");
+    let list = "pytorch/.ci/docker/manywheel/build.sh";
+    let common = "  PYTORCH_ROCM_ARCH=\"gfx942;gfx950\"\n  B=\"--build-arg PYTORCH_ROCM_ARCH=${PYTORCH_ROCM_ARCH}\"\n";
+    context.write(list, format!("{common}  PYTORCH_ROCM_ARCH=\"gfx906;${{PYTORCH_ROCM_ARCH}}\"\n"));
+    let ran = build(&prefix).prints("# GPU targets: gfx906, gfx942, gfx950 (of the project's wheels)");
+    assert!(!ran.stderr.contains("own wheels"), "{ran:?}");
+    build(&[&prefix[..], &["--rocm", "6.2"]].concat()).prints("# GPU targets: gfx906, gfx942 (of the project's");
+    build(&["--rocm-sdk", "index=https://rocm.example/v2"]).prints("# GPU targets: those that ROCm says");
+    build(&[&prefix[..], &["--gpu-targets", "gfx1152,gfx942:xnack+"]].concat())
+        .ends(0, format!("the project's own wheels of torch are not for gfx1152: see `{list}`"))
+        .prints("# GPU targets: gfx1152, gfx942:xnack+ (as asked for)");
+    context.write(list, "PYTORCH_ROCM_ARCH=$LIST\n");
+    build(&prefix).ends(0, "names no GPU targets: none is compared").prints("# GPU targets: those that ROCm says");
+}
+
+/// The version of a tree and a variable that says another one.
+#[test]
+fn a_variable_must_not_contradict_the_version_of_the_tree() {
+    for (said, reason) in [
+        ("2.12.0.dev20260101+mine", None),
+        ("2.11.0", Some("`PYTORCH_BUILD_VERSION` says version 2.11.0, and `pytorch/version.txt` says 2.12.0a0")),
+        ("nightly", Some("says version nightly, and `pytorch/version.txt`")),
+    ] {
+        let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel")).with_variable("PYTORCH_BUILD_VERSION", said);
+        context.write("pytorch/version.txt", "2.12.0a0\n");
+        let command = ["build", "torch", "--source", "pytorch", "--gpu-targets", "gfx942", "--dry-run"];
+        context.run(command).ends(if reason.is_some() { 2 } else { 0 }, reason.unwrap_or(""));
+    }
 }
 
 #[test]

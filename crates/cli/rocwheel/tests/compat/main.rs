@@ -80,6 +80,8 @@ mod versions {
         assert_eq!(ran.stdout, "wheel  10.1.0rc3\ndeb    10.1.0~pre3\nrpm    10.1.0~rc3\n");
         let ran = good(&context, &[script, "--custom-version-suffix", ".dev5", "--override-base-version", "7.0.0"]);
         assert!(ran.stdout.starts_with("wheel  7.0.0.dev5\n"), "{ran:?}");
+        let ran = good(&context, &[script, "--release-type", "asan", "--asan-build-id", "My_Build-7"]);
+        assert!(ran.stdout.starts_with("wheel  10.1.0+asan.my.build.7\n"), "{ran:?}");
         for (arguments, expected) in [
             (vec![], "neither `--release-type` nor"),
             (vec!["--release-type", ""], "neither `--release-type` nor"),
@@ -88,6 +90,8 @@ mod versions {
             (vec!["--release-type", "prerelease", "--prerelease-version", ""], "needs the number"),
             (vec!["--release-type", "prerelease", "--prerelease-version", "x"], "`--prerelease-version x` is not"),
             (vec!["--release-type", "release", "--custom-version-suffix", "a1"], "exclude each other"),
+            (vec!["--release-type", "nightly", "--asan-build-id", "1"], "is for `--release-type asan`"),
+            (vec!["--release-type", "asan", "--asan-build-id", "a b"], "cannot be part of a version"),
         ] {
             let ran = compat(&context, &[&[script], &arguments[..]].concat());
             assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -110,6 +114,9 @@ mod versions {
         assert_eq!(expand("gfx110X-dgpu", &["--output-mode", "device-extras"]).code, Some(0));
         let extras = "device-gfx1100,device-gfx1101,device-gfx1102";
         assert_eq!(fs_err::read_to_string(&outputs).unwrap(), format!("device_extras={extras}\n"));
+        // It has no device package, so there is no extra of its name.
+        assert_eq!(expand("gpu-generic;gfx1100", &[]).stdout, "amdgcnspirv,gfx1100\n");
+        assert_eq!(expand("gpu-generic,gfx1100", &["--output-mode", "device-extras"]).stdout, "device-gfx1100\n");
         let unknown = expand("gfx90X-dcgpu", &[]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""));
         assert!(
@@ -309,6 +316,31 @@ mod fileset {
     }
 }
 
+/// The flags of TheRock's open change #7239.
+#[test]
+fn artifacts_are_reached_as_asked_for() {
+    let context = context()
+        .with_variable("THEROCK_LOCAL_STAGING_DIR", "stage")
+        .with_variable("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
+    let (run, push) = (["--run-id", "5", "--dry-run"], ["--run-id", "5", "--stage", "all", "--build-dir", "o"]);
+    for (words, said) in [
+        (&[&["fetch_artifacts"], &run[..]].concat(), "--from stage"),
+        (&[&["fetch_artifacts", "--transport", "local"], &run[..]].concat(), "--from stage"),
+        (&[&["fetch_artifacts", "--transport", "s3"], &run[..]].concat(), "--platform linux --output"),
+        (&[&["fetch_artifacts", "--transport", "http"], &run[..]].concat(), "--platform linux --anonymous --output"),
+        (&[&["fetch_artifacts", "--bucket-config-file", "b.json"], &run[..]].concat(), "b.json` is not read"),
+        (&[&["artifact_manager", "push", "--transport", "http"], &push[..]].concat(), "`--transport http` only reads"),
+        (&[&["artifact_manager", "push", "--transport", "s3"], &push[..]].concat(), "--to s3://"),
+        (&[&["artifact_manager", "push"], &push[..]].concat(), "--to stage"),
+    ] {
+        let ran = compat(&context, words);
+        assert!(ran.code != Some(0) && ran.stderr.contains(said), "{words:?}: {ran:?}");
+    }
+    let context = self::context();
+    let ran = compat(&context, &[&["fetch_artifacts", "--transport", "local"], &run[..]].concat());
+    assert!(ran.code == Some(2) && ran.stderr.contains("needs the folder"), "{ran:?}");
+}
+
 mod packages {
     use super::*;
 
@@ -333,6 +365,34 @@ mod packages {
         }
     }
 
+    /// TheRock's open changes #7312 and #7313.
+    #[test]
+    fn a_build_with_the_address_sanitizer_has_its_version_and_its_runtime() {
+        let context = context();
+        filled(&context);
+        for (more, reason) in [
+            (&["--asan"][..], "has no shared runtime of the address sanitizer"),
+            (&["--asan", "--version", "10.1.0"], "wants `10.1.0+asan.ID`"),
+            (&["--asan", "--version", "10.1.1+asan.1"], "is not that of a build with the address sanitizer"),
+            (&["--asan", "--asan-build-id", "a..b"], "cannot be part of a version"),
+            (&["--asan-build-id", "1"], "--asan"),
+        ] {
+            let ran = build(&context, more);
+            assert!(ran.code != Some(0) && ran.stderr.contains(reason), "{more:?}: {ran:?}");
+            assert!(!context.path("out").exists(), "{more:?}");
+        }
+        let runtime = "llvm/stage/lib/llvm/lib/clang/22/lib/linux/libclang_rt.asan-x86_64.so";
+        let still = "llvm/stage/lib/llvm/lib/clang/22/lib/linux/libclang_rt.asan-x86_64.a";
+        context.artifact("in", "amd-llvm_dev_generic", &[(still, b"archive")]);
+        assert_eq!(build(&context, &["--asan"]).code, Some(1), "the static runtime is none");
+        context.artifact("in", "amd-llvm_lib_generic", &[(runtime, b"runtime")]);
+        for (more, version) in [(&["--asan-build-id", "x-1"][..], "x.1"), (&["--version", "10.1.0+asan.2"], "2")] {
+            let ran = build(&context, &[&["--asan", "--no-audit"], more].concat());
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            assert!(context.path(format!("out/dist/rocm-10.1.0+asan.{version}.tar.gz")).exists(), "{ran:?}");
+        }
+    }
+
     const SCRIPT: [&str; 5] = ["build_python_packages", "--artifact-dir", "in", "--dest-dir", "out"];
 
     fn build(context: &TestContext, more: &[&str]) -> Ran {
@@ -351,9 +411,9 @@ mod packages {
                 "--version-suffix",
                 "",
                 "--linux-amdgpu-families",
-                "gfx94X-dcgpu;gfx1100",
+                "gfx94X-dcgpu;gfx1100;gpu-generic",
                 "--windows-amdgpu-families",
-                "gfx1100",
+                "gfx1100;amdgcnspirv",
                 "--build-packages",
                 "--no-wheel-compression",
             ],

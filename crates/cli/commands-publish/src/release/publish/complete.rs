@@ -57,6 +57,7 @@ pub(super) fn complete(
         also_in: &[],
         accept: &[],
         beside: &[],
+        is_floating: false,
         published: &[],
     };
     let published: Vec<String> = work.stream.manifest.files.keys().map(|key| file_name(key).to_owned()).collect();

@@ -1,5 +1,6 @@
 //! `rocwheel compat artifact_manager`: today's flags for `rocwheel artifact fetch` and `push`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -11,7 +12,7 @@ use rocwheel_fetch::{BuildTopology, RunPlace, StreamType};
 use rocwheel_progress::suggestion;
 use rocwheel_tables::TargetTable;
 
-use super::fetch_artifacts::{Run, begin, platform, repository};
+use super::fetch_artifacts::{Run, Transport, TransportArguments, begin, platform, repository};
 use super::given;
 use super::translation::Translation;
 
@@ -23,8 +24,8 @@ pub(super) enum Arguments {
     Fetch(Box<FetchArguments>),
     /// Pack and upload what a stage made
     Push(PushArguments),
-    /// Not here: fetch the artifacts, then push them
-    Copy(CopyArguments),
+    /// Fetch what stages of another run made, and push it
+    Copy(Box<CopyArguments>),
     /// Print what a stage makes and needs
     Info(InfoArguments),
     /// Print the stages
@@ -54,6 +55,8 @@ pub(super) struct RunArguments {
     /// A directory instead of the bucket [default: THEROCK_LOCAL_STAGING_DIR]
     #[arg(long, value_name = "DIR")]
     local_staging_dir: Option<PathBuf>,
+    #[command(flatten)]
+    transport: TransportArguments,
 }
 
 impl RunArguments {
@@ -75,13 +78,7 @@ impl RunArguments {
 }
 
 #[derive(Debug, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
-pub(super) struct FetchArguments {
-    #[command(flatten)]
-    run: RunArguments,
-    /// Stage whose needs are fetched; `all`: every artifact
-    #[arg(long, value_name = "NAME", default_value = "all")]
-    stage: String,
+pub(super) struct TargetArguments {
     /// GPU families, separated by `;`
     #[arg(long, value_name = "LIST", conflicts_with = "generic_only")]
     amdgpu_families: Option<String>,
@@ -94,6 +91,33 @@ pub(super) struct FetchArguments {
     /// Also the targets of the families, as is the default here
     #[arg(long)]
     expand_family_to_targets: bool,
+}
+
+impl TargetArguments {
+    fn add_to(self, translation: &mut Translation) {
+        let mut targets = vec!["generic".to_owned()];
+        for list in [self.amdgpu_families, self.amdgpu_targets].iter().flatten() {
+            targets.extend(split(list));
+        }
+        if self.expand_family_to_targets {
+            let known = |word: &&String| !TargetTable::embedded().expand(word).unwrap_or_default().is_empty();
+            let families: Vec<&String> = targets.iter().filter(known).collect();
+            translation.note(format!("`--expand-family-to-targets` is the default ({} families)", families.len()));
+        }
+        translation.option("--targets", Some(targets.join(",")));
+    }
+}
+
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(super) struct FetchArguments {
+    #[command(flatten)]
+    run: RunArguments,
+    /// Stage whose needs are fetched; `all`: every artifact
+    #[arg(long, value_name = "NAME", default_value = "all")]
+    stage: String,
+    #[command(flatten)]
+    targets: TargetArguments,
     /// Directory whose folder `artifacts` gets the artifacts, or the tree
     #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
@@ -149,9 +173,28 @@ pub(super) struct PushArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CopyArguments {
-    /// The flags of the script
-    #[arg(value_name = "FLAGS", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
-    flags: Vec<String>,
+    #[command(flatten)]
+    run: RunArguments,
+    /// Number of the run whose artifacts are copied
+    #[arg(long, value_name = "ID")]
+    source_run_id: String,
+    /// Repository of that run [default: GITHUB_REPOSITORY, else ROCm/TheRock]
+    #[arg(long, value_name = "OWNER/NAME")]
+    source_repository: Option<String>,
+    /// Where that run's artifacts are
+    #[arg(long, value_name = "KIND")]
+    source_transport: Option<Transport>,
+    /// Stages whose artifacts are copied, separated by commas
+    #[arg(long, value_name = "LIST")]
+    stage: String,
+    #[command(flatten)]
+    targets: TargetArguments,
+    /// Downloads at the same time
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    concurrency: u16,
+    /// Print what would be copied
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -177,12 +220,7 @@ impl Arguments {
         Ok(match self {
             Self::Fetch(arguments) => Answer::Run(arguments.translated()?),
             Self::Push(arguments) => Answer::Run(arguments.translated()?),
-            Self::Copy(arguments) => {
-                let flags = if arguments.flags.is_empty() { "" } else { " with these flags" };
-                return Err(Usage::new(format!("`artifact_manager copy`{flags} has no counterpart: rocwheel copies nothing inside of a store"))
-                    .hint("run `rocwheel artifact fetch --no-extract --run-id ID --output DIR`, then `rocwheel artifact push DIR`")
-                    .into());
-            }
+            Self::Copy(arguments) => Answer::Run(arguments.translated()?),
             Self::ListStages(arguments) => {
                 let topology = BuildTopology::read(&arguments.topology)?;
                 Answer::Lines(topology.stages().into_iter().map(str::to_owned).collect())
@@ -195,8 +233,7 @@ impl Arguments {
 fn info(arguments: &InfoArguments) -> Result<Vec<String>> {
     let topology = BuildTopology::read(&arguments.topology.topology)?;
     let (Some(made), Some(needed)) = (topology.made_by(&arguments.stage), topology.needed_by(&arguments.stage)) else {
-        let usage = Usage::new(format!("there is no stage `{}`", arguments.stage));
-        return Err(usage.hint(format!("there are {}", topology.stages().join(", "))).into());
+        return Err(no_stage(&arguments.stage, &topology).into());
     };
     let families = split(arguments.amdgpu_families.as_deref().unwrap_or_default());
     let mut lines = Vec::new();
@@ -208,6 +245,10 @@ fn info(arguments: &InfoArguments) -> Result<Vec<String>> {
         }
     }
     Ok(lines)
+}
+
+fn no_stage(stage: &str, topology: &BuildTopology) -> Usage {
+    Usage::new(format!("there is no stage `{stage}`")).hint(format!("there are {}", topology.stages().join(", ")))
 }
 
 /// The words of a list with `;` or `,`.
@@ -264,6 +305,7 @@ impl FetchArguments {
             platform: self.run.platform(),
             repository: self.run.run_github_repo.clone(),
             staging: self.run.staging(),
+            transport: self.run.transport.checked(self.run.staging().is_some())?,
         };
         let mut translation = begin(run);
         exclude_components(&split(&self.exclude_components), &mut translation)?;
@@ -272,16 +314,7 @@ impl FetchArguments {
             translation.option("--stage", Some(self.stage));
             translation.option("--topology", Some(self.run.topology.topology));
         }
-        let mut targets = vec!["generic".to_owned()];
-        for list in [self.amdgpu_families, self.amdgpu_targets].iter().flatten() {
-            targets.extend(split(list));
-        }
-        if self.expand_family_to_targets {
-            let known = |word: &&String| !TargetTable::embedded().expand(word).unwrap_or_default().is_empty();
-            let families: Vec<&String> = targets.iter().filter(known).collect();
-            translation.note(format!("`--expand-family-to-targets` is the default ({} families)", families.len()));
-        }
-        translation.option("--targets", Some(targets.join(",")));
+        self.targets.add_to(&mut translation);
         let output = if self.flatten { self.output_dir } else { self.output_dir.join("artifacts") };
         translation.option("--output", Some(output));
         translation.flag("--no-extract", self.no_extract);
@@ -296,21 +329,67 @@ impl FetchArguments {
     }
 }
 
-impl PushArguments {
+impl CopyArguments {
     fn translated(self) -> Result<Translation> {
+        let topology = BuildTopology::read(&self.run.topology.topology)?;
+        let mut made = BTreeSet::new();
+        for stage in split(&self.stage) {
+            made.extend(topology.made_by(&stage).ok_or_else(|| no_stage(&stage, &topology))?);
+        }
+        if made.is_empty() {
+            return Err(Usage::new("the stages of `--stage` make no artifacts").into());
+        }
+        let mut translation = begin(Run {
+            id: self.source_run_id,
+            platform: self.run.platform(),
+            repository: self.source_repository,
+            staging: self.run.staging(),
+            transport: self.source_transport,
+        });
+        let made = Vec::from_iter(made).join("|");
+        translation.option("--include", Some(format!("regex:^({made})_")));
+        self.targets.add_to(&mut translation);
+        translation.flag("--no-extract", true);
+        translation.flag("--no-cache", true);
+        translation.option("--connections", Some(self.concurrency.to_string()));
+        let push = self.run.push()?;
+        if self.dry_run {
+            translation.word("--dry-run");
+            translation.note(format!("`{}` would follow", push.line()));
+        } else {
+            translation.then("--output", push);
+        }
+        Ok(translation)
+    }
+}
+
+impl RunArguments {
+    /// The command line that pushes to the run, without what is pushed.
+    fn push(&self) -> Result<Translation> {
         let mut translation = Translation::new("artifact push");
-        translation.word(self.build_dir.join("artifacts"));
-        if let Some(staging) = self.run.staging() {
+        let transport = self.transport.checked(self.staging().is_some())?;
+        if transport == Some(Transport::Http) {
+            return Err(Usage::new("`--transport http` only reads").hint("push with `s3` or `local`").into());
+        }
+        if let Some(staging) = self.staging().filter(|_| transport != Some(Transport::S3)) {
             translation.option("--to", Some(staging));
         } else {
             let kind = environment::first_of(&["RELEASE_TYPE"]).unwrap_or_else(|| "ci".to_owned());
-            let repository = repository(self.run.run_github_repo.clone());
+            let repository = repository(self.run_github_repo.clone());
             let repository = repository.unwrap_or_else(|| "ROCm/TheRock".to_owned());
             let place = RunPlace::new(StreamType::parse(&kind)?, &repository, false)?;
             translation.option("--to", Some(place.store().to_string()));
         }
-        translation.option("--run-id", Some(self.run.id()));
-        translation.option("--platform", Some(platform(self.run.platform())));
+        translation.option("--run-id", Some(self.id()));
+        translation.option("--platform", Some(platform(self.platform())));
+        Ok(translation)
+    }
+}
+
+impl PushArguments {
+    fn translated(self) -> Result<Translation> {
+        let mut translation = self.run.push()?;
+        translation.word(self.build_dir.join("artifacts"));
         if self.stage != "all" {
             translation.option("--stage", Some(self.stage));
             translation.option("--topology", Some(self.run.topology.topology));

@@ -47,7 +47,11 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut names: Vec<String> = match settings.mode {
         Mode::Targets => settings.targets.clone(),
         // The variants of a target are in one package.
-        Mode::DeviceExtras => settings.targets.iter().map(|target| format!("device-{}", base_target(target))).collect(),
+        Mode::DeviceExtras => {
+            let table = TargetTable::embedded();
+            let targets = settings.targets.iter().filter(|target| !table.is_portable(target));
+            targets.map(|target| format!("device-{}", base_target(target))).collect()
+        }
     };
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rocwheel_commands_wheel::artifact_fetch::SystemArgument;
 use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
 
 use super::given;
 use super::translation::Translation;
@@ -43,6 +44,8 @@ pub(super) struct Arguments {
     /// Number of the run
     #[arg(long, value_name = "ID")]
     run_id: String,
+    #[command(flatten)]
+    transport: TransportArguments,
     /// Directory for the artifacts
     #[arg(long, value_name = "DIR", default_value = "build/artifacts")]
     output_dir: PathBuf,
@@ -70,9 +73,14 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn translated(self) -> Translation {
-        let mut translation =
-            begin(Run { id: self.run_id, platform: self.platform, repository: self.run_github_repo, staging: None });
+    pub(super) fn translated(self) -> Result<Translation> {
+        let mut translation = begin(Run {
+            id: self.run_id,
+            platform: self.platform,
+            repository: self.run_github_repo,
+            staging: None,
+            transport: self.transport.checked(environment::first_of(&["THEROCK_LOCAL_STAGING_DIR"]).is_some())?,
+        });
         let words = [given(self.artifact_group), given(self.amdgpu_targets)];
         let targets: Vec<String> = words.into_iter().flatten().collect();
         translation.option("--targets", (!targets.is_empty()).then(|| targets.join(",")));
@@ -91,7 +99,47 @@ impl Arguments {
         translation.flag("--dry-run", self.dry_run);
         let why = "each archive is unpacked when it is complete";
         translation.without_effect("--extract-concurrency", self.extract_concurrency.is_some(), why);
-        translation
+        Ok(translation)
+    }
+}
+
+/// How the scripts of TheRock's open change #7239 reach artifacts.
+#[derive(Debug, Args)]
+pub(super) struct TransportArguments {
+    /// Where the artifacts are: the bucket with credentials (`s3`) or without (`http`), a folder
+    #[arg(long, value_name = "KIND")]
+    transport: Option<Transport>,
+    /// Not here: name the bucket at `rocwheel artifact fetch --from` or `push --to`
+    #[arg(long, value_name = "FILE")]
+    bucket_config_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Transport {
+    Auto,
+    S3,
+    Http,
+    Local,
+}
+
+impl TransportArguments {
+    /// The kind of the flag or of the variable; `local` needs the folder.
+    pub(super) fn checked(&self, has_folder: bool) -> Result<Option<Transport>> {
+        if let Some(file) = &self.bucket_config_file {
+            return Err(Usage::new(format!("`--bucket-config-file {}` is not read", file.display()))
+                .hint("name the bucket: `rocwheel artifact fetch --from s3://BUCKET`, `rocwheel artifact push --to s3://BUCKET`")
+                .into());
+        }
+        let transport = self.transport.or_else(|| {
+            environment::first_of(&["THEROCK_ARTIFACT_TRANSPORT"])
+                .and_then(|name| Transport::from_str(&name, true).ok())
+        });
+        if transport == Some(Transport::Local) && !has_folder {
+            return Err(Usage::new("`--transport local` needs the folder of the artifacts")
+                .hint("`artifact_manager` takes it as `--local-staging-dir DIR`")
+                .into());
+        }
+        Ok(transport)
     }
 }
 
@@ -101,6 +149,7 @@ pub(super) struct Run {
     pub(super) platform: SystemArgument,
     pub(super) repository: Option<String>,
     pub(super) staging: Option<PathBuf>,
+    pub(super) transport: Option<Transport>,
 }
 
 /// The words that name a run, with what the scripts take from the environment.
@@ -109,7 +158,9 @@ pub(super) fn begin(run: Run) -> Translation {
     translation.option("--run-id", Some(run.id));
     translation.option("--platform", Some(platform(run.platform)));
     let staging = run.staging.or_else(|| environment::first_of(&["THEROCK_LOCAL_STAGING_DIR"]).map(PathBuf::from));
-    if let Some(staging) = staging {
+    let is_remote = matches!(run.transport, Some(Transport::S3 | Transport::Http));
+    translation.flag("--anonymous", run.transport == Some(Transport::Http));
+    if let Some(staging) = staging.filter(|_| !is_remote) {
         translation.option("--from", Some(staging));
     } else {
         translation.option("--repository", repository(run.repository));

@@ -208,6 +208,7 @@ impl Arguments {
             platform: SystemArgument::Linux,
             repository: self.run_github_repo,
             staging: None,
+            transport: None,
         };
         let mut translation = begin(run);
         let group = self.artifact_group;

@@ -90,6 +90,7 @@ impl Arguments {
                 also_in: &[],
                 accept: &[],
                 beside: &[],
+                is_floating: false,
                 files: None,
                 published: &[],
             };

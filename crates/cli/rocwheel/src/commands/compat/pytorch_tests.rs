@@ -78,18 +78,30 @@ enum GpuPolicy {
 }
 
 /// run_pytorch_tests: PyTorch's tests with the lists of known failures
+///
+/// With an option of PyTorch's own runner, such as `--shard` or `--include`, that one runs them, as
+/// TheRock's merged script does.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     common: CommonFlags,
+    #[command(flatten)]
+    runner: RunnerFlags,
 }
 
 /// run_pytorch_tests_full: PyTorch's own runner with the lists of known failures
 #[derive(Debug, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the script")]
 pub(super) struct FullArguments {
     #[command(flatten)]
     common: CommonFlags,
+    #[command(flatten)]
+    runner: RunnerFlags,
+}
+
+/// Flags of PyTorch's own runner.
+#[derive(Debug, PartialEq, Eq, Default, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the script")]
+struct RunnerFlags {
     /// `default` or `distributed` (TEST_CONFIG)
     #[arg(long, value_name = "CONFIG")]
     test_config: Option<String>,
@@ -199,14 +211,17 @@ impl CommonFlags {
 
 impl Arguments {
     /// The command line of `rocwheel test suite`.
-    pub(super) fn translated(self) -> Translation {
+    pub(super) fn translated(self) -> Result<Translation> {
+        if self.runner != RunnerFlags::default() {
+            return FullArguments { common: self.common, runner: self.runner }.translated();
+        }
         let mut translation = Translation::new("test suite");
         self.common.add_to(&mut translation);
         if self.common.is_single() {
             translation.option("--workers", Some("1"));
         }
         behind_dashes(&mut translation, self.common.rest);
-        translation
+        Ok(translation)
     }
 }
 
@@ -220,13 +235,14 @@ fn behind_dashes(translation: &mut Translation, rest: Vec<String>) {
 impl FullArguments {
     /// The command line of `rocwheel test suite --as run-test`.
     pub(super) fn translated(self) -> Result<Translation> {
-        let config = or_variable(self.test_config.clone(), "TEST_CONFIG").unwrap_or_else(|| "default".to_owned());
+        let config =
+            or_variable(self.runner.test_config.clone(), "TEST_CONFIG").unwrap_or_else(|| "default".to_owned());
         if config == "inductor" {
             return Err(Usage::new("`--test-config inductor` is two runs with other options")
                 .hint("run `rocwheel test suite --as run-test --pytorch-dir DIR test_modules test_ops -- --inductor`, then the files in `inductor/` without it")
                 .into());
         }
-        if self.dry_run {
+        if self.runner.dry_run {
             return Err(Usage::new("`--dry-run` would test nothing")
                 .hint("`python test/run_test.py --dry-run` in the checkout lists its files")
                 .into());
@@ -234,13 +250,13 @@ impl FullArguments {
         let number = |value: Option<u32>, name: &str| {
             value.or_else(|| environment::first_of(&[name])?.parse().ok()).filter(|number| *number > 0)
         };
-        let shard = (number(self.shard, "SHARD_NUMBER"), number(self.num_shards, "NUM_TEST_SHARDS"));
+        let shard = (number(self.runner.shard, "SHARD_NUMBER"), number(self.runner.num_shards, "NUM_TEST_SHARDS"));
         let mut translation = Translation::new("test suite --as run-test");
-        let includes = if self.include.is_empty() {
+        let includes = if self.runner.include.is_empty() {
             environment::first_of(&["TESTS_TO_INCLUDE"])
                 .map(|text| text.split_whitespace().map(str::to_owned).collect())
         } else {
-            Some(self.include.clone())
+            Some(self.runner.include.clone())
         };
         for name in includes.unwrap_or_default() {
             translation.word(name);
@@ -255,13 +271,13 @@ impl FullArguments {
         let is_distributed = config == "distributed";
         let mut rest = Vec::new();
         let mut flag = |name: &str, is_set: bool| rest.extend(is_set.then(|| name.to_owned()));
-        flag("--exclude-jit-executor", !self.no_exclude_jit_executor);
-        flag("--exclude-distributed-tests", !self.no_exclude_distributed && !is_distributed);
+        flag("--exclude-jit-executor", !self.runner.no_exclude_jit_executor);
+        flag("--exclude-distributed-tests", !self.runner.no_exclude_distributed && !is_distributed);
         flag("--distributed-tests", is_distributed);
-        flag("--exclude-quantization-tests", !self.no_exclude_quantization);
+        flag("--exclude-quantization-tests", !self.runner.no_exclude_quantization);
         let excluded =
             HANGING.iter().filter(|name| has_file(&self.common.pytorch_dir, name)).map(|name| (*name).to_owned());
-        let excluded: Vec<String> = excluded.chain(self.exclude.iter().cloned()).collect();
+        let excluded: Vec<String> = excluded.chain(self.runner.exclude.iter().cloned()).collect();
         if !excluded.is_empty() {
             rest.push("--exclude".to_owned());
             rest.extend(excluded);

@@ -4,9 +4,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use rocwheel_console::failure::Result;
-use rocwheel_console::printer::Printer;
+use rocwheel_console::environment;
+use rocwheel_console::failure::{Result, Usage};
+use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::Exit;
+
+const NO_EFFECT: &str = " has no effect: ";
 
 /// A rocwheel command line, and notes about the options of the script.
 #[derive(Debug, Default)]
@@ -17,6 +20,9 @@ pub(crate) struct Translation {
     notes: Vec<String>,
     /// Number of threads, from the global option.
     pub(super) jobs: Option<u16>,
+    /// The option with which this command line writes a temporary folder, and the command line that
+    /// then takes it.
+    then: Option<(&'static str, Box<Translation>)>,
 }
 
 impl Translation {
@@ -54,6 +60,11 @@ impl Translation {
         self.words.extend(options.into_iter().map(OsString::from));
     }
 
+    /// Adds a second command line, which takes what the first one wrote with `option`.
+    pub(super) fn then(&mut self, option: &'static str, second: Translation) {
+        self.then = Some((option, Box::new(second)));
+    }
+
     /// Adds a sentence for the user.
     pub(super) fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
@@ -62,12 +73,16 @@ impl Translation {
     /// Notes that an option has no effect, and why.
     pub(super) fn without_effect(&mut self, option: &str, is_set: bool, why: &str) {
         if is_set {
-            self.note(format!("`{option}` has no effect: {why}"));
+            self.note(format!("`{option}`{NO_EFFECT}{why}"));
         }
     }
 
+    pub(super) fn without_effect_notes(&self) -> Vec<&str> {
+        self.notes.iter().map(String::as_str).filter(|note| note.contains(NO_EFFECT)).collect()
+    }
+
     /// The command line as it can be typed, without passwords in addresses.
-    fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let shown = |word: &OsString| {
             let text = word.to_string_lossy();
             match text.split_once('=').filter(|(kind, _)| ["index", "find-links"].contains(kind)) {
@@ -93,6 +108,23 @@ pub(super) fn command(translation: &Translation, run: RunWords, printer: &Printe
     if translation.words.is_empty() {
         return Ok(Exit::Done);
     }
-    printer.note(format!("runs `{}`", translation.line()));
-    run(&translation.words, translation.jobs, printer)
+    let Some((option, second)) = &translation.then else {
+        printer.note(format!("runs `{}`", translation.line()));
+        return run(&translation.words, translation.jobs, printer);
+    };
+    if printer.format() == ResultFormat::Json {
+        let usage = Usage::new("this script is two commands here, and `--json` prints the document of one");
+        return Err(usage.hint("leave `--json` out").into());
+    }
+    printer.note(format!("runs `{} {option} DIR`, then `{} DIR`", translation.line(), second.line()));
+    let folder = environment::scratch_below(&environment::scratch())?;
+    let between = folder.path().join("between").into_os_string();
+    let first = [translation.words.as_slice(), &[option.into(), between.clone()]].concat();
+    let exit = run(&first, translation.jobs, printer)?;
+    if exit != Exit::Done {
+        return Ok(exit);
+    }
+    let exit = run(&[second.words.as_slice(), &[between]].concat(), translation.jobs, printer)?;
+    folder.close()?;
+    Ok(exit)
 }

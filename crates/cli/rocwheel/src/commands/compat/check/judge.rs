@@ -10,6 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 use regex::Regex;
 use rocwheel_console::environment;
+use rocwheel_console::failure::{Failure, Result};
 use rocwheel_progress::{Hint, in_backticks};
 use serde::Serialize;
 
@@ -343,13 +344,9 @@ fn of_matches(name: &str, parsed: &Parsed, words: &[Word]) -> Judged {
     let program = Arguments::command();
     let (mut command, mut matches_of) = (&program, &parsed.matches);
     let (mut differs, mut refused) = (Vec::new(), Vec::new());
-    while let Some((name, inner)) = matches_of.subcommand() {
-        let Some(found) = command.find_subcommand(name) else { break };
+    while let Some((inner_name, inner)) = matches_of.subcommand() {
+        let Some(found) = command.find_subcommand(inner_name) else { break };
         (command, matches_of) = (found, inner);
-        if let Some(about) = command.get_about().map(ToString::to_string).filter(|about| about.starts_with("Not here"))
-        {
-            refused.push(format!("`{name}`: {}", lowered(&about)));
-        }
         for argument in command.get_arguments() {
             let id = argument.get_id().as_str();
             let is_typed =
@@ -368,7 +365,18 @@ fn of_matches(name: &str, parsed: &Parsed, words: &[Word]) -> Judged {
         }
     }
     if refused.is_empty() && !parsed.is_loose {
-        refused.extend(refusal(&parsed.matches, words));
+        match settings(&parsed.matches) {
+            Some(Ok(settings)) => {
+                // Options that have no effect beside others, or for one project.
+                for note in settings.without_effect() {
+                    if !note.split('`').nth(1).is_some_and(|option| is_in(option, &differs)) {
+                        differs.push(note.to_owned());
+                    }
+                }
+            }
+            Some(Err(error)) => refused.extend(refusal(&error, words)),
+            None => {}
+        }
     }
     let (verdict, reasons) = match (refused.is_empty(), differs.is_empty()) {
         (false, _) => (Verdict::NotTaken, refused),
@@ -383,12 +391,21 @@ fn lowered(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| format!("{}{}", first.to_lowercase(), characters.as_str()))
 }
 
-/// The error of the script's settings about its own options. An error about a file or a variable of
-/// this machine is ignored: the workflow runs elsewhere.
-fn refusal(matches: &ArgMatches, words: &[Word]) -> Option<String> {
+/// `true` if a reason is about this option.
+fn is_in(option: &str, reasons: &[String]) -> bool {
+    reasons.iter().any(|reason| reason.starts_with(&format!("`{option}`")))
+}
+
+/// What the script's options become on this machine.
+fn settings(matches: &ArgMatches) -> Option<Result<compat::Settings>> {
     let parsed = Arguments::from_arg_matches(matches).ok()?;
     let arguments::Command::Compat(arguments) = parsed.command else { return None };
-    let error = compat::Settings::try_from(*arguments).err()?;
+    Some(compat::Settings::try_from(*arguments))
+}
+
+/// The error of the script's settings about its own options. An error about a file or a variable of
+/// this machine is ignored: the workflow runs elsewhere.
+fn refusal(error: &Failure, words: &[Word]) -> Option<String> {
     let text = error.chain().next()?.to_string();
     // An empty value is as if the option were not there.
     let is_about_open = words.iter().enumerate().filter(|(_, word)| word.is_open).any(|(at, word)| {
