@@ -102,10 +102,8 @@ impl Context<'_> {
         if !is_there {
             let what = check.beside.join(", ");
             let log = log.path().display();
-            self.reporter.warn(&format!(
-                "the check `{}` is left out: {what} cannot be installed here; see `{log}`",
-                check.name
-            ));
+            self.reporter
+                .warn(&format!("the check `{}` is left out: {what} cannot be installed here; see `{log}`", check.name));
         }
         Ok(is_there)
     }

@@ -83,7 +83,7 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def stand_in_for(*names: str) -> str:
-    """What is beside: torch, which is the first name, or stand-ins for it and what else is absent."""
+    """What is beside: the first of them, or stand-ins for it and what else is absent."""
     absent = [name for name in names if importlib.util.find_spec(name) is None]
     if names[0] not in absent:
         return f"{names[0]} {__import__(names[0]).__version__}"
