@@ -285,7 +285,7 @@ wheel = "dist/*.whl"
 
 [[cost]]
 memory-per-job = 1
-disk = 1000000
+disk = 9000
 """
 
 
@@ -307,4 +307,10 @@ def test_conditions_of_a_block_hold_together_and_space_is_for_what_compiles(rocw
     script = rocwheel.run(*command, "--output", tmp_path / "out", "--dry-run", environment=named).stdout
     assert script.index('[ -n "${LLVM:-}" ]') < script.index('[ -e "${LLVM}/libLLVM.so" ]'), script
     said = rocwheel.run(*command, "--output", tmp_path / "out", environment=named, expect=1).stderr
-    assert "it takes about 1000000 GB" in said, said
+    assert "it takes about 9000 GB" in said, said
+    # What is there of an earlier run need not be free.
+    (job,) = tmp_path.glob("out/.rocwheel/jobs/*/job.toml")
+    with (job.parent / "objects").open("wb") as objects:
+        objects.truncate(9_000_000_000_000)
+    said = rocwheel.run(*command, "--output", tmp_path / "out", environment=named, expect=1).stderr
+    assert "it takes about" not in said, said

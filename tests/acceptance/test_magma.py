@@ -69,14 +69,20 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(rocwheel: Rocwheel, prefix: Path, place: Path, jobs: int) -> Path:
-    source = tree(place / "magma")
+    tree(place / "magma")
+    run_build(rocwheel, prefix, place, jobs)
+    (tarball,) = (place / "output").rglob("*.tar.bz2")
+    return tarball
+
+
+def run_build(rocwheel: Rocwheel, prefix: Path, place: Path, jobs: int, expect: int = 0) -> None:
+    source = place / "magma"
     rocwheel.run(
         *("build", "magma-rocm63", "--executor", "here", "--rocm-sdk", f"prefix={prefix}", "--source", source),
         *("--feature", "openblas=on", "--gpu-targets", TARGETS, "--jobs", jobs, "--no-preflight"),
         *("--output", place / "output"),
+        expect=expect,
     )
-    (tarball,) = (place / "output").rglob("*.tar.bz2")
-    return tarball
 
 
 def contents(tarball: Path) -> dict[str, bytes]:
@@ -95,6 +101,19 @@ def test_any_folder_and_any_number_of_jobs_give_the_same_tarball(
     other = build(rocwheel, prefix, tmp_path / "a longer path/to the tree", jobs=2)
     assert other.name == tarball.name
     assert hashlib.sha256(other.read_bytes()).digest() == hashlib.sha256(tarball.read_bytes()).digest()
+
+
+def test_what_was_half_generated_when_the_build_was_killed_is_generated_again(
+    rocwheel: Rocwheel, prefix: Path, tarball: Path, tmp_path: Path
+) -> None:
+    """make looks at the time of a file, not at what is in it."""
+    (tree(tmp_path / "magma") / "kill-me").touch()
+    run_build(rocwheel, prefix, tmp_path, jobs=1, expect=1)
+    (half,) = (tmp_path / "output").rglob("magmablas_hip/*axpby*")
+    assert half.read_text() == "\n".join(KERNEL.splitlines()[:3]) + "\n"
+    run_build(rocwheel, prefix, tmp_path, jobs=1)
+    (made,) = (tmp_path / "output").rglob("*.tar.bz2")
+    assert contents(made)["lib/libmagma.so"] == contents(tarball)["lib/libmagma.so"]
 
 
 def test_the_script_in_the_tarball_is_the_build(

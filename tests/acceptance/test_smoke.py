@@ -177,7 +177,8 @@ def test_each_gpu_is_tested_alone(site: Site):
     assert outcomes["torch.device"] == "not_run"
 
 
-TRITON = """
+CODE = 'b"\\x7fELF".ljust(18) + (224).to_bytes(2, "little")'
+TRITON = f"""
 import os, sys, types
 __version__ = "3.9.0"
 class JIT:
@@ -188,8 +189,8 @@ def compile(source, target):
     print(source.kernel.__name__, target, os.listdir(os.environ["TRITON_CACHE_DIR"]))
     if target[1] == "gfx906":
         raise ValueError("unsupported target")
-    code = bytes(18) if target[1] == "gfx900" else b"\\x7fELF".ljust(18) + (224).to_bytes(2, "little")
-    return types.SimpleNamespace(asm={"hsaco": code})
+    code = bytes(18) if target[1] == "gfx900" else {CODE}
+    return types.SimpleNamespace(asm={{"hsaco": code}})
 """
 COMPILER = """
 class ASTSource:
@@ -197,6 +198,69 @@ class ASTSource:
         self.kernel = fn
         assert signature.keys() > constexprs.keys()
 """
+
+
+TARGET = "import collections\nGPUTarget = collections.namedtuple('GPUTarget', 'backend arch warp_size')\n"
+DRIVER = "class driver:\n    @classmethod\n    def set_active(cls, one):\n        cls.active = one\n"
+JIT = f"""
+import types
+from triton.runtime import driver
+class JITFunction:
+    def __init__(self, fn):
+        self.fn = fn
+    def run(self, *values, warmup, **options):
+        assert warmup and [value.dtype for value in values] == ["torch.float16", "torch.float32"], values
+        if driver.active.get_current_target().arch == "gfx906":
+            raise ValueError("unsupported target")
+        return types.SimpleNamespace(asm={{"hsaco": {CODE}}})
+"""
+# Its host code is torch's, as far as a launch needs it.
+ATTENTION = """
+import os, torch
+from einops import rearrange
+from triton.runtime.jit import JITFunction
+assert os.environ["FLASH_ATTENTION_TRITON_AMD_ENABLE"] == "TRUE"
+@torch.compile(mode="any")
+def helper(a: torch.Tensor): pass
+@JITFunction
+def kernel(): pass
+class flash_attn_gpu:
+    @staticmethod
+    def fwd(q, k, v, out, *rest):
+        assert q.stride() == (32768, 256, 64, 1) and q.stride(1) == 256
+        sums = torch.zeros((2, 4, 128), device=q.device, dtype=torch.float32)
+        kernel.run(q, sums, warmup=False)
+        return torch.empty_like(q), sums, None, None
+    @staticmethod
+    def bwd(grad, *values):
+        BACKWARD
+"""
+
+
+@pytest.mark.parametrize(
+    ("backward", "target", "why"),
+    [
+        ("kernel.run(grad, values[4], warmup=False)", "gfx942", None),
+        (
+            "kernel.run(grad, values[4], warmup=False)",
+            "gfx906",
+            "`kernel` is not compiled for gfx906: unsupported target",
+        ),
+        ("pass", "gfx942", "backward has launched no kernel of triton"),
+    ],
+)
+def test_what_flash_attention_launches_is_compiled(site: Site, backward: str, target: str, why: str | None):
+    """Beside stand-ins for torch and einops, which are not installed; triton has to be."""
+    own = {"__init__": '__version__ = "2.8.3"\n', "flash_attn_interface": ATTENTION.replace("BACKWARD", backward)}
+    site.install("flash_attn", "2.8.3", {f"flash_attn/{name}.py": text.encode() for name, text in own.items()})
+    outcomes, _, _ = site.smoke("flash_attn", "--compile-for", target, expect=1)
+    assert outcomes["triton.installed"] == "error"
+    files = {"__init__": '__version__ = "3.9.0"\n', "backends/__init__": "", "backends/compiler": TARGET}
+    files |= {"runtime/__init__": DRIVER, "runtime/jit": JIT}
+    site.install("triton", "3.9.0", {f"triton/{name}.py": text.encode() for name, text in files.items()})
+    outcomes, summary, _ = site.smoke("flash_attn", "--compile-for", target, expect=1 if why else 0)
+    assert outcomes == {f"flash_attn.compile[{target}]": "failed" if why else "passed"}
+    assert not why or summary["failures"][0]["message"].endswith(why), summary
 
 
 def test_kernels_are_compiled_for_gpus_that_are_not_here(site: Site):

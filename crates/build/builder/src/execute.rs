@@ -290,7 +290,7 @@ pub fn run(
     // Only the steps after `configure` compile, which takes the space.
     let configure = stages.iter().position(|stage| stage.name() == "configure");
     if let Some(machine) = place.machine.as_ref().filter(|_| configure.is_none_or(|at| last > at)) {
-        machine.check(&job.recipe)?;
+        machine.check(&job.recipe, folder.path())?;
     }
     folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
     let context = Context::new(job, place, folder.path().to_owned(), reporter);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
+use walkdir::WalkDir;
 
 use crate::error::Error;
 use rocwheel_recipe::Evaluated;
@@ -87,18 +88,22 @@ impl Machine {
         Jobs { count: fitting.min(self.cores).max(1), reason }
     }
 
-    /// Checks in advance that the build will not fail for lack of resources.
+    /// Checks in advance that the build will not fail for lack of resources. What an earlier run
+    /// has left in the job's folder counts.
     ///
     /// # Errors
     /// The disk has too little space.
-    pub fn check(&self, recipe: &Evaluated) -> Result<(), Error> {
-        let needed = recipe.cost.disk * GB;
+    pub fn check(&self, recipe: &Evaluated, job: &Path) -> Result<(), Error> {
+        let files = WalkDir::new(job).into_iter().filter_map(Result::ok).filter(|entry| entry.file_type().is_file());
+        let there: u64 = files.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
         match self.disk {
-            Some(disk) if (disk as f64) < needed => Err(Error::Preflight {
+            Some(disk) if ((disk + there) as f64) < recipe.cost.disk * GB => Err(Error::Preflight {
                 job: recipe.title(),
                 reason: format!(
-                    "{:.1} GB are free where it is built, and it takes about {} GB",
+                    "{:.1} GB are free where it is built and {:.1} GB are there of an earlier run, and it takes about \
+                     {} GB",
                     disk as f64 / GB,
+                    there as f64 / GB,
                     recipe.cost.disk
                 ),
                 hint: "free some, name a folder on another disk with `--work`, or skip the check with `--no-preflight`"

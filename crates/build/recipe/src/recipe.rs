@@ -483,8 +483,8 @@ pub struct RecipeCheck {
     #[serde(default)]
     pub requirements: bool,
     /// Packages that a `fresh` environment has beside the wheel, without their own requirements. If
-    /// they cannot be installed, for example because none exists for this Python, the check runs
-    /// without them and the build prints a warning.
+    /// they cannot be installed, for example because none exists for this Python, the check is left
+    /// out and the build prints a warning.
     #[serde(default)]
     pub beside: Vec<String>,
     /// The program and its arguments.

@@ -164,6 +164,9 @@ impl RocmChoice {
     }
 }
 
+/// What everything that is built against HIP includes.
+const HIP_VERSION: &str = "include/hip/hip_version.h";
+
 /// CMake's variable, with folders for anything; documents name the ROCm with it.
 const PREFIXES: &str = "CMAKE_PREFIX_PATH";
 
@@ -243,13 +246,22 @@ fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
             "`--rocm-sdk prefix=DIR` names one",
         ));
     }
-    if let Some(version) = rocwheel_tables::installed_version(&path).or_else(|| version.map(str::to_owned)) {
-        return Ok(Rocm::Prefix { path, version });
+    let said = rocwheel_tables::installed_version(&path);
+    // Distributions have HIP in /usr, and no file with the version of ROCm.
+    if said.is_none() && !path.join(HIP_VERSION).is_file() {
+        return Err(Error::request_with(
+            format!("`{}` is not an installed ROCm: it has neither .info/version nor {HIP_VERSION}", path.display()),
+            "`--rocm-sdk prefix=DIR` names one; for a distribution's in /usr, install its package with HIP's headers \
+             (Debian: libamdhip64-dev)",
+        ));
     }
-    Err(Error::request_with(
-        format!("`{}` does not say its version in .info/version", path.display()),
-        "give it with `--rocm`",
-    ))
+    match said.or_else(|| version.map(str::to_owned)) {
+        Some(version) => Ok(Rocm::Prefix { path, version }),
+        None => Err(Error::request_with(
+            format!("`{}` does not say its version in .info/version", path.display()),
+            "give it with `--rocm`",
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -23,11 +23,12 @@ use crate::supervisor::{AnswerEnd, AnswerLimits, LONGEST_ANSWER, ProgramLine, ru
 
 /// The files of the program, which Python runs as a folder. Their names begin with ours, since the
 /// folder comes first where Python looks for modules.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("__main__.py", include_str!("../python/smoke/__main__.py")),
     ("rocwheel_checks.py", include_str!("../python/smoke/rocwheel_checks.py")),
     ("rocwheel_frameworks.py", include_str!("../python/smoke/rocwheel_frameworks.py")),
     ("rocwheel_kernels.py", include_str!("../python/smoke/rocwheel_kernels.py")),
+    ("rocwheel_launches.py", include_str!("../python/smoke/rocwheel_launches.py")),
     ("rocwheel_rocm.py", include_str!("../python/smoke/rocwheel_rocm.py")),
     ("rocwheel_torch.py", include_str!("../python/smoke/rocwheel_torch.py")),
 ];

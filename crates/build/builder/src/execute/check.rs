@@ -69,24 +69,26 @@ impl Context<'_> {
             }
             fs_err::write(&mark, installed)?;
         }
-        self.install_beside(&stage, check, (&program, &environment), log)?;
+        if !self.install_beside(&stage, check, (&program, &environment), log)? {
+            return Ok(None);
+        }
         self.known.borrow_mut().insert("python".into(), program.to_string_lossy().into_owned());
         let words = self.texts(&check.run);
         self.known.borrow_mut().remove("python");
         self.try_out(&stage, check, words?, &environment, log)
     }
 
-    /// Installs what a check has beside the result. With the interpreter's own packages, those are
-    /// beside it.
+    /// Installs what a check has beside the result; `false` if it is not to be had. With the
+    /// interpreter's own packages, those are beside it.
     fn install_beside(
         &self,
         stage: &str,
         check: &Check,
         (program, environment): (&Path, &BTreeMap<String, String>),
         log: &mut Log,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         if check.beside.is_empty() || self.job.recipe.cell.system_packages.is_on() {
-            return Ok(());
+            return Ok(true);
         }
         let mut words = self.installer(program, "install");
         words.push("--no-deps".into());
@@ -96,15 +98,14 @@ impl Context<'_> {
         if rocwheel_process::is_stopping(self.reporter) {
             return Err(Error::Interrupted(Interrupted));
         }
-        if finished.ended != ProcessEnd::Code(0) {
+        let is_there = finished.ended == ProcessEnd::Code(0);
+        if !is_there {
             let what = check.beside.join(", ");
             let log = log.path().display();
-            self.reporter.warn(&format!(
-                "the check `{}` runs without {what}, which cannot be installed here; see `{log}`",
-                check.name
-            ));
+            self.reporter
+                .warn(&format!("the check `{}` is left out: {what} cannot be installed here; see `{log}`", check.name));
         }
-        Ok(())
+        Ok(is_there)
     }
 
     fn try_out(

@@ -28,8 +28,8 @@ use super::suite::wheels::wheels;
 /// the installed packages.
 ///
 /// Without a GPU, the computations that need one do not run, which is not a pass: the exit code is
-/// 1, or 3 with `--allow-no-gpu`. `--compile-for` needs no GPU: kernels of triton are compiled for
-/// other GPUs, and not run.
+/// 1, or 3 with `--allow-no-gpu`. `--compile-for` needs no GPU: kernels for triton, and those of
+/// flash-attention, are compiled for other GPUs, and not run.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Packages to test, by import name; rocm means ROCm's own [default: all installed]
@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Test only on GPUs of these targets or families
     #[arg(long, value_name = "LIST")]
     amdgpu_family: Option<String>,
-    /// Only compile kernels of triton, for these targets or families, which need not be here
+    /// Only compile kernels with triton, for these targets or families, which need not be here
     #[arg(long, value_name = "LIST", conflicts_with_all = ["amdgpu_family", "allow_no_gpu"])]
     compile_for: Option<String>,
     /// End with exit code 3 if only the computations that need a GPU did not run

@@ -405,14 +405,21 @@ fn a_build_against_an_installed_rocm_knows_it() {
         assert!(said.lines().any(|said| said == line), "{line}: {said}");
     }
     assert!(said.contains(&format!("PATH={}/bin:", rocm.display())), "{said}");
+    context.write("usr/bin/true", "");
     for (sdk, words) in [
         ("prefix=nowhere", "has no folder `bin`"),
+        ("prefix=usr", "neither .info/version nor include/hip/hip_version.h"),
         ("prefix", "needs a place"),
         ("indx=x", "is nothing that is known"),
         ("directory=nowhere", "there is no folder `nowhere`"),
     ] {
         build(&context, &["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk", sdk]).ends(2, words);
     }
+    // As Debian's, whose version is the one that is asked for.
+    context.write("usr/include/hip/hip_version.h", "");
+    let of_debian = ["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk", "prefix=usr", "--dry-run"];
+    let ran = build(&context, &of_debian);
+    assert!(ran.code == Some(0) && !ran.stderr.contains("would stop"), "{ran:?}");
     // A user who sets the variable gets no warning.
     let context = context.with_variable("HIP_DEVICE_LIB_PATH", "/usr/lib/bitcode");
     let ran = build(&context, &arguments.into_iter().chain(["--from", "count"]).collect::<Vec<_>>());

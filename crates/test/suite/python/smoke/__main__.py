@@ -78,7 +78,7 @@ def main() -> None:
         return
     if mode in ("list", "compiles"):
         targets = rest.pop(0).split(",") if mode == "compiles" else []
-        needs = dict.fromkeys(COMPILES, ()) if targets else NEEDS
+        needs = {name: row[1] for name, row in COMPILES.items()} if targets else NEEDS
         unknown = [name for name in rest if name not in needs]
         chosen = [name for name in needs if name in rest or (not rest and is_here(name))]
         missing = [name for name in chosen if not is_here(name)]
@@ -104,7 +104,7 @@ def main() -> None:
         # What an earlier run compiled is not taken.
         with tempfile.TemporaryDirectory() as cache:
             os.environ["TRITON_CACHE_DIR"] = cache
-            COMPILES[package](target.removesuffix("]"))
+            COMPILES[package][0](target.removesuffix("]"))
     else:
         CHECKS[name][0](*arguments)
     # What is imported may end the process with code 0.

@@ -14,8 +14,9 @@ NEEDS = {"torch": (), "torchvision": ("torch",), "torchaudio": ("torch",), "trit
 NEEDS |= {"apex": ("torch",), "flash_attn": ("torch",), "rocm": ()}
 """Import packages that can be tested, and what their checks import besides."""
 
-COMPILES: dict[str, Callable[[str], None]] = {}
-"""Package → function that compiles kernels of it for a GPU target, which need not be here."""
+COMPILES: dict[str, tuple[Callable[[str], None], tuple[str, ...]]] = {}
+"""Package → function that compiles kernels of it for a GPU target, which need not be here, and what
+it imports besides."""
 
 
 def check(package: str, *, gpu: bool) -> Callable[[Callable], Callable]:
@@ -27,9 +28,9 @@ def check(package: str, *, gpu: bool) -> Callable[[Callable], Callable]:
     return register
 
 
-def compiles(package: str) -> Callable[[Callable], Callable]:
+def compiles(package: str, *needs: str) -> Callable[[Callable], Callable]:
     def register(function: Callable) -> Callable:
-        COMPILES[package] = function
+        COMPILES[package] = function, needs
         return function
 
     return register

@@ -7,6 +7,7 @@ import math
 import os
 
 from rocwheel_checks import check, compiles, near, sample, skip
+from rocwheel_launches import compile_launches, stand_in_for
 
 # torchvision and torchaudio
 
@@ -199,6 +200,37 @@ def flash_attn_module() -> None:
     import torch  # noqa: F401
 
     print(flash_attn_2_cuda.__file__)
+
+
+@compiles("flash_attn", "triton")
+def flash_attn_compile(target: str) -> None:
+    """Its own code launches its kernels, on tensors without numbers."""
+    os.environ["FLASH_ATTENTION_TRITON_AMD_ENABLE"] = "TRUE"
+    beside = stand_in_for("torch", "einops")
+    import torch
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    launched = []
+
+    def seen(name: str, code: bytes) -> None:
+        check_code(code, name)
+        launched.append(name)
+
+    compile_launches(GPUTarget("hip", target, wave_of(target)), seen)
+    import flash_attn
+    from flash_attn.flash_attn_interface import flash_attn_gpu
+
+    print(flash_attn.__version__, "beside triton", triton.__version__, "and", beside)
+    for causal in (True, False):
+        q, k, v, *d = (torch.empty((2, 128, 4, 64), dtype=torch.float16, device="meta") for _ in range(7))
+        # Causal or not, without windows, bias, dropout and softcap.
+        rest = (None, 0.0, 0.125, causal, -1, -1, 0.0, False, None)
+        out, sums, _, state = flash_attn_gpu.fwd(q, k, v, None, *rest)
+        assert launched, "forward has launched no kernel of triton"
+        forward = len(launched)
+        flash_attn_gpu.bwd(d[3], q, k, v, out, sums, *d[:3], *rest, state)
+        assert len(launched) > forward, "backward has launched no kernel of triton"
 
 
 @check("flash_attn", gpu=True)
