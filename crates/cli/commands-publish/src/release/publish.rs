@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::{ExtraCheck, Options};
+use rocwheel_choose::PublicName;
 use rocwheel_commands_wheel::audit::ignored;
 use rocwheel_commands_wheel::reuse::own_records;
 use rocwheel_console::environment;
@@ -21,9 +22,7 @@ use rocwheel_console::store::{BucketOptions, StorePlace};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
-use rocwheel_release::{
-    AllowedGap, PublicName, PublicationPlan, PublishOptions, Published, plan_publication, publish, read_set,
-};
+use rocwheel_release::{AllowedGap, PublicationPlan, PublishOptions, Published, plan_publication, publish, read_set};
 use rocwheel_store::{FolderStore, Store};
 use rocwheel_stream::{Stream, UnsignedChange, VersionKind};
 use url::Url;
