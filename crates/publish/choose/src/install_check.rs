@@ -11,25 +11,27 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rocwheel_delta::IndexSite;
-use rocwheel_index::requirement::{InstallTarget, Requirement};
-use rocwheel_index::tags;
-use rocwheel_progress::{Failure, Reporter, Unit, shell_word};
-use rocwheel_tables::TargetTable;
-use rocwheel_wheel::{Platform, PythonVersion, canonical_name};
+use rocwheel_progress::{Failure, Reporter, Unit, few_in_backticks, shell_word};
+use rocwheel_wheel::{PythonVersion, canonical_name};
 use serde::Serialize;
 
 use crate::answer::ChoiceVerdict;
-use crate::evidence::{Pages, is_of_set, served_by, target_of};
+use crate::evidence::{Pages, is_of_set};
 use crate::overlay::{LocalFile, write_overlay};
+use crate::promises::{Promise, promises};
 use crate::public_names::{NameState, PublicName, find_public_names};
-use crate::question::{Question, parsed};
+use crate::question::Question;
 use crate::resolver::{Outcome, Resolvers};
 use crate::search::{Looking, member, search};
 use crate::set::{ChosenPackage, PackageOrigin, Set};
 use crate::system::{System, systems};
 
-/// The minor versions of Python 3 that a wheel without a tag for some is asked about.
-const PYTHONS: std::ops::RangeInclusive<u16> = 10..=14;
+/// What no question is about.
+const LEFT_OUT: [&str; 3] = [
+    "Pythons and systems between the oldest and the newest",
+    "the code in packages for a GPU, which count by their names: `rocwheel choose` looks into them",
+    "extras that are for no GPU, free-threaded Pythons, musl, macOS, and other processors than x86-64",
+];
 /// How many packages a sentence names.
 const MOST: usize = 3;
 
@@ -37,6 +39,8 @@ const MOST: usize = 3;
 pub struct InstallCheck<'a> {
     /// Wheels and source distributions that are installed together.
     pub files: &'a [PathBuf],
+    /// The SHA-256 of files for which it is known, in hexadecimal.
+    pub hashes: BTreeMap<&'a Path, String>,
     /// The indexes that users name, and after them the public one; addresses as installers take
     /// them.
     pub sites: Vec<IndexSite>,
@@ -62,7 +66,7 @@ pub struct InstallReport {
 }
 
 /// A package for a GPU, a Python and a system.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct InstallCell {
     pub package: String,
     pub version: String,
@@ -78,31 +82,21 @@ pub struct InstallCell {
     pub reason: Option<String>,
     /// What would decide it.
     pub to_decide: Option<String>,
-    pub brings: Vec<BroughtPackage>,
+    /// Those of [`PackageOrigin::Set`] 0 are the files.
+    pub brings: Vec<ChosenPackage>,
     pub resolved_by: Vec<&'static str>,
     /// The loader's verdict, which the caller adds; `None` if it was not looked at.
     pub loads: Option<bool>,
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub struct BroughtPackage {
-    pub name: String,
-    pub version: String,
-    pub file: String,
-    /// `true` for one of the public index.
-    pub is_public: bool,
-}
-
 impl InstallCell {
-    /// The verdict in a sentence, without a full stop.
-    pub fn sentence(&self) -> String {
-        let gpu = self.gpu.as_ref().map(|gpu| format!(", {gpu}")).unwrap_or_default();
-        let place = format!("on {}, Python {}{gpu}, `{}`", self.system, self.python, self.command);
+    /// What a sentence says beside the place.
+    fn rest(&self) -> String {
         let reason = self.reason.as_deref().unwrap_or_default();
-        let own = format!("{} {}", self.package, self.version);
+        let (command, own) = (&self.command, format!("{} {}", self.package, self.version));
         match self.answer {
-            ChoiceVerdict::No => format!("{place} does not bring {own}: {reason}"),
-            ChoiceVerdict::CannotTell => format!("{place}: cannot tell whether it brings {own}: {reason}"),
+            ChoiceVerdict::No => format!("`{command}` does not bring {own}: {reason}"),
+            ChoiceVerdict::CannotTell => format!("it is not known whether `{command}` brings {own}: {reason}"),
             ChoiceVerdict::Yes => {
                 let others = self.brings.iter().filter(|one| one.name != self.package);
                 let mut named = vec![own];
@@ -110,33 +104,62 @@ impl InstallCell {
                 let more = others.count().saturating_sub(MOST);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 let loads = match self.loads {
-                    Some(true) => "and it loads",
-                    Some(false) => "and the audit finds errors in it",
-                    None => "whether it loads was not looked at",
+                    Some(true) => ", and it loads",
+                    Some(false) => ", and the audit finds errors in it",
+                    None => "; whether it loads was not looked at",
                 };
-                format!("{place} brings {}{more}, {loads}", named.join(", "))
+                format!("`{command}` brings {}{more}{loads}", named.join(", "))
             }
         }
     }
+}
+
+/// Cells of which the same can be said.
+pub struct InstallSentence<'a> {
+    /// The first of them.
+    pub cell: &'a InstallCell,
+    /// Without a full stop: `on Debian 12, Python 3.12, gfx1100, `pip install X` brings …`.
+    pub text: String,
+}
+
+/// The places of cells; `None` if it is not each GPU with each Python on each system.
+fn places(cells: &[&InstallCell]) -> Option<String> {
+    let systems = each(cells.iter().map(|cell| cell.system.as_str()));
+    let pythons = each(cells.iter().map(|cell| cell.python.as_str()));
+    let gpus = each(cells.iter().filter_map(|cell| cell.gpu.as_deref()));
+    let text = format!("on {}, Python {}", systems.join(" and "), pythons.join(" and "));
+    let text = if gpus.is_empty() { text } else { format!("{text}, {}", gpus.join(" and ")) };
+    (systems.len() * pythons.len() * gpus.len().max(1) == cells.len()).then_some(text)
+}
+
+fn each<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let mut found: Vec<&str> = Vec::new();
+    for text in texts {
+        if !found.contains(&text) {
+            found.push(text);
+        }
+    }
+    found
 }
 
 impl InstallReport {
     /// What users of both indexes could get in place of the files, or anybody could register: the
     /// name, the file, and a sentence.
     pub fn warnings(&self) -> Vec<(&str, &str, String)> {
-        let text = |one: &PublicName| match &one.state {
-            NameState::Free => Some("is free on the public index, so anybody can register it".to_owned()),
-            NameState::Unknown { reason } => Some(format!("may be on the public index, which is not known: {reason}")),
-            NameState::Registered { against_pins, higher } => {
-                let file = against_pins.iter().chain(higher).next()?;
-                Some(format!("is on the public index too, whose `{file}` pip may take"))
-            }
-        };
-        let named = self.names.iter().filter_map(|one| {
-            let file = self.files.get(&one.name).map_or("", String::as_str);
-            Some((one.name.as_str(), file, format!("`{}` {}", one.name, text(one)?)))
-        });
-        named.collect()
+        let mut found = Vec::new();
+        for PublicName { name, state, .. } in &self.names {
+            let text = match state {
+                NameState::Free => "is free on the public index, so anybody can register it".to_owned(),
+                NameState::Unknown { reason } => format!("may be on the public index, which is not known: {reason}"),
+                NameState::Registered { against_pins, higher } => match against_pins.iter().chain(higher).next() {
+                    Some(file) => format!("is on the public index too, whose `{file}` pip may take"),
+                    None => continue,
+                },
+            };
+            let file = self.files.get(name).map_or("", String::as_str);
+            found.push((name.as_str(), file, format!("`{name}` {text}")));
+        }
+        found
     }
 
     /// `true` if each cell is a yes or a no.
@@ -144,9 +167,26 @@ impl InstallReport {
         !self.cells.is_empty() && self.cells.iter().all(|cell| cell.answer != ChoiceVerdict::CannotTell)
     }
 
-    /// The sentences of the cells with this answer.
-    pub fn sentences(&self, answer: ChoiceVerdict) -> Vec<String> {
-        self.cells.iter().filter(|cell| cell.answer == answer).map(InstallCell::sentence).collect()
+    /// The verdict of each cell in a sentence, or of several.
+    pub fn sentences(&self) -> Vec<InstallSentence<'_>> {
+        let mut groups: Vec<(String, Vec<&InstallCell>)> = Vec::new();
+        for cell in &self.cells {
+            let rest = cell.rest();
+            match groups.iter_mut().find(|(other, _)| *other == rest) {
+                Some((_, cells)) => cells.push(cell),
+                None => groups.push((rest, vec![cell])),
+            }
+        }
+        let mut sentences = Vec::new();
+        for (rest, cells) in groups {
+            let parts: Vec<&[&InstallCell]> =
+                if places(&cells).is_some() { vec![&cells] } else { cells.chunks(1).collect() };
+            for part in parts {
+                let text = format!("{}, {rest}", places(part).unwrap_or_default());
+                sentences.push(InstallSentence { cell: part[0], text });
+            }
+        }
+        sentences
     }
 }
 
@@ -175,11 +215,15 @@ pub fn check_installation(
     progress: &Arc<dyn Reporter>,
 ) -> Result<InstallReport, Failure> {
     resolvers.check()?;
-    for site in &given.sites {
+    let own = given.sites.len() - usize::from(given.has_public);
+    for site in &given.sites[..own] {
         site.check_root(&**progress)?;
     }
-    let files = given.files.iter().map(|path| LocalFile::read(path, &**progress)).collect::<Result<Vec<_>, _>>()?;
-    let own = given.sites.len() - usize::from(given.has_public);
+    let files = given.files.iter().map(|path| {
+        let hash = given.hashes.get(path.as_path()).cloned();
+        LocalFile::read(path, hash, &**progress)
+    });
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     let overlay = write_overlay(&files, &given.sites[..own], given.scratch, &**progress)?;
     let addresses = std::iter::once(overlay.root.to_string()).chain(given.addresses.iter().cloned()).collect();
     let copies = given.sites.iter().map(|site| IndexSite { root: site.root.clone(), fetch: Arc::clone(&site.fetch) });
@@ -188,22 +232,13 @@ pub fn check_installation(
     check.report()
 }
 
-/// A package that is asked for, and where.
-struct Asked<'a> {
-    root: &'a LocalFile,
-    gpu: Option<String>,
-    python: PythonVersion,
-    system: System,
-}
-
 impl Check<'_> {
     fn report(&self) -> Result<InstallReport, Failure> {
-        let mut left_out = vec![
-            "the code in packages for a GPU, which count by their names: `rocwheel choose` looks into them".to_owned(),
-            "extras that are for no GPU, free-threaded Pythons, musl, macOS, and other processors than x86-64"
-                .to_owned(),
-        ];
-        let asked = self.grid(&mut left_out);
+        // Reads the public index first, which may be none.
+        let names = self.names()?;
+        let mut left_out: Vec<String> = LEFT_OUT.map(str::to_owned).to_vec();
+        let systems = self.given.glibc.map_or_else(systems, |glibc| vec![System::of_glibc(glibc), System::windows()]);
+        let asked = promises(&self.files, self.given.python, &systems, &mut left_out);
         let stage = self.progress.stage("Resolving", Some(asked.len() as u64), Unit::Items);
         let cells = asked.par_iter().map(|one| {
             let cell = self.cell(one);
@@ -213,14 +248,11 @@ impl Check<'_> {
         let cells = cells.collect::<Result<Vec<_>, _>>()?;
         drop(stage);
         let brought: BTreeSet<&str> = cells.iter().flat_map(|cell| &cell.brings).map(|one| one.file.as_str()).collect();
-        let is_seen = |file: &&LocalFile| brought.contains(file.file.as_str());
-        let unseen: BTreeSet<&str> =
-            self.files.iter().filter(|file| !is_seen(file)).map(|file| file.file.as_str()).collect();
+        let files = self.files.iter().map(|file| file.file.as_str());
+        let unseen: BTreeSet<&str> = files.filter(|file| !brought.contains(file)).collect();
         if !unseen.is_empty() && cells.iter().all(|cell| cell.answer == ChoiceVerdict::Yes) {
-            let unseen = rocwheel_progress::few_in_backticks(unseen, MOST);
-            left_out.push(format!("{unseen}: none of the questions brings it"));
+            left_out.push(format!("{}: no question brings it", few_in_backticks(unseen, MOST)));
         }
-        let names = self.names()?;
         let files = self.files.iter().map(|file| (file.name.clone(), file.file.clone())).collect();
         Ok(InstallReport { cells, names, left_out, files })
     }
@@ -237,105 +269,8 @@ impl Check<'_> {
         find_public_names(&files, public, &**self.progress)
     }
 
-    /// The packages that no other requires, for each GPU that they promise, with the oldest and the
-    /// newest Python and system.
-    fn grid(&self, left_out: &mut Vec<String>) -> Vec<Asked<'_>> {
-        let mut required: BTreeSet<String> = BTreeSet::new();
-        for file in &self.files {
-            let all = requirements(file).map(|requirement| requirement.name);
-            required.extend(all.filter(|name| *name != file.name));
-        }
-        let mut roots: Vec<&LocalFile> = self.files.iter().filter(|file| !required.contains(&file.name)).collect();
-        if roots.is_empty() {
-            roots = self.files.iter().collect();
-        }
-        let mut versions: BTreeMap<(&str, String), Vec<&LocalFile>> = BTreeMap::new();
-        for root in roots {
-            versions.entry((&root.name, root.version.to_string())).or_default().push(root);
-        }
-        let mut asked = Vec::new();
-        for files in versions.values() {
-            let places = self.places(files, left_out);
-            let mut gpus: Vec<Option<String>> = self.gpus(files[0]).into_iter().map(Some).collect();
-            if gpus.is_empty() {
-                left_out.push(format!("GPUs of `{}`: its METADATA names none", files[0].name));
-                gpus.push(None);
-            }
-            for gpu in gpus {
-                let cells = places.iter().map(|(python, system)| (*python, system.clone()));
-                asked.extend(cells.map(|(python, system)| Asked { root: files[0], gpu: gpu.clone(), python, system }));
-            }
-        }
-        asked
-    }
-
-    /// The Pythons and systems of a package: the oldest and the newest of each.
-    fn places(&self, files: &[&LocalFile], left_out: &mut Vec<String>) -> Vec<(PythonVersion, System)> {
-        let own = compiled(files.iter().copied());
-        let mut minors = if own.is_empty() { compiled(&self.files) } else { own };
-        if minors.is_empty() || files.iter().any(|file| is_stable(file)) {
-            minors.extend(PYTHONS);
-        }
-        let pythons = minors.into_iter().map(|minor| PythonVersion { major: 3, minor, free_threaded: false });
-        let pythons: Vec<PythonVersion> = self.given.python.map_or_else(|| pythons.collect(), |python| vec![python]);
-        let all = self.given.glibc.map_or_else(systems, |glibc| vec![System::of_glibc(glibc)]);
-        let has_windows =
-            files.iter().all(|file| is_for_any(file)) && self.files.iter().any(|file| is_for(file, Platform::Windows));
-        let mut places = Vec::new();
-        for (platform, systems) in [(Platform::Linux, all), (Platform::Windows, vec![System::windows()])] {
-            if platform == Platform::Windows && files.iter().all(|file| is_for_any(file)) && !has_windows {
-                continue;
-            }
-            let fit = |python: PythonVersion, system: &System| {
-                let target = InstallTarget { python, platform, glibc: system.glibc };
-                files.iter().any(|file| fits(file, &target))
-            };
-            let systems: Vec<System> =
-                systems.into_iter().filter(|system| pythons.iter().any(|python| fit(*python, system))).collect();
-            let pythons: Vec<PythonVersion> =
-                pythons.iter().copied().filter(|python| systems.iter().any(|system| fit(*python, system))).collect();
-            say_between(&files[0].name, "Pythons", pythons.iter().map(ToString::to_string), left_out);
-            say_between(&files[0].name, "systems", systems.iter().map(|system| system.name.clone()), left_out);
-            for system in ends(&systems) {
-                let fitting = ends(&pythons).into_iter().filter(|python| fit(*python, &system));
-                places.extend(fitting.map(|python| (python, system.clone())).collect::<Vec<_>>());
-            }
-        }
-        if places.is_empty() {
-            left_out
-                .push(format!("`{}`: it is for none of the Pythons and systems that are asked about", files[0].file));
-        }
-        places
-    }
-
-    /// A GPU for each target that a package promises: by its name, its extras and its requirements,
-    /// or else by the packages beside it.
-    fn gpus(&self, root: &LocalFile) -> Vec<String> {
-        let mut promised: BTreeSet<String> = target_of(&root.name).map(str::to_owned).into_iter().collect();
-        promised.extend(root.headers.all("Provides-Extra").iter().filter_map(|extra| device(extra)));
-        for requirement in requirements(root) {
-            promised.extend(target_of(&requirement.name).map(str::to_owned));
-            promised.extend(requirement.extras.iter().filter_map(|extra| device(extra)));
-        }
-        promised.remove("all");
-        if promised.is_empty() {
-            promised.extend(self.files.iter().filter_map(|file| target_of(&file.name)).map(str::to_owned));
-        }
-        let table = TargetTable::embedded();
-        let known: Vec<&str> = table.targets().iter().map(|target| target.name.as_str()).collect();
-        let serves = |promise: &String| {
-            let own = known.iter().find(|target| *target == promise);
-            own.or_else(|| known.iter().find(|target| served_by(target).contains(promise))).map(|gpu| (*gpu).to_owned())
-        };
-        let mut gpus: Vec<String> = promised.iter().filter_map(serves).collect();
-        gpus.sort();
-        gpus.dedup();
-        gpus
-    }
-
-    fn cell(&self, asked: &Asked<'_>) -> Result<InstallCell, Failure> {
-        let Asked { root, gpu, python, system } = asked;
-        let platform = if system.glibc.is_some() { Platform::Linux } else { Platform::Windows };
+    fn cell(&self, asked: &Promise<'_>) -> Result<InstallCell, Failure> {
+        let root = asked.root;
         let question = Question {
             packages: Vec::new(),
             constraints: Vec::new(),
@@ -343,31 +278,26 @@ impl Check<'_> {
             sites: &self.sites,
             addresses: &self.addresses,
             has_public: self.given.has_public,
-            gpus: gpu.iter().cloned().collect(),
-            target: InstallTarget { python: *python, platform, glibc: system.glibc },
+            gpus: asked.gpu.iter().cloned().collect(),
+            target: asked.target(),
             pre_releases: false,
         };
         let mut cell = InstallCell {
             package: root.name.clone(),
             version: root.version.to_string(),
             file: root.file.clone(),
-            gpu: gpu.clone(),
-            python: python.to_string(),
-            system: system.name.clone(),
-            answer: ChoiceVerdict::CannotTell,
+            gpu: asked.gpu.clone(),
+            python: asked.python.to_string(),
+            system: asked.system.name.clone(),
             command: format!("pip install {}", root.name),
-            reason: None,
-            to_decide: None,
-            brings: Vec::new(),
-            resolved_by: Vec::new(),
-            loads: None,
+            ..InstallCell::default()
         };
         if let Err(failure) = self.fill(&mut cell, root, &question) {
             // What the user stopped is no answer.
             self.progress.check()?;
             let causes: Vec<String> = failure.chain().map(ToString::to_string).collect();
             cell.answer = ChoiceVerdict::CannotTell;
-            cell.reason = Some(causes.join(": "));
+            cell.reason = Some(causes.join(": ").split_whitespace().collect::<Vec<_>>().join(" "));
             cell.to_decide = failure.hint().map(str::to_owned);
         }
         Ok(cell)
@@ -379,7 +309,7 @@ impl Check<'_> {
         let by_uv = match &self.resolvers.uv {
             Some(uv) => {
                 let alone = Resolvers { uv: Some(uv.clone()), ..Resolvers::default() };
-                match self.judge(root, question, &alone, &mut pages)? {
+                match self.judge(root, (question, None), &alone, &mut pages)? {
                     Judged::Yes(set, command) => {
                         self.note(cell, &set, command, "uv");
                         Some(set)
@@ -404,11 +334,13 @@ impl Check<'_> {
             return Ok(());
         }
         if by_uv.is_none() && root.wheel.is_none() {
-            let reason = format!("pip builds `{}`, a source distribution, only for its own Python", root.file);
-            return Err(Failure::message(reason).with_hint("install uv: `pip install uv`"));
+            return Err(needs_uv(&root.file));
         }
-        match self.judge(root, question, &alone, &mut pages)? {
-            Judged::No(reason, command) => return refuse(cell, reason, command),
+        match self.judge(root, (question, by_uv.as_deref()), &alone, &mut pages)? {
+            Judged::No(reason, command) => {
+                let source = if by_uv.is_none() { source_of(&reason, &mut pages)? } else { None };
+                return source.map_or_else(|| refuse(cell, reason, command), |file| Err(needs_uv(&file)));
+            }
             Judged::Yes(set, command) => {
                 if let Some(reason) = by_uv.as_ref().and_then(|first| displaced(first, &set.members)) {
                     return refuse(cell, reason, command);
@@ -423,21 +355,23 @@ impl Check<'_> {
         cell.answer = ChoiceVerdict::Yes;
         cell.command = command;
         cell.resolved_by.push(by);
-        cell.brings = set.members.iter().map(brought).collect();
+        cell.brings = set.members.clone();
     }
 
-    /// What an installer does without a version, and if the indexes have a newer one, with it.
+    /// What an installer does without a version, and if the indexes have a newer one, with it. A set
+    /// that another one found has the extras to begin with.
     fn judge(
         &self,
         root: &LocalFile,
-        question: &Question<'_>,
+        (question, known): (&Question<'_>, Option<&Set>),
         resolvers: &Resolvers,
         pages: &mut Pages<'_>,
     ) -> Result<Judged, Failure> {
         let start = if resolvers.uv.is_some() { "uv pip install" } else { "pip install" };
-        let pinned = format!("{}=={}", root.name, root.version);
-        for text in [root.name.clone(), pinned.clone()] {
-            let asked = question.with(|one| one.packages = vec![text.clone()]);
+        let unpinned = known.map_or_else(|| vec![root.name.clone()], |set| set.asked.clone());
+        let pinned = vec![format!("{}=={}", root.name, root.version)];
+        for packages in [unpinned, pinned.clone()] {
+            let asked = question.with(|one| one.packages = packages.clone());
             let set = match search(&asked, resolvers, pages, Looking::AtNames, &**self.progress)? {
                 Ok(set) => set,
                 Err(refusal) => {
@@ -456,10 +390,11 @@ impl Check<'_> {
                 let from = if stranger.origin == PackageOrigin::Public { "the public index" } else { "the index" };
                 return Ok(Judged::No(format!("`{}` of {from} wins", stranger.file), command));
             }
-            let is_own = self.files.iter().any(|file| file.file == chosen.file);
+            let mut own = self.files.iter().filter(|file| file.name == root.name && file.version == root.version);
+            let is_own = own.any(|file| file.file == chosen.file);
             match set.barred.first() {
                 None if is_own => return Ok(Judged::Yes(Box::new(set), command)),
-                _ if text != pinned => {}
+                _ if packages != pinned => {}
                 Some(barred) => return Ok(Judged::No(barred.reason.clone(), command)),
                 None => return Ok(Judged::No(format!("`{}` of the index wins", chosen.file), command)),
             }
@@ -512,73 +447,28 @@ fn displaced(first: &Set, members: &[ChosenPackage]) -> Option<String> {
     Some(format!("pip takes `{}` of the public index, where uv takes that of the index", other.file))
 }
 
+/// The source distribution of the package that pip does not find.
+fn source_of(refusal: &str, pages: &mut Pages<'_>) -> Result<Option<String>, Failure> {
+    let Some((_, rest)) = refusal.split_once("No matching distribution found for ") else { return Ok(None) };
+    let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter));
+    let project = pages.project(&canonical_name(&rest[..end.unwrap_or(rest.len())]))?;
+    let links = project.into_iter().flat_map(|(_, links)| links);
+    Ok(links.map(|link| &link.file_name).find(|name| !name.ends_with(".whl")).cloned())
+}
+
+fn needs_uv(file: &str) -> Failure {
+    Failure::message(format!("pip builds `{file}`, a source distribution, only for its own Python"))
+        .with_hint("install uv, which asks for others: `pip install uv`")
+}
+
 fn refuse(cell: &mut InstallCell, reason: String, command: String) -> Result<(), Failure> {
     (cell.answer, cell.reason, cell.command) = (ChoiceVerdict::No, Some(reason), command);
     cell.brings.clear();
     Ok(())
 }
 
-fn brought(member: &ChosenPackage) -> BroughtPackage {
-    BroughtPackage {
-        name: member.name.clone(),
-        version: member.version.clone(),
-        file: member.file.clone(),
-        is_public: member.origin == PackageOrigin::Public,
-    }
-}
-
 fn command(start: &str, requirements: &[String], pre_releases: bool) -> String {
     let pre = pre_releases.then(|| if start.starts_with("uv") { "--prerelease=allow" } else { "--pre" });
     let words = pre.map(str::to_owned).into_iter().chain(requirements.iter().map(|word| shell_word(word).to_string()));
     format!("{start} {}", words.collect::<Vec<_>>().join(" "))
-}
-
-fn requirements(file: &LocalFile) -> impl Iterator<Item = Requirement> {
-    file.headers.all("Requires-Dist").into_iter().filter_map(|text| parsed(&text).ok())
-}
-
-/// `gfx942` of the extra `device-gfx942`.
-fn device(extra: &str) -> Option<String> {
-    canonical_name(extra).strip_prefix("device-").map(str::to_owned)
-}
-
-/// The minor versions of Python that wheels are compiled for.
-fn compiled<'f>(files: impl IntoIterator<Item = &'f LocalFile>) -> BTreeSet<u16> {
-    let wheels = files.into_iter().filter(|file| !is_stable(file)).filter_map(|file| file.wheel.as_ref());
-    wheels.flat_map(|wheel| &wheel.pythons).filter_map(|tag| tag.strip_prefix("cp3")?.parse().ok()).collect()
-}
-
-fn is_stable(file: &LocalFile) -> bool {
-    file.wheel.as_ref().is_some_and(|wheel| wheel.abis.iter().any(|abi| abi == "abi3"))
-}
-
-fn is_for_any(file: &LocalFile) -> bool {
-    file.wheel.as_ref().is_none_or(|wheel| wheel.platforms.iter().any(|tag| tag == "any"))
-}
-
-fn is_for(file: &LocalFile, platform: Platform) -> bool {
-    file.wheel.as_ref().is_some_and(|wheel| platform.is_all_of(&wheel.platforms))
-}
-
-fn fits(file: &LocalFile, target: &InstallTarget) -> bool {
-    let python = file.headers.get("Requires-Python").and_then(|text| text.parse::<pep440_rs::VersionSpecifiers>().ok());
-    python.is_none_or(|python| python.contains(&target.full_version()))
-        && file.wheel.as_ref().is_none_or(|wheel| tags::rank(target, wheel).is_some())
-}
-
-/// The first and the last.
-fn ends<T: Clone>(all: &[T]) -> Vec<T> {
-    match all {
-        [first, .., last] => vec![first.clone(), last.clone()],
-        few => few.to_vec(),
-    }
-}
-
-fn say_between(name: &str, what: &str, all: impl Iterator<Item = String>, left_out: &mut Vec<String>) {
-    let all: Vec<String> = all.collect();
-    if let [_, between @ .., _] = &all[..]
-        && !between.is_empty()
-    {
-        left_out.push(format!("{what} of `{name}` between the oldest and the newest: {}", between.join(", ")));
-    }
 }

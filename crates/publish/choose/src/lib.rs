@@ -13,6 +13,7 @@ mod lines;
 mod lock;
 mod near;
 mod overlay;
+mod promises;
 mod public_names;
 mod question;
 mod resolver;
@@ -23,7 +24,7 @@ mod table;
 
 pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest};
 pub use ask::ask;
-pub use install_check::{BroughtPackage, InstallCell, InstallCheck, InstallReport, check_installation};
+pub use install_check::{InstallCell, InstallCheck, InstallReport, InstallSentence, check_installation};
 pub use lines::{InstallLine, Installer};
 pub use lock::{LockedPackage, LockedPackageFile, parse_lock};
 pub use public_names::{NameState, PublicName, find_public_names};

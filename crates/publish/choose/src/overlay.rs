@@ -28,12 +28,13 @@ pub(crate) struct LocalFile {
     pub(crate) wheel: Option<WheelName>,
     pub(crate) headers: Headers,
     path: PathBuf,
+    sha256: Option<String>,
 }
 
 impl LocalFile {
     /// # Errors
     /// A file that is no distribution, or whose METADATA cannot be read.
-    pub(crate) fn read(path: &Path, reporter: &dyn Reporter) -> Result<LocalFile, Failure> {
+    pub(crate) fn read(path: &Path, sha256: Option<String>, reporter: &dyn Reporter) -> Result<LocalFile, Failure> {
         let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let stored = StoredFile { key: file.clone(), size: 0, stamp: String::new() };
         let Some(named) = distribution(stored) else {
@@ -44,12 +45,15 @@ impl LocalFile {
             None => sdist_metadata(path, reporter)?,
         };
         let (name, version, wheel) = (named.project, named.version, named.wheel);
-        Ok(LocalFile { name, version, file, wheel, headers, path: path.to_owned() })
+        Ok(LocalFile { name, version, file, wheel, headers, path: path.to_owned(), sha256 })
     }
 
     fn link(&self) -> Result<String, Failure> {
         let no_address = || Failure::message(format!("`{}` has no address", self.path.display()));
-        let hash = hexadecimal(&sha256_ahead(&self.path).map_err(Failure::other)?);
+        let hash = match &self.sha256 {
+            Some(hash) => hash.clone(),
+            None => hexadecimal(&sha256_ahead(&self.path).map_err(Failure::other)?),
+        };
         let mut address = Url::from_file_path(rocwheel_system::canonicalize(&self.path).map_err(Failure::other)?)
             .map_err(|()| no_address())?;
         address.set_fragment(Some(&format!("sha256={hash}")));
@@ -130,12 +134,9 @@ type Answered = Result<Answer, Box<dyn std::error::Error + Send + Sync>>;
 
 impl OverlayFetch {
     fn of(&self, address: &Url) -> &dyn Fetch {
-        let mut of_host = self.others.iter().filter(|(root, _)| root.origin() == address.origin());
-        let web = self.others.iter().find(|(root, _)| root.scheme().starts_with("http"));
-        match of_host.next().or(web) {
-            Some((_, fetch)) if address.scheme() != "file" => &**fetch,
-            _ => &FolderSite,
-        }
+        let own = self.others.iter().find(|(root, _)| root.origin() == address.origin());
+        let web = own.or_else(|| self.others.iter().find(|(root, _)| root.scheme().starts_with("http")));
+        web.filter(|_| address.scheme() != "file").map_or(&FolderSite, |(_, fetch)| &**fetch)
     }
 }
 
@@ -146,13 +147,5 @@ impl Fetch for OverlayFetch {
 
     fn get_with(&self, address: &Url, headers: &[(&str, &str)]) -> Answered {
         self.of(address).get_with(address, headers)
-    }
-
-    fn has_user(&self, address: &Url) -> bool {
-        self.of(address).has_user(address)
-    }
-
-    fn head(&self, address: &Url) -> Answered {
-        self.of(address).head(address)
     }
 }

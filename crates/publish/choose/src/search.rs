@@ -181,8 +181,9 @@ fn stranger(
             .collect();
         let from: BTreeSet<&str> = from.into_iter().collect();
         let from = from.into_iter().collect::<Vec<_>>().join("` and `");
+        let from = if from.is_empty() { "a requirement".to_owned() } else { format!("`{from}`") };
         return Ok(Some(format!(
-            "`{from}` would come from the public index, as a build for CUDA: it brings {} of NVIDIA's packages, the first is `{}`",
+            "{from} would come from the public index, as a build for CUDA: it brings {} of NVIDIA's packages, the first is `{}`",
             cuda.len(),
             first.pin()
         )));

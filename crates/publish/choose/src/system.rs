@@ -32,7 +32,7 @@ impl System {
     }
 }
 
-/// The known distributions, one for each glibc, the oldest first.
+/// The known distributions, one for each glibc, the oldest first, and Windows.
 pub(crate) fn systems() -> Vec<System> {
     let table: Systems = toml::from_str(include_str!("../../../../data/systems.toml")).expect("a test parses it");
     let named =
@@ -40,6 +40,7 @@ pub(crate) fn systems() -> Vec<System> {
     let mut all: Vec<System> = table.system.into_iter().map(named).collect();
     all.sort_by_key(|system| system.glibc);
     all.dedup_by_key(|system| system.glibc);
+    all.push(System::windows());
     all
 }
 

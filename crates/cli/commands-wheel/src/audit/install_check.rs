@@ -10,7 +10,7 @@ use rocwheel_audit::InstallFault;
 use rocwheel_audit::finding::Code;
 use rocwheel_audit::report::{AuditReport, LoadAnswer};
 use rocwheel_choose::{
-    ChoiceVerdict, InstallCell, InstallCheck, InstallReport, Resolvers, check_installation, public_index,
+    ChoiceVerdict, InstallCheck, InstallReport, InstallSentence, Resolvers, check_installation, public_index,
 };
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Result, Usage};
@@ -53,6 +53,11 @@ impl InstallArguments {
                 .hint("name the wheels, or the folder that has them")
                 .into());
         }
+        if let Some(python) = python.filter(|python| python.free_threaded) {
+            return Err(Usage::new(format!("`--install-check` is not about Python {python}"))
+                .hint("uv and pip are asked for the builds with the global lock: `--python 3.13`")
+                .into());
+        }
         let public = public_index(&self.public_index);
         let (mut sites, mut addresses) = (Vec::new(), Vec::new());
         for text in self.install_check.iter().chain(&public) {
@@ -63,25 +68,22 @@ impl InstallArguments {
         let folder = scratch.join("install-check");
         fs_err::create_dir(&folder)?;
         let has_public = public.is_some();
-        let check = InstallCheck { files, sites, addresses, has_public, python, glibc, scratch: &folder };
+        let hashes = BTreeMap::new();
+        let check = InstallCheck { files, hashes, sites, addresses, has_public, python, glibc, scratch: &folder };
         let resolvers = Resolvers::find(Vec::new(), environment::program);
         let progress: Arc<dyn Reporter> = printer.progress();
         Ok(Some(check_installation(check, &resolvers, &progress)?))
     }
 }
 
-/// The findings of a report: one for each package and reason.
+/// The findings of a report.
 pub(super) fn faults(report: &InstallReport) -> Vec<InstallFault> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&InstallCell>> = BTreeMap::new();
-    for cell in report.cells.iter().filter(|cell| cell.answer == ChoiceVerdict::No) {
-        groups.entry((&cell.file, cell.reason.as_deref().unwrap_or_default())).or_default().push(cell);
-    }
-    let mut faults: Vec<InstallFault> = Vec::new();
-    for ((wheel, _), cells) in groups {
-        let more = if cells.len() > 1 { format!("; and {} more like it", cells.len() - 1) } else { String::new() };
-        let message = format!("{}{more}", cells[0].sentence());
-        let subject = cells[0].package.clone();
-        faults.push(InstallFault { code: Code::NotBrought, wheel: wheel.to_owned(), subject, message });
+    let mut faults = Vec::new();
+    for InstallSentence { cell, text: message } in report.sentences() {
+        if cell.answer == ChoiceVerdict::No {
+            let (wheel, subject) = (cell.file.clone(), cell.package.clone());
+            faults.push(InstallFault { code: Code::NotBrought, wheel, subject, message });
+        }
     }
     for (name, wheel, message) in report.warnings() {
         let wheel = wheel.to_owned();
@@ -113,13 +115,13 @@ pub(super) fn add_loads(install: &mut InstallReport, audited: &AuditReport) {
 /// Prints the sentence of each cell, and what they do not say.
 pub(super) fn print(install: &InstallReport, printer: &Printer) -> Result<()> {
     printer.line("")?;
-    for cell in &install.cells {
+    for InstallSentence { cell, text } in install.sentences() {
         let word = match cell.answer {
             ChoiceVerdict::Yes => "yes",
             ChoiceVerdict::No => "no",
             ChoiceVerdict::CannotTell => "cannot tell",
         };
-        printer.line(format!("{word}: {}", message::one_line(&cell.sentence())))?;
+        printer.line(format!("{word}: {}", message::one_line(&text)))?;
         if let Some(text) = &cell.to_decide {
             printer.line(format!("  {}", message::one_line(text)))?;
         }

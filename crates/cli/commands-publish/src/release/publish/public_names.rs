@@ -33,9 +33,15 @@ pub(super) fn guard(
         files.entry(parent(key).to_owned()).or_insert((version, Vec::new())).1.push(file_name(key).to_owned());
     }
     let names = find_public_names(&files, &site, printer.reporter())?;
+    tell(&names, shown.as_str(), printer);
+    Ok(names)
+}
+
+/// Reports the names that are not safe on an index.
+pub(super) fn tell(names: &[PublicName], shown: &str, printer: &Printer) {
     let mut free = Vec::new();
     let mut is_higher = Vec::new();
-    for PublicName { name, version, state } in &names {
+    for PublicName { name, version, state } in names {
         match state {
             NameState::Free => free.push(name.as_str()),
             NameState::Registered { against_pins, higher } => {
@@ -65,5 +71,4 @@ pub(super) fn guard(
     if names.iter().any(|name| !matches!(name.state, NameState::Unknown { .. })) {
         printer.note("users are safe who install the set from its index alone, as the lines of `chooser.html` do");
     }
-    Ok(names)
 }
