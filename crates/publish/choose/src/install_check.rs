@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rocwheel_delta::IndexSite;
 use rocwheel_progress::{Failure, Reporter, Unit, few_in_backticks, shell_word};
-use rocwheel_wheel::{PythonVersion, canonical_name};
+use rocwheel_wheel::{PythonVersion, WheelName, canonical_name};
 use serde::Serialize;
 
 use crate::answer::ChoiceVerdict;
@@ -190,17 +190,13 @@ impl InstallReport {
     }
 }
 
-/// What an installer makes of a cell.
-enum Judged {
-    Yes(Box<Set>, String),
-    No(String, String),
-}
+/// What an installer would bring, or why it does not; and its command.
+type Judged = Result<(Box<Set>, String), (String, String)>;
 
 struct Check<'a> {
-    given: &'a InstallCheck<'a>,
+    /// With the index that has the files in front of the others.
+    given: InstallCheck<'a>,
     files: Vec<LocalFile>,
-    sites: Vec<IndexSite>,
-    addresses: Vec<String>,
     resolvers: &'a Resolvers,
     progress: &'a Arc<dyn Reporter>,
 }
@@ -210,26 +206,22 @@ struct Check<'a> {
 /// # Errors
 /// Neither is there, a file that is no distribution, an address that is no index.
 pub fn check_installation(
-    given: InstallCheck<'_>,
+    mut given: InstallCheck<'_>,
     resolvers: &Resolvers,
     progress: &Arc<dyn Reporter>,
 ) -> Result<InstallReport, Failure> {
     resolvers.check()?;
-    let own = given.sites.len() - usize::from(given.has_public);
-    for site in &given.sites[..own] {
-        site.check_root(&**progress)?;
-    }
+    let own = &given.sites[..given.sites.len() - usize::from(given.has_public)];
+    own.iter().try_for_each(|site| site.check_root(&**progress))?;
     let files = given.files.iter().map(|path| {
         let hash = given.hashes.get(path.as_path()).cloned();
         LocalFile::read(path, hash, &**progress)
     });
     let files = files.collect::<Result<Vec<_>, _>>()?;
-    let overlay = write_overlay(&files, &given.sites[..own], given.scratch, &**progress)?;
-    let addresses = std::iter::once(overlay.root.to_string()).chain(given.addresses.iter().cloned()).collect();
-    let copies = given.sites.iter().map(|site| IndexSite { root: site.root.clone(), fetch: Arc::clone(&site.fetch) });
-    let sites = std::iter::once(overlay).chain(copies).collect();
-    let check = Check { given: &given, files, sites, addresses, resolvers, progress };
-    check.report()
+    let overlay = write_overlay(&files, own, given.scratch, &**progress)?;
+    given.addresses.insert(0, overlay.root.to_string());
+    given.sites.insert(0, overlay);
+    Check { given, files, resolvers, progress }.report()
 }
 
 impl Check<'_> {
@@ -237,14 +229,23 @@ impl Check<'_> {
         // Reads the public index first, which may be none.
         let names = self.names()?;
         let mut left_out: Vec<String> = LEFT_OUT.map(str::to_owned).to_vec();
+        for (name, is_there) in [("uv", self.resolvers.uv.is_some()), ("pip", self.resolvers.pip.is_some())] {
+            if !is_there {
+                left_out.push(format!("what {name} takes, which is not there"));
+            }
+        }
         let systems = self.given.glibc.map_or_else(systems, |glibc| vec![System::of_glibc(glibc), System::windows()]);
         let asked = promises(&self.files, self.given.python, &systems, &mut left_out);
         let stage = self.progress.stage("Resolving", Some(asked.len() as u64), Unit::Items);
-        let cells = asked.par_iter().map(|one| {
-            let cell = self.cell(one);
-            self.progress.advance(1);
-            cell
-        });
+        let own = self.given.sites.len() - usize::from(self.given.has_public);
+        let cells = asked.par_iter().map_init(
+            || Pages::new(&self.given.sites, own, Arc::clone(self.progress)),
+            |pages, one| {
+                let cell = self.cell(one, pages);
+                self.progress.advance(1);
+                cell
+            },
+        );
         let cells = cells.collect::<Result<Vec<_>, _>>()?;
         drop(stage);
         let brought: BTreeSet<&str> = cells.iter().flat_map(|cell| &cell.brings).map(|one| one.file.as_str()).collect();
@@ -259,7 +260,7 @@ impl Check<'_> {
 
     /// The names of the files on the public index.
     fn names(&self) -> Result<Vec<PublicName>, Failure> {
-        let public = self.sites.last().filter(|_| self.given.has_public);
+        let public = self.given.sites.last().filter(|_| self.given.has_public);
         let Some(public) = public else { return Ok(Vec::new()) };
         let mut files: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
         for file in &self.files {
@@ -269,14 +270,14 @@ impl Check<'_> {
         find_public_names(&files, public, &**self.progress)
     }
 
-    fn cell(&self, asked: &Promise<'_>) -> Result<InstallCell, Failure> {
+    fn cell(&self, asked: &Promise<'_>, pages: &mut Pages<'_>) -> Result<InstallCell, Failure> {
         let root = asked.root;
         let question = Question {
             packages: Vec::new(),
             constraints: Vec::new(),
             rocm: None,
-            sites: &self.sites,
-            addresses: &self.addresses,
+            sites: &self.given.sites,
+            addresses: &self.given.addresses,
             has_public: self.given.has_public,
             gpus: asked.gpu.iter().cloned().collect(),
             target: asked.target(),
@@ -292,74 +293,77 @@ impl Check<'_> {
             command: format!("pip install {}", root.name),
             ..InstallCell::default()
         };
-        if let Err(failure) = self.fill(&mut cell, root, &question) {
-            // What the user stopped is no answer.
-            self.progress.check()?;
-            let causes: Vec<String> = failure.chain().map(ToString::to_string).collect();
-            cell.answer = ChoiceVerdict::CannotTell;
-            cell.reason = Some(causes.join(": ").split_whitespace().collect::<Vec<_>>().join(" "));
-            cell.to_decide = failure.hint().map(str::to_owned);
+        match self.fill(&mut cell, (root, &question), pages) {
+            Ok(None) => {}
+            Ok(Some((reason, command))) => {
+                (cell.answer, cell.reason, cell.command) = (ChoiceVerdict::No, Some(reason), command);
+                cell.brings.clear();
+            }
+            Err(failure) => {
+                // What the user stopped is no answer.
+                self.progress.check()?;
+                let causes: Vec<String> = failure.chain().map(ToString::to_string).collect();
+                cell.answer = ChoiceVerdict::CannotTell;
+                cell.reason = Some(causes.join(": ").split_whitespace().collect::<Vec<_>>().join(" "));
+                cell.to_decide = failure.hint().map(str::to_owned);
+            }
         }
         Ok(cell)
     }
 
-    /// Asks uv, and then pip.
-    fn fill(&self, cell: &mut InstallCell, root: &LocalFile, question: &Question<'_>) -> Result<(), Failure> {
-        let mut pages = Pages::new(&self.sites, question.own(), Arc::clone(self.progress));
+    /// Asks uv, and then pip. A refusal comes with the command.
+    fn fill(
+        &self,
+        cell: &mut InstallCell,
+        (root, question): (&LocalFile, &Question<'_>),
+        pages: &mut Pages<'_>,
+    ) -> Result<Option<(String, String)>, Failure> {
         let by_uv = match &self.resolvers.uv {
             Some(uv) => {
                 let alone = Resolvers { uv: Some(uv.clone()), ..Resolvers::default() };
-                match self.judge(root, (question, None), &alone, &mut pages)? {
-                    Judged::Yes(set, command) => {
-                        self.note(cell, &set, command, "uv");
+                match self.judge(root, (question, None), &alone, pages)? {
+                    Ok((set, command)) => {
+                        accept(cell, &set, command, "uv");
                         Some(set)
                     }
-                    Judged::No(reason, command) => return refuse(cell, reason, command),
+                    Err(refusal) => return Ok(Some(refusal)),
                 }
             }
             None => None,
         };
-        let Some(pip) = &self.resolvers.pip else { return Ok(()) };
+        let Some(pip) = &self.resolvers.pip else { return Ok(None) };
         let alone = Resolvers { pip: Some(pip.clone()), ..Resolvers::default() };
-        let is_source = |member: &&ChosenPackage| !member.file.ends_with(".whl");
-        let source = by_uv.as_ref().and_then(|set| set.members.iter().find(is_source));
+        let mut members = by_uv.iter().flat_map(|set| &set.members);
+        let source = members.find(|member| !WheelName::is_wheel(&member.file));
         if let (Some(set), Some(source)) = (&by_uv, source) {
             // pip builds source distributions only for its own Python.
-            let command = cell.command.clone();
-            if let Some(reason) = self.pinned_by_pip(set, question, &alone, &mut pages)? {
-                return refuse(cell, reason, command);
+            if let Some(reason) = self.pinned_by_pip(set, question, &alone, pages)? {
+                return Ok(Some((reason, cell.command.clone())));
             }
             let text = format!("pip was asked for the wheels alone: `{}` is a source distribution", source.file);
             cell.to_decide = Some(text);
-            return Ok(());
+            return Ok(None);
         }
         if by_uv.is_none() && root.wheel.is_none() {
             return Err(needs_uv(&root.file));
         }
-        match self.judge(root, (question, by_uv.as_deref()), &alone, &mut pages)? {
-            Judged::No(reason, command) => {
-                let source = if by_uv.is_none() { source_of(&reason, &mut pages)? } else { None };
-                return source.map_or_else(|| refuse(cell, reason, command), |file| Err(needs_uv(&file)));
+        match self.judge(root, (question, by_uv.as_deref()), &alone, pages)? {
+            Err((reason, command)) => {
+                let source = if by_uv.is_none() { source_of(&reason, pages)? } else { None };
+                return source.map_or_else(|| Ok(Some((reason, command))), |file| Err(needs_uv(&file)));
             }
-            Judged::Yes(set, command) => {
+            Ok((set, command)) => {
                 if let Some(reason) = by_uv.as_ref().and_then(|first| displaced(first, &set.members)) {
-                    return refuse(cell, reason, command);
+                    return Ok(Some((reason, command)));
                 }
-                self.note(cell, &set, command, "pip");
+                accept(cell, &set, command, "pip");
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn note(&self, cell: &mut InstallCell, set: &Set, command: String, by: &'static str) {
-        cell.answer = ChoiceVerdict::Yes;
-        cell.command = command;
-        cell.resolved_by.push(by);
-        cell.brings = set.members.clone();
-    }
-
-    /// What an installer does without a version, and if the indexes have a newer one, with it. A set
-    /// that another one found has the extras to begin with.
+    /// What an installer does without a version, and if the indexes have a newer one, with it. A
+    /// set that another one found has the extras to begin with.
     fn judge(
         &self,
         root: &LocalFile,
@@ -371,32 +375,32 @@ impl Check<'_> {
         let unpinned = known.map_or_else(|| vec![root.name.clone()], |set| set.asked.clone());
         let pinned = vec![format!("{}=={}", root.name, root.version)];
         for packages in [unpinned, pinned.clone()] {
-            let asked = question.with(|one| one.packages = packages.clone());
+            let asked = question.with(|one| one.packages.clone_from(&packages));
             let set = match search(&asked, resolvers, pages, Looking::AtNames, &**self.progress)? {
                 Ok(set) => set,
                 Err(refusal) => {
                     let command = command(start, &refusal.asked, false);
-                    return Ok(Judged::No(refusal.reason, command));
+                    return Ok(Err((refusal.reason, command)));
                 }
             };
             let command = command(start, &set.asked, set.pre_releases);
             let chosen = set.members.iter().find(|member| member.name == root.name);
             let Some(chosen) = chosen else {
-                return Ok(Judged::No("it is not among what is installed".to_owned(), command));
+                return Ok(Err(("it is not among what is installed".to_owned(), command)));
             };
             let stranger = set.members.iter().find(|member| self.is_stranger(member));
             if let Some(stranger) = stranger.filter(|one| one.name != root.name || one.origin == PackageOrigin::Public)
             {
                 let from = if stranger.origin == PackageOrigin::Public { "the public index" } else { "the index" };
-                return Ok(Judged::No(format!("`{}` of {from} wins", stranger.file), command));
+                return Ok(Err((format!("`{}` of {from} wins", stranger.file), command)));
             }
             let mut own = self.files.iter().filter(|file| file.name == root.name && file.version == root.version);
             let is_own = own.any(|file| file.file == chosen.file);
             match set.barred.first() {
-                None if is_own => return Ok(Judged::Yes(Box::new(set), command)),
+                None if is_own => return Ok(Ok((Box::new(set), command))),
                 _ if packages != pinned => {}
-                Some(barred) => return Ok(Judged::No(barred.reason.clone(), command)),
-                None => return Ok(Judged::No(format!("`{}` of the index wins", chosen.file), command)),
+                Some(barred) => return Ok(Err((barred.reason.clone(), command))),
+                None => return Ok(Err((format!("`{}` of the index wins", chosen.file), command))),
             }
         }
         unreachable!("the second question is answered")
@@ -408,8 +412,8 @@ impl Check<'_> {
         own.peek().is_some() && own.all(|file| file.file != member.file)
     }
 
-    /// Lets pip choose among the files of the versions of a set, for the wheels in it. The answer is
-    /// what is wrong.
+    /// Lets pip choose among the files of the versions of a set, for the wheels in it. The answer
+    /// is what is wrong.
     fn pinned_by_pip(
         &self,
         set: &Set,
@@ -419,10 +423,10 @@ impl Check<'_> {
     ) -> Result<Option<String>, Failure> {
         let Some(pip) = &resolvers.pip else { return Ok(None) };
         let mut words = vec!["--no-deps".to_owned(), "--pre".to_owned()];
-        for (number, index) in self.addresses.iter().enumerate() {
+        for (number, index) in self.given.addresses.iter().enumerate() {
             words.extend([if number == 0 { "--index-url" } else { "--extra-index-url" }.to_owned(), index.clone()]);
         }
-        let wheels = set.members.iter().filter(|member| member.file.ends_with(".whl"));
+        let wheels = set.members.iter().filter(|member| WheelName::is_wheel(&member.file));
         words.extend(wheels.map(ChosenPackage::pin));
         Ok(match pip.report(&words, Some(&question.target))? {
             Outcome::Refused(reason) => Some(reason.lines().last().unwrap_or_default().to_owned()),
@@ -453,7 +457,7 @@ fn source_of(refusal: &str, pages: &mut Pages<'_>) -> Result<Option<String>, Fai
     let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter));
     let project = pages.project(&canonical_name(&rest[..end.unwrap_or(rest.len())]))?;
     let links = project.into_iter().flat_map(|(_, links)| links);
-    Ok(links.map(|link| &link.file_name).find(|name| !name.ends_with(".whl")).cloned())
+    Ok(links.map(|link| &link.file_name).find(|name| !WheelName::is_wheel(name)).cloned())
 }
 
 fn needs_uv(file: &str) -> Failure {
@@ -461,14 +465,14 @@ fn needs_uv(file: &str) -> Failure {
         .with_hint("install uv, which asks for others: `pip install uv`")
 }
 
-fn refuse(cell: &mut InstallCell, reason: String, command: String) -> Result<(), Failure> {
-    (cell.answer, cell.reason, cell.command) = (ChoiceVerdict::No, Some(reason), command);
-    cell.brings.clear();
-    Ok(())
+fn accept(cell: &mut InstallCell, set: &Set, command: String, by: &'static str) {
+    (cell.answer, cell.command) = (ChoiceVerdict::Yes, command);
+    cell.resolved_by.push(by);
+    cell.brings.clone_from(&set.members);
 }
 
 fn command(start: &str, requirements: &[String], pre_releases: bool) -> String {
     let pre = pre_releases.then(|| if start.starts_with("uv") { "--prerelease=allow" } else { "--pre" });
-    let words = pre.map(str::to_owned).into_iter().chain(requirements.iter().map(|word| shell_word(word).to_string()));
+    let words = pre.map(str::to_owned).into_iter().chain(requirements.iter().map(|word| shell_word(word)));
     format!("{start} {}", words.collect::<Vec<_>>().join(" "))
 }

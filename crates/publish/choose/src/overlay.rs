@@ -1,6 +1,6 @@
-//! Input: wheels and source distributions of this machine, and indexes. Output: an index in a folder
-//! that has these files beside those which the first index with the same project lists, as it
-//! would be once they are published.
+//! Input: wheels and source distributions of this machine, and indexes. Output: an index in a
+//! folder that has these files beside those which the first index with the same project lists, as
+//! it would be once they are published.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,13 +49,13 @@ impl LocalFile {
     }
 
     fn link(&self) -> Result<String, Failure> {
-        let no_address = || Failure::message(format!("`{}` has no address", self.path.display()));
         let hash = match &self.sha256 {
             Some(hash) => hash.clone(),
             None => hexadecimal(&sha256_ahead(&self.path).map_err(Failure::other)?),
         };
-        let mut address = Url::from_file_path(rocwheel_system::canonicalize(&self.path).map_err(Failure::other)?)
-            .map_err(|()| no_address())?;
+        let path = rocwheel_system::canonicalize(&self.path).map_err(Failure::other)?;
+        let mut address = Url::from_file_path(path)
+            .map_err(|()| Failure::message(format!("`{}` has no address", self.path.display())))?;
         address.set_fragment(Some(&format!("sha256={hash}")));
         Ok(link(&self.file, &address, self.headers.get("Requires-Python").as_deref(), None, false))
     }

@@ -1,5 +1,5 @@
-//! Input: wheels and source distributions that are installed together. Output: the GPUs, Pythons and
-//! systems that they promise.
+//! Input: wheels and source distributions that are installed together. Output: the GPUs, Pythons
+//! and systems that they promise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,10 +81,7 @@ fn places(
     let mut found = Vec::new();
     for platform in [Platform::Linux, Platform::Windows] {
         // A set for Windows has packages for any system too.
-        let wheels = || all.iter().filter_map(|file| file.wheel.as_ref());
-        let other = wheels().any(|wheel| platform.other().is_all_of(&wheel.platforms));
-        let is_for = wheels().any(|wheel| platform.is_all_of(&wheel.platforms));
-        if !is_for && (other || platform == Platform::Windows) {
+        if !has_wheels(all, platform) && (has_wheels(all, platform.other()) || platform == Platform::Windows) {
             continue;
         }
         let mut fitting = Vec::new();
@@ -98,6 +95,10 @@ fn places(
         found.extend(fitting);
     }
     found
+}
+
+fn has_wheels(all: &[LocalFile], platform: Platform) -> bool {
+    all.iter().filter_map(|file| file.wheel.as_ref()).any(|wheel| platform.is_all_of(&wheel.platforms))
 }
 
 /// A GPU for each target that a package promises: by its name, its extras and its requirements, or

@@ -1,5 +1,5 @@
-//! Input: names with their files, and an index that others can publish to. Output: for each name who
-//! has it there, and which of their files an installer would prefer.
+//! Input: names with their files, and an index that others can publish to. Output: for each name
+//! who has it there, and which of their files an installer would prefer.
 //!
 //! pip, told of two indexes, takes the highest version, and of equal versions the highest build
 //! tag. So a pin does not protect: `rocm-7.14.0-1` wins against `rocm==7.14.0`.

@@ -1,4 +1,5 @@
-//! RW038: a name of the set is free on the public index, or has files there that installers may take.
+//! RW038: a name of the set is free on the public index, or has files there that installers may
+//! take.
 
 use crate::Error;
 use crate::analysis::Context;

@@ -1,7 +1,7 @@
-//! `--install-check`: whether pip and uv bring the wheels, for each GPU, Python and system that they
-//! promise.
+//! `--install-check`: whether pip and uv bring the wheels, for each GPU, Python and system that
+//! they promise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,11 +102,11 @@ pub(super) fn add_loads(install: &mut InstallReport, audited: &AuditReport) {
         LoadAnswer::Fails => Some(false),
         LoadAnswer::Unknown => return,
     };
-    let known: Vec<(String, &str)> =
+    let known: BTreeSet<(String, &str)> =
         audited.wheels.iter().map(|wheel| (canonical_name(&wheel.name), wheel.version.as_str())).collect();
     for cell in install.cells.iter_mut().filter(|cell| cell.python == audited.environment.python) {
-        let is_known = |name: &str, version: &str| known.iter().any(|(own, of)| own == name && *of == version);
-        if cell.system != "Windows" && cell.brings.iter().all(|one| is_known(&one.name, &one.version)) {
+        let mut brought = cell.brings.iter().map(|one| (one.name.clone(), one.version.as_str()));
+        if cell.system != "Windows" && brought.all(|one| known.contains(&one)) {
             cell.loads = loads;
         }
     }

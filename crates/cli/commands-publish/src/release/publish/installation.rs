@@ -55,7 +55,9 @@ impl InstallGate<'_> {
         if problems.is_empty() {
             let cells = message::count(report.cells.len() as u64, "combination", "combinations");
             printer.note(format!("pip or uv brings the set on {cells} of GPU, Python and system"));
-            report.left_out.iter().for_each(|text| printer.detail(format!("left out: {text}")));
+            for text in &report.left_out {
+                printer.detail(format!("left out: {text}"));
+            }
         } else if rule.unresolved == UntestedRule::Blocked {
             let rows: String = problems.iter().map(|row| format!("\n  {}", message::one_line(row))).collect();
             let message = format!("nothing was published: installers do not bring `{}`{rows}", self.set);
@@ -64,7 +66,9 @@ impl InstallGate<'_> {
                  stream.toml lets it out with a warning",
             ));
         } else {
-            problems.iter().for_each(|text| printer.warn(message::one_line(text)));
+            for text in &problems {
+                printer.warn(message::one_line(text));
+            }
         }
         Ok(Some(report))
     }
