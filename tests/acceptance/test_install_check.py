@@ -11,16 +11,30 @@ from pathlib import Path
 
 import pytest
 from serving import Answers, served
-from small_index import write_sdist
 from test_choose import (
-    COMPILED, LINUX, OWN, Case, Forbidden, Login, case, closed_strangers, cuda_only, needs_filelock, no_parts,
-    registered_part, strangers, windows, write, write_pair,
+    COMPILED,
+    LINUX,
+    OWN,
+    Case,
+    Forbidden,
+    Login,
+    case,
+    closed_strangers,
+    cuda_only,
+    needs_filelock,
+    no_parts,
+    registered_part,
+    strangers,
+    windows,
+    write,
+    write_pair,
 )  # fmt: skip
 from test_chooser import BIN, installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_release_publish import publish, requires, rocm
 
 from command import Result, Rocwheel
+from small_index import write_sdist
 
 __all__ = ["case"]
 HERE = {"PATH": f"{BIN}:{os.environ['PATH']}"}
@@ -105,17 +119,19 @@ def test_what_installers_bring(
     cell = check["cells"][0]
     if make in (windows, higher_build, source) or (cell["command"].startswith("uv") and answer == "no"):
         return
-    # The same by hand, on the newest system of the cells or this one.
+    # The same by hand.
     own, public = (f"{folder.as_uri()}/simple/" for folder in (audited.own, audited.public))
-    (tmp_path / "by-hand").mkdir()
-    command = f"{cell['command']} --index-url {own} --extra-index-url {public}"
-    found = install(command, "pip", "", f"{audited.public.as_uri()}/", tmp_path / "by-hand")
-    names = {name.lower() for name in installed(found) if not name.startswith("pip-")}
-    if answer == "yes":
-        assert names == {f"{member['name']}-{member['version']}" for member in cell["brings"]}
-    else:
+    by_uv = f"uv {cell['command']} --index {own} --default-index {public} --index-strategy first-index"
+    commands = {"pip": f"{cell['command']} --index-url {own} --extra-index-url {public}", "uv": by_uv}
+    for installer in commands if answer == "yes" else ["pip"]:
+        (tmp_path / installer).mkdir()
+        found = install(commands[installer], installer, "", f"{audited.public.as_uri()}/", tmp_path / installer)
+        names = {name.lower() for name in installed(found) if not name.startswith("pip-")}
         foreign = [path for path in found.glob("*/METADATA") if STRANGER in path.read_text()]
-        assert foreign or any(name.startswith("nvidia-") for name in names), names
+        if answer == "yes":
+            assert names == {f"{member['name']}-{member['version']}" for member in cell["brings"]} and not foreign
+        else:
+            assert foreign or any(name.startswith("nvidia-") for name in names), names
 
 
 def test_it_loads_only_where_the_loader_was_asked(audited: Audited, tmp_path: Path) -> None:
@@ -142,9 +158,7 @@ def test_it_loads_only_where_the_loader_was_asked(audited: Audited, tmp_path: Pa
     (Login, 1, "lists no project"), (Forbidden, 1, "the server answers 403"), (404, 1, "rocm-sdk-core"),
     (403, 1, "the server answers 403 for `rocm-sdk-core`"), (500, 3, "it is not known whether"),
 ], ids=str)  # fmt: skip
-def test_an_index_that_does_not_answer(
-    audited: Audited, tmp_path: Path, handler: object, expect: int, words: str
-) -> None:
+def test_an_index_that_does_not_answer(audited: Audited, handler: object, expect: int, words: str) -> None:
     audited.make(needs_filelock)
 
     class Refusing(Answers):
