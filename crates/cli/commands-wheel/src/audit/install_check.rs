@@ -126,6 +126,9 @@ pub(super) fn print(install: &InstallReport, printer: &Printer) -> Result<()> {
             printer.line(format!("  {}", message::one_line(text)))?;
         }
     }
+    if install.cells.iter().any(|cell| cell.answer == ChoiceVerdict::Yes && cell.loads.is_none()) {
+        printer.line("whether it loads is decided by `--with`, which has all these packages, and `--python`")?;
+    }
     for text in &install.left_out {
         printer.line(format!("left out: {}", message::one_line(text)))?;
     }
