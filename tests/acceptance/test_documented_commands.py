@@ -163,6 +163,8 @@ def audited(place: Place) -> None:
     wheels_of_a_project(place)
     environment(place.here / ".venv")
     small_wheels.write_wheel(place.here / "wheels", "numpy", "2.3.0")
+    small_wheels.write_wheel(place.here / "dist", "other", "1.0")
+    place.stock.rocwheel.run("index", "build", place.here / "dist")
     (place.here / "opt/rocm/lib").mkdir(parents=True)
     place.stock.wheel(place.here / "gafime_rocm-0.4.7-cp312-cp312-manylinux_2_28_x86_64.whl")
 

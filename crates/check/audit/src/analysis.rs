@@ -144,6 +144,12 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Adds what installers do wrong with the wheels, of a code.
+    pub(crate) fn install_faults(&self, code: Code, findings: &mut Vec<Finding>) {
+        let faults = self.options.install.iter().filter(|fault| fault.code == code);
+        findings.extend(faults.map(|fault| Finding::new(code, &fault.subject, &fault.message).of(&fault.wheel)));
+    }
+
     /// `true` if an index was asked for the requirements.
     pub(crate) fn has_asked(&self) -> bool {
         self.options.search.as_ref().is_some_and(|search| search.has_index)

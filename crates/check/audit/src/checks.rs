@@ -41,11 +41,13 @@ mod rw033_not_loadable;
 mod rw034_entry_point;
 mod rw035_metadata;
 mod rw036_generic_code;
+mod rw037_not_brought;
+mod rw038_public_name;
 
 use crate::check::Check;
 
 /// Every check, in the order of the codes.
-pub(crate) const CHECKS: [Check; 36] = [
+pub(crate) const CHECKS: [Check; 38] = [
     rw001_library_not_found::CHECK,
     rw002_library_outside::CHECK,
     rw003_search_path::CHECK,
@@ -82,4 +84,6 @@ pub(crate) const CHECKS: [Check; 36] = [
     rw034_entry_point::CHECK,
     rw035_metadata::CHECK,
     rw036_generic_code::CHECK,
+    rw037_not_brought::CHECK,
+    rw038_public_name::CHECK,
 ];

@@ -78,11 +78,15 @@ pub enum Code {
     Metadata,
     /// Nothing brings the GPU code of a generic target.
     GenericCode,
+    /// An installer does not bring the wheel.
+    NotBrought,
+    /// A name of the set is not yours on the public index.
+    PublicName,
 }
 
 impl Code {
     /// All codes, by number.
-    pub const ALL: [Code; 36] = [
+    pub const ALL: [Code; 38] = [
         Code::LibraryNotFound,
         Code::LibraryOutside,
         Code::SearchPath,
@@ -119,6 +123,8 @@ impl Code {
         Code::EntryPoint,
         Code::Metadata,
         Code::GenericCode,
+        Code::NotBrought,
+        Code::PublicName,
     ];
 
     /// The code as users write it, `RW012`.
@@ -160,6 +166,8 @@ impl Code {
             Code::EntryPoint => "RW034",
             Code::Metadata => "RW035",
             Code::GenericCode => "RW036",
+            Code::NotBrought => "RW037",
+            Code::PublicName => "RW038",
         }
     }
 }

@@ -28,5 +28,5 @@ pub use audit::{audit, audit_facts, read_facts};
 pub use error::Error;
 pub use fix::Fix;
 pub use joint_fixes::keep_search_paths;
-pub use options::{AuditScope, ExtraCheck, Options, RequirementSearch, SetLibraryPath};
+pub use options::{AuditScope, ExtraCheck, InstallFault, Options, RequirementSearch, SetLibraryPath};
 pub use remedies::{Remedies, WheelRemedy};

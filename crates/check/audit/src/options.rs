@@ -29,6 +29,8 @@ pub struct Options {
     pub library_path: Option<SetLibraryPath>,
     /// The search for the wheels that the audited ones require; `None` if there was none.
     pub search: Option<RequirementSearch>,
+    /// What installers that were asked for the wheels do wrong with an index.
+    pub install: Vec<InstallFault>,
     /// Facts about wheels of earlier runs. The report is the same with and without them.
     pub cache: Option<FactsCache>,
 }
@@ -40,6 +42,17 @@ pub struct RequirementSearch {
     pub has_index: bool,
     /// The requirements that were not met.
     pub unmet: Vec<Unmet>,
+}
+
+/// What an installer does wrong, as `rocwheel audit --install-check` finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallFault {
+    /// [`Code::NotBrought`] or [`Code::PublicName`].
+    pub code: Code,
+    /// Name of the file.
+    pub wheel: String,
+    pub subject: String,
+    pub message: String,
 }
 
 /// A machine on which `LD_LIBRARY_PATH` is set.

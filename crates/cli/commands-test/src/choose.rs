@@ -3,19 +3,17 @@
 mod machine;
 mod text;
 
-use std::ffi::OsStr;
 use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rocwheel_choose::{
-    ChoiceVerdict, Installer, PUBLIC_INDEX, Question, Resolvers, ask, glibc_of, known_systems, table,
+    ChoiceVerdict, Installer, Question, Resolvers, ask, glibc_of, known_systems, public_index, table,
 };
 use rocwheel_console::failure::{Failure, Result, Usage};
-use rocwheel_console::index_site::site;
+use rocwheel_console::index_site::site_and_address;
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_console::store::BucketOptions;
-use rocwheel_delta::IndexSite;
 use rocwheel_index::address_without_user;
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_progress::{Exit, Reporter};
@@ -125,11 +123,7 @@ impl TryFrom<Arguments> for Settings {
         Ok(Self {
             packages: arguments.packages,
             indexes: arguments.index,
-            public: match arguments.public_index.as_str() {
-                "yes" => Some(PUBLIC_INDEX.to_owned()),
-                "no" => None,
-                other => Some(other.to_owned()),
-            },
+            public: public_index(&arguments.public_index),
             gpus: match &arguments.gpu[..] {
                 [] if !arguments.table => gpus(&["auto".to_owned()])?,
                 names => gpus(names)?,
@@ -188,20 +182,12 @@ fn described(table: &TargetTable, target: &str) -> String {
     table.product(target).map_or_else(|| target.to_owned(), |product| format!("{product} ({target})"))
 }
 
-/// An index, and its address as installers take it.
-fn open(text: &str, printer: &Printer) -> Result<(IndexSite, String)> {
-    let site = site(OsStr::new(text), &BucketOptions::of_environment(), printer)?;
-    // uv and pip read users of addresses themselves.
-    let address = if text.contains("://") { text.to_owned() } else { site.root.to_string() };
-    Ok((site, address))
-}
-
 /// Prints the set and its lines.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut sites = Vec::new();
     let mut addresses = Vec::new();
     for text in settings.indexes.iter().chain(&settings.public) {
-        let (site, address) = open(text, printer)?;
+        let (site, address) = site_and_address(text, &BucketOptions::of_environment(), printer)?;
         sites.push(site);
         addresses.push(address);
     }

@@ -1,6 +1,7 @@
 //! `rocwheel audit`: checks that wheels load on every system that their tags name.
 
 mod annotations;
+mod install_check;
 mod remedies;
 pub mod text;
 
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::report::{AuditReport, LoadAnswer, LoadVerdict, sarif};
-use rocwheel_audit::{ExtraCheck, Options, RequirementSearch, SetLibraryPath};
+use rocwheel_audit::{ExtraCheck, InstallFault, Options, RequirementSearch, SetLibraryPath};
+use rocwheel_choose::InstallReport;
 use rocwheel_console::any_index::AnyIndex;
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
@@ -26,6 +28,8 @@ use rocwheel_wheel::MemberPattern;
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 use serde::Serialize;
+
+use self::install_check::InstallArguments;
 
 /// The value that stands for the indexes of pip and uv. A folder of that name is `./index`.
 const INDEX: &str = "index";
@@ -88,6 +92,8 @@ pub struct Arguments {
     fail_on: Vec<FailOn>,
     #[command(flatten)]
     depth: Depth,
+    #[command(flatten)]
+    install: InstallArguments,
     /// Also write the findings to FILE (`-` for stdout), as a SARIF 2.1.0 log
     #[arg(long, value_name = "FILE")]
     sarif: Option<OutputOption>,
@@ -161,6 +167,7 @@ pub struct AuditSettings {
     options: Options,
     why: Option<String>,
     fail_on: Vec<FailOn>,
+    install: InstallArguments,
     sarif: Option<OutputFile>,
     /// The folder for fixed wheels, if `--fix` is given.
     fixed: Option<PathBuf>,
@@ -202,6 +209,7 @@ impl TryFrom<Arguments> for Settings {
             },
             why: arguments.why,
             fail_on: arguments.fail_on,
+            install: arguments.install,
             sarif,
             fixed: arguments.output,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
@@ -283,7 +291,7 @@ fn look(look: &AuditSettings, printer: &Printer) -> Result<Exit> {
     let Some(output) = &look.fixed else { return report_on(look, &look.wheels, printer) };
     let scratch = environment::scratch_below(&look.scratch)?;
     let given = given(&look.wheels, printer)?;
-    let mut before = examine(look, &given, scratch.path(), printer)?;
+    let mut before = examine(look, &given, &[], scratch.path(), printer)?;
     let remedies = remedies::find(&mut before, (scratch.path(), look.options.cache.as_ref()), printer)?;
     let fixed = remedies::apply(&remedies, output, printer)?;
     if fixed.is_empty() {
@@ -300,10 +308,16 @@ fn look(look: &AuditSettings, printer: &Printer) -> Result<Exit> {
     report_on(look, &audited.into_iter().map(after).collect::<Vec<_>>(), printer)
 }
 
-/// Audits wheels without printing.
-fn examine(look: &AuditSettings, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<AuditReport> {
+/// Audits wheels without printing; `install` is what installers do wrong with them.
+fn examine(
+    look: &AuditSettings,
+    wheels: &[PathBuf],
+    install: &[InstallFault],
+    scratch: &Path,
+    printer: &Printer,
+) -> Result<AuditReport> {
     let (site, search) = open(look, wheels, scratch, printer)?;
-    let options = Options { search, ..look.options.clone() };
+    let options = Options { search, install: install.to_vec(), ..look.options.clone() };
     Ok(rocwheel_audit::audit(&site, &options, printer.reporter())?)
 }
 
@@ -315,7 +329,17 @@ fn report_on(look: &AuditSettings, wheels: &[PathBuf], printer: &Printer) -> Res
         let facts = rocwheel_audit::read_facts(&site, &look.options, printer.reporter())?;
         return why(&site, &facts, library, printer);
     }
-    let mut report = examine(look, wheels, scratch.path(), printer)?;
+    let glibc = glibc(look);
+    let mut install = look.install.check(&files(wheels)?, look.python, glibc, scratch.path(), printer)?;
+    let faults = install.as_ref().map(install_check::faults).unwrap_or_default();
+    let mut report = examine(look, wheels, &faults, scratch.path(), printer)?;
+    if let Some(install) = install.as_mut().filter(|_| !look.with.is_empty()) {
+        install_check::add_loads(install, &report);
+    }
+    let exit = match exit(&report, &look.fail_on) {
+        Exit::Done if install.as_ref().is_some_and(|install| !install.is_certain()) => Exit::Partial,
+        other => other,
+    };
     let remedies = remedies::find(&mut report, (scratch.path(), look.options.cache.as_ref()), printer)?;
     annotations::annotate(&report, printer);
     if let Some(file) = &look.sarif {
@@ -323,18 +347,23 @@ fn report_on(look: &AuditSettings, wheels: &[PathBuf], printer: &Printer) -> Res
             serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION"))).map_err(Failure::other)?;
         if file.is_stdout() {
             printer.line(log)?;
-            return Ok(exit(&report, &look.fail_on));
+            return Ok(exit);
         }
         file.write(&(log + "\n"))?;
     }
     match printer.format() {
-        ResultFormat::Json => printer.json(&Document { verdict: report.verdict(), report: &report })?,
-        ResultFormat::Text => text::report(&report, &remedies, printer)?,
+        ResultFormat::Json => {
+            printer.json(&Document { verdict: report.verdict(), report: &report, install_check: install.as_ref() })?;
+        }
+        ResultFormat::Text => {
+            text::report(&report, &remedies, printer)?;
+            install.iter().try_for_each(|install| install_check::print(install, printer))?;
+        }
     }
     for note in &report.notes {
         printer.note(format!("note: {note}"));
     }
-    Ok(exit(&report, &look.fail_on))
+    Ok(exit)
 }
 
 /// The report for machines.
@@ -343,6 +372,15 @@ struct Document<'a> {
     verdict: LoadVerdict,
     #[serde(flatten)]
     report: &'a AuditReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    install_check: Option<&'a InstallReport>,
+}
+
+/// The glibc that the user names.
+fn glibc(look: &AuditSettings) -> Option<(u16, u16)> {
+    let text = look.options.glibc.as_ref()?.to_string();
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 fn exit(report: &AuditReport, fail_on: &[FailOn]) -> Exit {
@@ -421,9 +459,8 @@ fn open(
     Ok((site, search))
 }
 
-/// The paths to audit: a folder without installed packages stands for its wheels. Source
-/// distributions are skipped, since they contain nothing that the loader reads.
-fn given(paths: &[PathBuf], printer: &Printer) -> Result<Vec<PathBuf>> {
+/// The paths: a folder without installed packages stands for its wheels and source distributions.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut given = Vec::new();
     for path in paths {
         if path.is_dir() && PackageFolder::find(path)?.is_none() {
@@ -439,6 +476,13 @@ fn given(paths: &[PathBuf], printer: &Printer) -> Result<Vec<PathBuf>> {
             given.push(path.clone());
         }
     }
+    Ok(given)
+}
+
+/// The paths to audit. Source distributions are skipped, since they contain nothing that the loader
+/// reads.
+fn given(paths: &[PathBuf], printer: &Printer) -> Result<Vec<PathBuf>> {
+    let mut given = files(paths)?;
     given.retain(|path| {
         let is_sdist = is_sdist(path);
         if is_sdist {
@@ -516,13 +560,8 @@ fn gather(
     printer: &Printer,
 ) -> Result<Gathered> {
     let sources: Vec<Source> = sources.iter().map(|text| Source::parse(text)).collect::<Result<_, _>>()?;
-    let glibc = look.options.glibc.as_ref().and_then(|glibc| {
-        let text = glibc.to_string();
-        let (major, minor) = text.split_once('.')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
-    });
     let Known { python, audited, offline } = *known;
-    let target = InstallTarget { python, platform: Platform::of_files(audited), glibc };
+    let target = InstallTarget { python, platform: Platform::of_files(audited), glibc: glibc(look) };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
     let client = AnyIndex::new(offline)?;
     let is_file = |source: &Source| matches!(source, Source::Index(address) if address.scheme() == "file");

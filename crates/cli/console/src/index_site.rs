@@ -43,6 +43,13 @@ pub fn site(text: &OsStr, bucket: &BucketOptions, printer: &Printer) -> Result<I
     }
 }
 
+/// An index, and its address as installers take it: they read users of addresses themselves.
+pub fn site_and_address(text: &str, bucket: &BucketOptions, printer: &Printer) -> Result<(IndexSite, String)> {
+    let site = site(OsStr::new(text), bucket, printer)?;
+    let address = if text.contains("://") { text.to_owned() } else { site.root.to_string() };
+    Ok((site, address))
+}
+
 /// The address of the index in a folder: of a flat layout, the one in its `simple/`.
 fn folder_address(folder: &Path) -> Result<Url> {
     let is_index = |folder: &Path| folder.join("index.html").is_file() || folder.join("index.v1_json").is_file();

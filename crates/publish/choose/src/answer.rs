@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::lines::InstallLine;
 use crate::set::{ChosenPackage, NotTaken};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChoiceVerdict {
     /// The set exists, and its code for the GPUs was seen.
@@ -13,6 +13,7 @@ pub enum ChoiceVerdict {
     /// There is no such set.
     No,
     /// The set exists; whether it has code for the GPUs was not seen.
+    #[default]
     CannotTell,
 }
 

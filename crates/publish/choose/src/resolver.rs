@@ -244,6 +244,17 @@ fn parse_report(bytes: &[u8]) -> Result<Vec<LockedPackage>, String> {
     Ok(packages)
 }
 
+/// The words that start the pip of a Python.
+pub fn of_python(python: &Path) -> Vec<String> {
+    vec![python.to_string_lossy().into_owned(), "-m".to_owned(), "pip".to_owned()]
+}
+
+fn starts(words: &[String]) -> bool {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg("--version").stdin(Stdio::null());
+    command.output().is_ok_and(|output| output.status.success())
+}
+
 /// Runs a program to its end.
 pub(crate) fn run(command: &mut Command, input: Option<&str>) -> Result<Output, Failure> {
     if input.is_some() {
@@ -277,6 +288,26 @@ pub(crate) fn said(stderr: &[u8]) -> String {
 }
 
 impl Resolvers {
+    /// uv, and pip by the first of these commands that starts, or else of PATH, which `program`
+    /// searches.
+    pub fn find(pips: Vec<Vec<String>>, program: fn(&str) -> Option<PathBuf>) -> Resolvers {
+        let alone = program("pip").map(|program| vec![program.to_string_lossy().into_owned()]);
+        let of_python = program("python3").map(|program| of_python(&program));
+        let pip = pips.into_iter().chain(of_python).chain(alone).find(|words| starts(words)).map(Pip);
+        Resolvers { uv: program("uv").map(Uv), pip, python: None }
+    }
+
+    /// # Errors
+    /// Neither uv nor pip is there.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.uv.is_some() || self.pip.is_some() {
+            return Ok(());
+        }
+        Err(Failure::message("neither uv nor pip is there, which choose the versions")
+            .with_hint("install one of them: uv is a single file, and `python -m ensurepip` brings pip")
+            .with_exit(Exit::Usage))
+    }
+
     /// What the resolver chooses, the name of which is the second value, and the text of the lock
     /// if it is uv.
     ///
@@ -297,11 +328,8 @@ impl Resolvers {
                 }
             };
         }
-        let Some(pip) = &self.pip else {
-            return Err(Failure::message("neither uv nor pip is there, which choose the versions")
-                .with_hint("install one of them: uv is a single file, and `python -m ensurepip` brings pip")
-                .with_exit(Exit::Usage));
-        };
+        self.check()?;
+        let Some(pip) = &self.pip else { return Err(Failure::message("pip is not there")) };
         let mut words: Vec<String> = Vec::new();
         for (number, index) in query.indexes.iter().enumerate() {
             words.extend([if number == 0 { "--index-url" } else { "--extra-index-url" }.to_owned(), index.clone()]);

@@ -93,7 +93,7 @@ pub(crate) fn search(
             }
         };
         let members = packages.into_iter().map(|one| member(one, question, pages)).collect::<Result<Vec<_>, _>>()?;
-        if let Some(reason) = stranger(question, &members) {
+        if let Some(reason) = stranger(question, &members, pages)? {
             return Ok(Err(Refusal { reason, asked, barred, resolved_by }));
         }
         let before = (asked.clone(), barred.len());
@@ -126,7 +126,11 @@ fn because(reason: &str) -> String {
 }
 
 /// The member that an installer makes of a package: the file with the best tags.
-fn member(package: LockedPackage, question: &Question<'_>, pages: &mut Pages<'_>) -> Result<ChosenPackage, Failure> {
+pub(crate) fn member(
+    package: LockedPackage,
+    question: &Question<'_>,
+    pages: &mut Pages<'_>,
+) -> Result<ChosenPackage, Failure> {
     let best = package.files.iter().min_by_key(|file| {
         let wheel = file.name.parse::<WheelName>().ok();
         let rank = wheel.and_then(|name| tags::rank(&question.target, &name));
@@ -149,12 +153,19 @@ fn member(package: LockedPackage, question: &Question<'_>, pages: &mut Pages<'_>
 }
 
 /// The first package that must not be where it is from, or not there at all.
-fn stranger(question: &Question<'_>, members: &[ChosenPackage]) -> Option<String> {
+fn stranger(
+    question: &Question<'_>,
+    members: &[ChosenPackage],
+    pages: &mut Pages<'_>,
+) -> Result<Option<String>, Failure> {
     if let Some(one) = members.iter().find(|member| is_of_set(member) && member.origin == PackageOrigin::Public) {
-        let (name, version) = (&one.name, &one.version);
-        return Some(format!(
-            "`{name}` is not in the index. The public index has a `{name} {version}`, which may be anybody's"
-        ));
+        let (name, version, file) = (&one.name, &one.version, &one.file);
+        let is_own = pages.project(name)?.is_some_and(|(number, _)| *number < question.own());
+        return Ok(Some(if is_own {
+            format!("`{file}` of the public index, which may be anybody's, wins over `{name}` of the index")
+        } else {
+            format!("`{name}` is not in the index. The public index has a `{name} {version}`, which may be anybody's")
+        }));
     }
     let cuda: Vec<&ChosenPackage> = members.iter().filter(|member| is_cuda(member)).collect();
     if let Some(first) = cuda.first() {
@@ -170,21 +181,20 @@ fn stranger(question: &Question<'_>, members: &[ChosenPackage]) -> Option<String
             .collect();
         let from: BTreeSet<&str> = from.into_iter().collect();
         let from = from.into_iter().collect::<Vec<_>>().join("` and `");
-        return Some(format!(
-            "`{from}` would come from the public index, as a build for CUDA: it brings {} of NVIDIA's packages, the first is `{}`",
+        let from = if from.is_empty() { "a requirement".to_owned() } else { format!("`{from}`") };
+        return Ok(Some(format!(
+            "{from} would come from the public index, as a build for CUDA: it brings {} of NVIDIA's packages, the first is `{}`",
             cuda.len(),
             first.pin()
-        ));
+        )));
     }
     let served: BTreeSet<String> = question.gpus.iter().flat_map(|gpu| served_by(gpu)).collect();
-    let one = members
-        .iter()
-        .find(|member| target_of(&member.name).is_some_and(|target| target != "all" && !served.contains(target)))?;
-    Some(format!(
-        "`{}` is for another GPU than {}, and the packages of this index require it",
-        one.pin(),
-        question.gpus.join(", ")
-    ))
+    let mut parts = members.iter().filter(|member| target_of(&member.name).is_some_and(|target| target != "all"));
+    let one = parts.find(|member| target_of(&member.name).is_some_and(|target| !served.contains(target)));
+    Ok(one.map(|one| {
+        let gpus = question.gpus.join(", ");
+        format!("`{}` is for another GPU than {gpus}, and the packages of this index require it", one.pin())
+    }))
 }
 
 /// Asks each package that is divided by GPU for its parts, and bars a version without them.

@@ -9,12 +9,10 @@
 mod error;
 pub mod gate;
 mod native;
-mod public_names;
 mod publish;
 
 pub use error::Error;
 pub use native::{NativeCopy, NativeOptions, NativeSignature, NativeSigner, publish_native};
-pub use public_names::{NameState, PublicName, find_public_names};
 pub use publish::attested::carry_attestations;
 pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
 pub use publish::pythons::{SetPythons, find_pythons};

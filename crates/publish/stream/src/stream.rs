@@ -56,7 +56,7 @@ use rocwheel_pages::ChooserOptions;
 use rocwheel_store::site::HTML;
 use rocwheel_store::{Store, StoreLock, wait_for_lock};
 pub use sets::{ReleaseSet, SetFile, is_name};
-pub use settings::{Retention, StreamNotice, StreamSettings, VersionKind, patterns_of};
+pub use settings::{InstallRule, Retention, StreamNotice, StreamSettings, VersionKind, patterns_of};
 pub use transition::Transition;
 pub use verify::{VerifiedStream, VerifyOptions, verify_stream};
 pub use yank::{YankRequest, YankedFiles, yank};

@@ -44,8 +44,15 @@ const NEEDS: [Code; 7] = [
     Code::DllNotFound,
 ];
 /// Codes of errors about installation.
-const INSTALLATION: [Code; 6] =
-    [Code::Tags, Code::SharedFile, Code::Record, Code::WrongRequirement, Code::UnmetRequirement, Code::Refused];
+const INSTALLATION: [Code; 7] = [
+    Code::Tags,
+    Code::SharedFile,
+    Code::Record,
+    Code::WrongRequirement,
+    Code::UnmetRequirement,
+    Code::Refused,
+    Code::NotBrought,
+];
 /// Codes of errors about contents that are not what their name or table says.
 const CONTENTS: [Code; 3] = [Code::NotRocm, Code::Unreadable, Code::GpuCode];
 /// Number of wheels that a verdict names.
@@ -144,6 +151,9 @@ fn fault(wheel: &WheelSummary, errors: &[&Finding]) -> String {
     if are_all(&[Code::UnmetRequirement]) && wheel.form == "wheel" {
         let requirements = few_in_backticks(errors.iter().map(|error| error.subject.as_str()), NAMED);
         return format!("does not install from there: nothing meets {requirements}");
+    }
+    if are_all(&[Code::NotBrought]) {
+        return "is not what installers bring from there".to_owned();
     }
     if are_all(&INSTALLATION) {
         return "does not install as it should".to_owned();

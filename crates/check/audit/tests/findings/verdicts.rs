@@ -1,7 +1,7 @@
 //! The verdict of a report, in each form that it takes.
 
 use rocwheel_audit::report::{AuditReport, LoadAnswer, LoadVerdict};
-use rocwheel_audit::{Options, RequirementSearch};
+use rocwheel_audit::{InstallFault, Options, RequirementSearch};
 use rocwheel_index::{Unmet, UnmetKind};
 use rocwheel_loader::site::RefusedWheel;
 
@@ -107,6 +107,26 @@ fn what_was_not_given_and_decides_is_no_yes() {
         let report = bench.audit(std::slice::from_ref(&pure), &Options { search, ..Options::default() });
         assert_eq!((said(&report), verdict(&report).0), (vec![expected.0.to_owned()], expected.1));
     }
+}
+
+/// Installers were asked before; the audit only reports what they did.
+#[test]
+fn what_installers_do_wrong_is_a_finding() {
+    let bench = Bench::new();
+    let judge = |code: &str| {
+        let (code, message) = (code.parse().unwrap(), "on Debian 12, Python 3.12, `pip install demo` …".to_owned());
+        let wheel = "demo-1.0-cp312-cp312-linux_x86_64.whl".to_owned();
+        let install = vec![InstallFault { code, wheel, subject: "demo".to_owned(), message }];
+        bench.audit(&[demo()], &Options { install, ..Options::default() })
+    };
+    for (code, expected, answer) in
+        [("RW037", "RW037 error", LoadAnswer::Fails), ("RW038", "RW038 warning", LoadAnswer::Loads)]
+    {
+        let report = judge(code);
+        assert!(said(&report).contains(&expected.to_owned()), "{:?}", said(&report));
+        assert_eq!(verdict(&report).0, answer);
+    }
+    assert_eq!(verdict(&judge("RW037")).1, "demo 1.0 is not what installers bring from there");
 }
 
 #[test]

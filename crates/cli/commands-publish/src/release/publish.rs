@@ -1,6 +1,7 @@
 //! `rocwheel release publish`: adds built files to a stream.
 
 mod complete;
+pub(super) mod installation;
 pub(super) mod outside;
 mod public_names;
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::{ExtraCheck, Options};
+use rocwheel_choose::{InstallReport, PublicName};
 use rocwheel_commands_wheel::audit::ignored;
 use rocwheel_commands_wheel::reuse::own_records;
 use rocwheel_console::environment;
@@ -21,14 +23,13 @@ use rocwheel_console::store::{BucketOptions, StorePlace};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_output::Mode;
 use rocwheel_progress::Exit;
-use rocwheel_release::{
-    AllowedGap, PublicName, PublicationPlan, PublishOptions, Published, plan_publication, publish, read_set,
-};
+use rocwheel_release::{AllowedGap, PublicationPlan, PublishOptions, Published, plan_publication, publish, read_set};
 use rocwheel_store::{FolderStore, Store};
 use rocwheel_stream::{Stream, UnsignedChange, VersionKind};
 use url::Url;
 
 use self::complete::IncompleteSet;
+use self::installation::InstallGate;
 use super::gate::{GateArguments, GateSettings};
 use super::set_audit::{SetAudit, StreamWheels};
 use super::stream::{ChangeArguments, ChangeSettings, StreamPlace};
@@ -239,12 +240,21 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Some(index) => public_names::guard(&plan.document, index, &settings.bucket, printer)?,
         None => Vec::new(),
     };
+    let installation = InstallGate {
+        stream: &stream,
+        place: &settings.place.place,
+        address: settings.verify_url.as_ref(),
+        local: &local,
+        set: &plan.set,
+        scratch: scratch.path(),
+    };
+    let found = Found { names, installed: installation.decide(printer)? };
     let gate = settings.gate.decide(&stream, &plan.document, &settings.change)?;
     if let Some(gate) = &gate {
         gate.refuse(printer)?;
     }
     if is_dry {
-        show(&plan, None, &names, printer)?;
+        show(&plan, None, &found, printer)?;
         return Ok(exit);
     }
     settings.change.warn_unsigned(printer);
@@ -269,7 +279,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(url) = &settings.verify_url {
         outside::resolve(url, &published.plan.document, settings.change.patience, scratch.path(), printer)?;
     }
-    show(&published.plan, Some(&published), &names, printer)?;
+    show(&published.plan, Some(&published), &found, printer)?;
     Ok(exit)
 }
 
@@ -290,7 +300,13 @@ fn tell_kind(stream: &str, kinds: &BTreeSet<VersionKind>, printer: &Printer) {
     }
 }
 
-fn show(plan: &PublicationPlan, published: Option<&Published>, names: &[PublicName], printer: &Printer) -> Result<()> {
+/// What indexes and installers say about the set.
+struct Found {
+    names: Vec<PublicName>,
+    installed: Option<InstallReport>,
+}
+
+fn show(plan: &PublicationPlan, published: Option<&Published>, found: &Found, printer: &Printer) -> Result<()> {
     if printer.format() == ResultFormat::Json {
         let pages = published.map(|published| &published.pages[..]).unwrap_or_default();
         let deltas = published.map(|published| &published.deltas[..]).unwrap_or_default();
@@ -306,7 +322,8 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, names: &[PublicNa
             "recorded": recorded,
             "repaired": repaired,
             "signed": signed,
-            "public-names": names,
+            "public-names": found.names,
+            "install-check": found.installed,
             "plan": plan,
         }));
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rocwheel_choose::{Pip, Resolvers, Uv};
+use rocwheel_choose::{Resolvers, Uv, of_python};
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Result, Usage};
 use rocwheel_doctor::diagnose;
@@ -51,13 +51,9 @@ impl LocalPython {
                 (version, own.or_else(|| found_by_uv(uv.as_ref()?, text)))
             }
         };
-        let alone = environment::program("pip").map(|program| vec![program.to_string_lossy().into_owned()]);
-        let of_pythons = [python.as_deref(), on_path.as_deref()]
-            .into_iter()
-            .flatten()
-            .map(|program| vec![program.to_string_lossy().into_owned(), "-m".to_owned(), "pip".to_owned()]);
-        let pip = of_pythons.chain(alone).find(|words| starts(words)).map(Pip);
-        Ok(LocalPython { version, glibc, resolvers: Resolvers { uv, pip, python } })
+        let pips = [python.as_deref(), on_path.as_deref()].into_iter().flatten().map(of_python).collect();
+        let resolvers = Resolvers { python, ..Resolvers::find(pips, environment::program) };
+        Ok(LocalPython { version, glibc, resolvers })
     }
 }
 
@@ -78,12 +74,6 @@ fn found_by_uv(uv: &Uv, text: &str) -> Option<PathBuf> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let path = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
     Some(PathBuf::from(path.trim())).filter(|path| told(path).is_some())
-}
-
-fn starts(words: &[String]) -> bool {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).arg("--version").stdin(Stdio::null());
-    command.output().is_ok_and(|output| output.status.success())
 }
 
 /// The targets of this machine's GPUs.

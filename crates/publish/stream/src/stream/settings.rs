@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::StreamFault;
-use super::gate_policy::GatePolicy;
+use super::gate_policy::{GatePolicy, UntestedRule};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -27,6 +27,8 @@ pub struct StreamSettings {
     /// How long files stay.
     pub retention: Retention,
     pub gate: GatePolicy,
+    /// Sets are resolved by installers before they are published; `None`: nobody looks.
+    pub install_check: Option<InstallRule>,
     pub deprecated: Option<StreamNotice>,
 }
 
@@ -59,6 +61,23 @@ impl Default for Retention {
             grace_days: 14,
             snapshots: 100,
         }
+    }
+}
+
+/// How a set is judged that pip and uv are asked for, from the stream with the public index beside
+/// it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct InstallRule {
+    /// The rule for what they do not bring, or for which it cannot be told.
+    pub unresolved: UntestedRule,
+    /// `yes` (PyPI), `no`, or the address of another one.
+    pub public_index: String,
+}
+
+impl Default for InstallRule {
+    fn default() -> InstallRule {
+        InstallRule { unresolved: UntestedRule::Blocked, public_index: "yes".to_owned() }
     }
 }
 
@@ -207,14 +226,18 @@ mod tests {
 
     #[test]
     fn the_file_is_read_and_a_misspelt_key_is_refused() {
-        let text = "kind = 'nightly'\noutside = ['numpy']\n[retention]\ndays = 120\ngrace-days = 7\n\
+        let text = "kind = 'nightly'\noutside = ['numpy']\n[install-check]\n[retention]\ndays = 120\ngrace-days = 7\n\
                     [deprecated]\nsuccessor = 'https://example.invalid/whl/'\nends = '2027-01-31'\n";
         let settings = StreamSettings::parse(text, "stream.toml").unwrap();
         assert_eq!((settings.kind, settings.retention.days), (Some(VersionKind::Nightly), Some(120)));
+        assert_eq!(settings.install_check, Some(InstallRule::default()));
         let notice = settings.deprecated.unwrap().text();
         assert_eq!(notice, "this index is deprecated; use https://example.invalid/whl/; it ends on 2027-01-31");
         let secret = "address = 'https://me:secret@example.invalid/'";
-        for wrong in ["kinds = 'rc'", "outside = ['[']", "[retention]\ndays = 'x'", "address = 'ftp://x/'", secret] {
+        let rule = "[install-check]\nunresolved = 'maybe'";
+        for wrong in
+            [rule, "kinds = 'rc'", "outside = ['[']", "[retention]\ndays = 'x'", "address = 'ftp://x/'", secret]
+        {
             let error = StreamSettings::parse(wrong, "stream.toml").unwrap_err();
             assert!(!error.to_string().contains("secret"), "{error}");
         }

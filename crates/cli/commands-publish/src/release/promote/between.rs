@@ -32,6 +32,7 @@ use url::Url;
 use super::native::{self, NativeArguments, NativeSettings};
 use crate::release::bisect::{install_command, run_command};
 use crate::release::gate::{Gate, GateArguments, GateSettings};
+use crate::release::publish::installation::InstallGate;
 use crate::release::publish::{GapArgument, outside};
 use crate::release::set_audit::StreamWheels;
 use crate::release::stream::{ChangeSettings, SigningArguments, StreamPlace};
@@ -225,6 +226,9 @@ impl Work<'_> {
         let planned = plan_promoted(plan, &stored.set, &target.manifest);
         let publication = plan_publication(&target, &planned, options, &settings.change.change(&settings.to.name))?;
         let native = self.native()?;
+        if target.settings.install_check.is_some() {
+            printer.note("`[install-check]` of the stream was not asked: it takes the files, which are not written");
+        }
         if printer.format() == ResultFormat::Json {
             printer.json(&serde_json::json!({
                 "published": false,
@@ -280,6 +284,15 @@ impl Work<'_> {
             printer.warn(format!("accepted: {text}"));
         }
         self.audit(stored, plan, &local, &publication)?;
+        let installation = InstallGate {
+            stream: &target,
+            place: &settings.to.place,
+            address: settings.verify_url.as_ref(),
+            local: &local,
+            set: &publication.set,
+            scratch: self.scratch,
+        };
+        installation.decide(printer)?;
         if !settings.command.is_empty() {
             self.try_out(&target, &publication, &local)?;
         }

@@ -1,10 +1,12 @@
 //! Input: the names of a set on an index that others can publish to. Output: what users who name
 //! both indexes would get from it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
+use rocwheel_choose::{NameState, PublicName, find_public_names};
+use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_progress::few_in_backticks;
-use rocwheel_release::{NameState, PublicName, find_public_names};
 use rocwheel_stream::ReleaseSet;
 
 use rocwheel_console::failure::Result;
@@ -25,10 +27,21 @@ pub(super) fn guard(
 ) -> Result<Vec<PublicName>> {
     let site = site(place, bucket, printer)?;
     let shown = rocwheel_index::address_without_user(&site.root);
-    let names = find_public_names(set, &site, printer.reporter())?;
+    let mut files: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
+    for key in set.files.keys() {
+        let version = set.versions.get(parent(key)).cloned().unwrap_or_default();
+        files.entry(parent(key).to_owned()).or_insert((version, Vec::new())).1.push(file_name(key).to_owned());
+    }
+    let names = find_public_names(&files, &site, printer.reporter())?;
+    tell(&names, shown.as_str(), printer);
+    Ok(names)
+}
+
+/// Reports the names that are not safe on an index.
+pub(super) fn tell(names: &[PublicName], shown: &str, printer: &Printer) {
     let mut free = Vec::new();
     let mut is_higher = Vec::new();
-    for PublicName { name, version, state } in &names {
+    for PublicName { name, version, state } in names {
         match state {
             NameState::Free => free.push(name.as_str()),
             NameState::Registered { against_pins, higher } => {
@@ -58,5 +71,4 @@ pub(super) fn guard(
     if names.iter().any(|name| !matches!(name.state, NameState::Unknown { .. })) {
         printer.note("users are safe who install the set from its index alone, as the lines of `chooser.html` do");
     }
-    Ok(names)
 }

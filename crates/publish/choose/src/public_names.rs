@@ -1,5 +1,5 @@
-//! Input: a set, and an index that others can publish to. Output: for each name of the set who has
-//! it there, and which of their files an installer would prefer.
+//! Input: names with their files, and an index that others can publish to. Output: for each name
+//! who has it there, and which of their files an installer would prefer.
 //!
 //! pip, told of two indexes, takes the highest version, and of equal versions the highest build
 //! tag. So a pin does not protect: `rocm-7.14.0-1` wins against `rocm==7.14.0`.
@@ -8,16 +8,12 @@ use std::collections::BTreeMap;
 
 use pep440_rs::Version;
 use rayon::prelude::*;
-use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_delta::{IndexSite, ProjectAnswer};
 use rocwheel_index::page::PageLink;
-use rocwheel_progress::{Reporter, with_causes};
+use rocwheel_progress::{Failure, Reporter, with_causes};
 use rocwheel_store::StoredFile;
 use rocwheel_store::listing::{StoredDistribution, distribution};
-use rocwheel_stream::ReleaseSet;
 use serde::Serialize;
-
-use crate::Error;
 
 /// A name of a set on another index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -46,31 +42,27 @@ pub enum NameState {
     Unknown { reason: String },
 }
 
-/// Asks an index for every name of a set.
+/// Asks an index for every name; `files` has the names of the files of each, and its version.
 ///
 /// What the index does wrong for one name is [`NameState::Unknown`].
 pub fn find_public_names(
-    set: &ReleaseSet,
+    files: &BTreeMap<String, (String, Vec<String>)>,
     site: &IndexSite,
     reporter: &dyn Reporter,
-) -> Result<Vec<PublicName>, Error> {
+) -> Result<Vec<PublicName>, Failure> {
     // A server that has no index at this address answers 404 for every name.
     site.check_root(reporter)?;
-    let mut files: BTreeMap<&str, Vec<StoredDistribution>> = BTreeMap::new();
-    for key in set.files.keys() {
-        files.entry(parent(key)).or_default().extend(distribution_of(file_name(key)));
-    }
-    let names: Vec<(&str, Vec<StoredDistribution>)> = files.into_iter().collect();
-    let found = names.par_iter().map(|(name, own)| {
+    let names: Vec<_> = files.iter().collect();
+    let found = names.par_iter().map(|(name, (version, files))| {
+        let own: Vec<StoredDistribution> = files.iter().filter_map(|file| distribution_of(file)).collect();
         let state = match site.project(name, reporter) {
             Ok(ProjectAnswer::Missing(404 | 410)) => NameState::Free,
             Ok(ProjectAnswer::Missing(status)) => NameState::Unknown { reason: format!("the server answers {status}") },
-            Ok(ProjectAnswer::Files(links)) => registered(name, own, &links),
+            Ok(ProjectAnswer::Files(links)) => registered(name, &own, &links),
             Err(rocwheel_delta::Error::Interrupted(interrupted)) => return Err(interrupted.into()),
             Err(error) => NameState::Unknown { reason: with_causes(&error) },
         };
-        let version = set.versions.get(*name).cloned().unwrap_or_default();
-        Ok(PublicName { name: (*name).to_owned(), version, state })
+        Ok(PublicName { name: (*name).clone(), version: version.clone(), state })
     });
     found.collect()
 }
