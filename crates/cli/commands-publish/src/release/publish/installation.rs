@@ -62,8 +62,8 @@ impl InstallGate<'_> {
             let rows: String = problems.iter().map(|row| format!("\n  {}", message::one_line(row))).collect();
             let message = format!("nothing was published: installers do not bring `{}`{rows}", self.set);
             return Err(Failure::message(message).with_rows(problems).with_hint(
-                "add what is missing to the set, or publish it first; `unresolved = \"recorded\"` in `[install-check]` of \
-                 stream.toml lets it out with a warning",
+                "publish what is missing first, and register names that others have or could have; `unresolved = \
+                 \"recorded\"` in `[install-check]` of stream.toml lets it out with a warning",
             ));
         } else {
             for text in &problems {
