@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from doctor_trees import Machine, make_machine
 from packaging.pylock import Pylock
 from test_chooser import BIN, NOW, OWN, OWN_TAG, installed, write_wheel
 from test_chooser_lines import STRANGER, install
@@ -532,3 +533,49 @@ def test_a_server_without_ranges(case: Case) -> None:
     assert said["installed"] is None and any("request for a range" in one for one in said["not_looked_at"])
     docker = {line["installer"]: line for line in said["lines"]}["dockerfile"]
     assert docker["text"].startswith(f"FROM python:{OWN}-slim\nRUN pip install") and docker["checked_by"]
+
+
+def doctor(case: Case, machine: Machine, *words: object, expect: int = 0) -> dict:
+    machine.finish()
+    arguments = ("doctor", "--root", machine.root, "--venv", machine.venv, *words)
+    path = f"{BIN}:{os.environ['PATH']}"
+    said = run(case.rocwheel.binary, "--json", *arguments, environment={"PATH": path}, expect=expect)
+    return json.loads(said.stdout)
+
+
+@pytest.mark.parametrize("has_torch", [False, True])
+def test_the_doctor_prints_the_line(case: Case, tmp_path: Path, has_torch: bool) -> None:
+    """TheRock 7564: on the machine with the GPU, for an index that is named."""
+    case.make(missing_part)
+    machine = make_machine(tmp_path / "machine", "gfx1100")
+    machine.write("etc/os-release", 'ID=debian\nVERSION_ID="13"\n')
+    if has_torch:
+        machine.package("torch", "2.9.1", requires=("nvidia-cublas-cu12",), **{"torch/__init__.py": ""})
+    (machine.venv / "lib/python3.12").rename(machine.venv / f"lib/python{OWN}")
+    expect = int(has_torch)
+    report = doctor(case, machine, "--index", case.own, expect=expect)
+    line = report["install"]["command"]
+    assert report["install"]["verdict"] == "yes" and report["install"]["checked_by"] == "pip install --dry-run"
+    commands = {finding["name"]: finding["command"] for finding in report["findings"]}
+    if has_torch:
+        assert commands["cuda-torch"] == line.replace("install", "install --force-reinstall", 1)
+    found = install(line, "pip", "", f"{case.public.as_uri()}/", tmp_path)
+    names = {name.lower() for name in installed(found) if not name.startswith("pip-")}
+    assert names == pair("2.9.1", "7.1.0", "gfx1100")
+    # Without an index nothing is asked, and one that cannot be reached is no line.
+    assert doctor(case, machine, expect=expect)["install"] is None
+    unreachable = doctor(case, machine, "--index", "http://127.0.0.1:9/simple", expect=expect)
+    assert unreachable["install"] is None and "127.0.0.1:9" in unreachable["not_looked_at"][0]["why"]
+    assert not unreachable["verdict"].startswith("nothing wrong was found")
+
+
+def test_the_doctor_prints_no_line_for_what_is_not_there(case: Case, tmp_path: Path) -> None:
+    case.make(other_code)
+    machine = make_machine(tmp_path / "machine", "gfx1100")
+    machine.write("etc/os-release", 'ID=debian\nVERSION_ID="13"\n')
+    machine.package("torch", "2.9.1", requires=("nvidia-cublas-cu12",), **{"torch/__init__.py": ""})
+    (machine.venv / "lib/python3.12").rename(machine.venv / f"lib/python{OWN}")
+    report = doctor(case, machine, "--index", case.own, expect=1)
+    assert report["install"]["command"] is None and "none for gfx1100" in report["install"]["reason"]
+    (finding,) = [finding for finding in report["findings"] if finding["name"] == "cuda-torch"]
+    assert finding["command"] is None and finding["template"] is None

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rocwheel_choose::{
-    ChoiceVerdict, Installer, PUBLIC_INDEX, Question, Resolvers, ask, glibc_of, known_systems, table,
+    ChoiceAnswer, ChoiceVerdict, Installer, PUBLIC_INDEX, Question, Resolvers, ask_for, glibc_of, known_systems, table,
 };
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::index_site::site;
@@ -196,6 +196,39 @@ fn open(text: &str, printer: &Printer) -> Result<(IndexSite, String)> {
     Ok((site, address))
 }
 
+/// The answer for a machine that the doctor has looked at, with the line of one installer, and the
+/// address of the index without a user.
+pub(crate) fn choose_for(
+    index: &str,
+    packages: Vec<String>,
+    (gpus, python, glibc): (&[String], &str, Option<(u16, u16)>),
+    installer: Installer,
+    printer: &Printer,
+) -> Result<(ChoiceAnswer, String)> {
+    let local = LocalPython::find(Some(python))?;
+    let glibc = glibc.or(local.glibc).ok_or_else(|| Usage::new("which glibc the system has is not known"))?;
+    let (sites, addresses): (Vec<_>, Vec<_>) =
+        [open(index, printer)?, open(PUBLIC_INDEX, printer)?].into_iter().unzip();
+    let question = Question {
+        packages,
+        constraints: Vec::new(),
+        rocm: None,
+        sites: &sites,
+        addresses: &addresses,
+        has_public: true,
+        gpus: gpus.to_vec(),
+        target: InstallTarget { python: local.version, platform: Platform::Linux, glibc: Some(glibc) },
+        pre_releases: false,
+    };
+    let progress: Arc<dyn Reporter> = printer.progress();
+    Ok((ask_for(&question, &[installer], &local.resolvers, &progress)?, shown(&addresses[0])))
+}
+
+/// An address without its user.
+fn shown(address: &str) -> String {
+    Url::parse(address).map_or_else(|_| address.to_owned(), |url| address_without_user(&url).to_string())
+}
+
 /// Prints the set and its lines.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut sites = Vec::new();
@@ -223,13 +256,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let is_complete = cells.iter().all(|cell| !cell.set.is_empty());
         return Ok(if is_complete { Exit::Done } else { Exit::Failed });
     }
-    let answer = ask(&question, &settings.resolvers, &progress)?;
-    let shown: Vec<String> = addresses
-        .iter()
-        .map(|address| {
-            Url::parse(address).map_or_else(|_| address.clone(), |url| address_without_user(&url).to_string())
-        })
-        .collect();
+    let wanted = settings.installer.map_or(Installer::ALL.to_vec(), |installer| vec![installer]);
+    let answer = ask_for(&question, &wanted, &settings.resolvers, &progress)?;
+    let shown: Vec<String> = addresses.iter().map(|address| shown(address)).collect();
     let exit = match answer.verdict {
         ChoiceVerdict::Yes => Exit::Done,
         ChoiceVerdict::No => Exit::Failed,

@@ -12,7 +12,7 @@ use rocwheel_progress::{Failure, Reporter, Unit, few_in_backticks};
 
 use crate::answer::{ChoiceAnswer, ChoiceVerdict};
 use crate::evidence::{Pages, runs, served_by, target_of};
-use crate::lines::make_lines;
+use crate::lines::{Installer, make_lines};
 use crate::near::nearest;
 use crate::question::Question;
 use crate::resolver::Resolvers;
@@ -32,6 +32,19 @@ pub fn ask(
     resolvers: &Resolvers,
     progress: &Arc<dyn Reporter>,
 ) -> Result<ChoiceAnswer, Failure> {
+    ask_for(question, &Installer::ALL, resolvers, progress)
+}
+
+/// The same with the lines of these installers alone, each of which takes time.
+///
+/// # Errors
+/// Those of [`ask`].
+pub fn ask_for(
+    question: &Question<'_>,
+    installers: &[Installer],
+    resolvers: &Resolvers,
+    progress: &Arc<dyn Reporter>,
+) -> Result<ChoiceAnswer, Failure> {
     for site in &question.sites[..question.own()] {
         site.check_root(&**progress)?;
     }
@@ -43,7 +56,7 @@ pub fn ask(
         Ok(set) => {
             let mut answer = evaluate(&question, &set);
             answer.not_taken = not_taken(&question, &set, resolvers, &mut pages)?;
-            answer.lines = make_lines(&question, &set, resolvers)?;
+            answer.lines = make_lines(&question, &set, installers, resolvers)?;
             answer
         }
         Err(refusal) => {

@@ -19,7 +19,7 @@ mod system;
 mod table;
 
 pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest};
-pub use ask::ask;
+pub use ask::{ask, ask_for};
 pub use lines::{InstallLine, Installer};
 pub use lock::{LockedPackage, LockedPackageFile, parse_lock};
 pub use question::{Question, with_extras};

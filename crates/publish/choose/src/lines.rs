@@ -92,18 +92,26 @@ struct Maker<'a> {
     python: String,
 }
 
-/// Makes every line. One that does not resolve to the set has no text.
+/// Makes lines. One that does not resolve to the set has no text.
 pub(crate) fn make_lines(
     question: &Question<'_>,
     set: &Set,
+    installers: &[Installer],
     resolvers: &Resolvers,
 ) -> Result<Vec<InstallLine>, Failure> {
     let python = format!("{}.{}", question.target.python.major, question.target.python.minor);
     let maker = Maker { question, set, resolvers, python };
     // Each is one or two runs of a resolver, which mostly wait.
-    let mut lines =
-        Installer::ALL[..5].par_iter().map(|installer| maker.line(*installer)).collect::<Result<Vec<_>, _>>()?;
-    lines.push(maker.dockerfile(&lines[0]));
+    let (last, first) = (Installer::Dockerfile, Installer::Pip);
+    let is_last = installers.contains(&last);
+    let needed =
+        Installer::ALL.into_iter().filter(|one| installers.contains(one) && *one != last || is_last && *one == first);
+    let needed: Vec<Installer> = needed.collect();
+    let mut lines = needed.par_iter().map(|installer| maker.line(*installer)).collect::<Result<Vec<_>, _>>()?;
+    if is_last {
+        lines.push(maker.dockerfile(&lines[0]));
+    }
+    lines.retain(|line| installers.contains(&line.installer));
     Ok(lines)
 }
 
