@@ -17,13 +17,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from doctor_trees import Machine, make_machine
+from browser import Browser
 from packaging.pylock import Pylock
-from test_chooser import BIN, NOW, OWN, OWN_TAG, installed, write_wheel
+from test_chooser import ACCESSIBLE, BIN, NOW, OWN, OWN_TAG, browser, clean_environment, installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_index import served
 
 from command import Result, Rocwheel, run
+
+__all__ = ["browser"]
+from doctor_trees import Machine, make_machine
 
 LINUX = "py3-none-manylinux_2_28_x86_64"
 COMPILED = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
@@ -103,7 +106,8 @@ def nights(own: Path, _: Path) -> None:
         targets, promised = ((), ("gfx1151",)) if night == "a2" else (("gfx1151",), ())
         write_torch(own, f"2.10.0{night}", rocm, targets, promised=promised)
         if night != "a3":
-            write(own, "torchvision", f"0.25.0{night}+rocm{rocm}", f"torch==2.10.0{night}+rocm{rocm}")
+            need = f"torch==2.10.0{night}+rocm{rocm}"
+            write(own, "torchvision", f"0.25.0{night}+rocm{rocm}", need, code=("gfx1151",))
 
 
 def newer_rocm(own: Path, _: Path) -> None:
@@ -149,7 +153,7 @@ def other_family(own: Path, _: Path) -> None:
 
 
 def own_family(own: Path, _: Path) -> None:
-    write(own, "torch", "2.9.1+rocm7.1", "rocm-sdk-libraries-gfx110X-all")
+    write(own, "torch", "2.9.1+rocm7.1", "rocm-sdk-libraries-gfx110X-all", code=("gfx1100",))
     write(own, "rocm-sdk-libraries-gfx110X-all", "7.1.0", tag=LINUX, code=("gfx1100", "gfx1101"))
 
 
@@ -209,7 +213,13 @@ def two_cards(own: Path, _: Path) -> None:
 
 def a_loop(own: Path, _: Path) -> None:
     write(own, "torch", "2.9.1+rocm7.1", "torchvision", code=("gfx1100",))
-    write(own, "torchvision", "0.2+rocm7.1", "torch")
+    write(own, "torchvision", "0.2+rocm7.1", "torch", code=("gfx1100",))
+
+
+def half(own: Path, _: Path) -> None:
+    """torch has its part, and the torchvision that is built on it no code at all."""
+    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
+    write(own, "torchvision", "0.24+rocm7.1.0", "torch==2.9.1+rocm7.1.0")
 
 
 @dataclass
@@ -280,6 +290,8 @@ SITUATIONS = [
     Situation("uv 2683", closed_strangers, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
     Situation("two cards", two_cards, "torch --gpu MI300X --gpu 7900XTX", "yes",
         pair("2.9.1", "7.1.0", "gfx942", "gfx1100")),
+    Situation("code in some packages alone", half, "torch torchvision --gpu gfx1100", "cannot-tell",
+        pair("2.9.1", "7.1.0", "gfx1100") | {"torchvision-0.24+rocm7.1.0"}),
     Situation("a loop of requirements", a_loop, "torch --gpu gfx1100", "yes", {
         "torch-2.9.1+rocm7.1", "torchvision-0.2+rocm7.1"}),
 ]  # fmt: skip
@@ -381,6 +393,24 @@ def test_the_answer_has_its_evidence(case: Case) -> None:
         assert words in text, text
 
 
+def test_doubts_and_what_is_there_are_told(case: Case, tmp_path: Path) -> None:
+    """In the first line, and for the environment that is named."""
+    case.make(half)
+    text = case.choose("torch torchvision --gpu gfx1100", expect=3).stdout
+    first = "cannot tell: torch[device-gfx1100]==2.9.1+rocm7.1.0 torchvision==0.24+rocm7.1.0"
+    assert text.startswith(first) and "already" not in text
+    assert text.splitlines()[0].endswith(": no code for gfx1100 was seen in torchvision, only in other packages")
+    python = tmp_path / "venv/bin/python"
+    clean = clean_environment()
+    run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", environment=clean)
+    own = ["--no-deps", "--index-url", case.index, "--python", python, "rocm-sdk-core", "rocm-sdk-libraries"]
+    run(BIN / "uv", "pip", "install", *own, environment=clean)
+    said = json.loads(case.choose("torch --gpu gfx1100", "--python", python, "--json").stdout)
+    assert said["present"] == ["rocm-sdk-core", "rocm-sdk-libraries"]
+    sizes = {member["name"]: member["size"] for member in said["members"]}
+    assert said["left"] == said["download"] - sizes["rocm-sdk-core"] - sizes["rocm-sdk-libraries"]
+
+
 def test_without_hashes_uv_computes_them(case: Case) -> None:
     """pytorch 164347: an index that other programs wrote."""
     case.make(a_card)
@@ -430,11 +460,39 @@ def test_the_holes_of_an_index(case: Case) -> None:
     date = NOW[:10]
     assert found == {
         "gfx942": ("torch[device-gfx942]==2.10.0+rocm7.2.0", date, 0),
-        "gfx1100": ("torch[device-gfx1100]==2.9.1+rocm7.1.0", date, 2),
+        "gfx1100": ("torch[device-gfx1100]==2.9.1+rocm7.1.0", date, 1),
     }
     text = case.choose("torch --gpu gfx1100 --gpu gfx1201", *words, expect=1).stdout
     for words in ("gfx1201  " + OWN, "none", "missing for gfx1201 with Python", "has no packages for gfx1201"):
         assert words in text, text
+
+
+def test_the_nights_of_an_index(case: Case, browser: Browser, tmp_path: Path) -> None:
+    """comfyui-rocm 34: which of three nights are complete, in JSON, Markdown and a page."""
+    case.make(nights)
+    page, markdown = tmp_path / "complete.html", tmp_path / "complete.md"
+    words = ("--table", "--python", sys.executable, "--nights", "9", "--html", page, "--markdown", markdown)
+    said = json.loads(case.choose("torch torchvision --gpu gfx1151 --gpu gfx1201", *words, "--json", expect=1).stdout)
+    cells = {(cell["package"], cell["gpu"]): cell for cell in said["cells"]}
+    torch = cells["torch", "gfx1151"]
+    assert torch["set"] == ["torch[device-gfx1151]==2.10.0a3+rocm7.2.0a3", "rocm[device-gfx1151]==7.2.0a3"]
+    complete = {night["version"]: night["missing"] for night in torch["nights"]}
+    assert complete.pop("2.10.0a2+rocm7.2.0a2").startswith("there is no version of amd-torch-device-gfx1151")
+    assert complete == {"2.10.0a3+rocm7.2.0a3": None, "2.10.0a1+rocm7.2.0a1": None} and torch["missing"] == []
+    # The newest torchvision needs the torch without a part; uv's own answer is the older one.
+    vision = cells["torchvision", "gfx1151"]
+    assert vision["set"][0] == "torchvision==0.25.0a1+rocm7.2.0a1" and "0.25.0a2" in vision["missing"][0]
+    none = cells["torch", "gfx1201"]
+    assert none["set"] == [] and all("has no packages for gfx1201" in night["missing"] for night in none["nights"])
+    rows = [line for line in markdown.read_text().splitlines() if line.startswith("| torch |")]
+    assert len(rows) == 2 and f"2.10.0a3+rocm7.2.0a3 {NOW[:10]} (2 of 3)" in rows[0] and "| none |" in rows[1]
+    browser.resize(360)
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.open(page.as_uri())
+        found = browser.run(ACCESSIBLE)
+        assert (found["problems"], found["wide"]) == ([], 0)
+    assert "has no packages for gfx1201" in browser.run("return document.body.innerText")
 
 
 class Login(SimpleHTTPRequestHandler):

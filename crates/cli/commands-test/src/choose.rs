@@ -1,6 +1,7 @@
 //! `rocwheel choose`: packages and a GPU in, the line that installs them out.
 
 mod machine;
+mod page;
 mod text;
 
 use std::ffi::OsStr;
@@ -9,10 +10,12 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rocwheel_choose::{
-    ChoiceAnswer, ChoiceVerdict, Installer, PUBLIC_INDEX, Question, Resolvers, ask_for, glibc_of, known_systems, table,
+    ChoiceAnswer, ChoiceVerdict, Installer, Nights, PUBLIC_INDEX, Question, Resolvers, ask_for, glibc_of,
+    known_systems, table,
 };
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::index_site::site;
+use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_console::store::BucketOptions;
 use rocwheel_delta::IndexSite;
@@ -75,6 +78,15 @@ pub struct Arguments {
     /// owners of an index. Without --gpu and --python, those that the index has
     #[arg(long, conflicts_with = "installer")]
     table: bool,
+    /// Look at so many newest versions of each package [default: down to the newest complete one]
+    #[arg(long, value_name = "N", requires = "table", value_parser = clap::value_parser!(u16).range(1..))]
+    nights: Option<u16>,
+    /// Also write the table as Markdown
+    #[arg(long, value_name = "FILE", requires = "table")]
+    markdown: Option<OutputOption>,
+    /// Also write the table as a page, for a place beside `chooser.html`
+    #[arg(long, value_name = "FILE", requires = "table")]
+    html: Option<OutputOption>,
     /// Print nothing but the text for this installer
     #[arg(long, value_name = "NAME", value_parser = installers())]
     installer: Option<Installer>,
@@ -99,8 +111,10 @@ pub struct Settings {
     rocm: Option<String>,
     pre_releases: bool,
     installer: Option<Installer>,
-    /// The Pythons of a table; `None` for an answer.
-    table: Option<Vec<PythonVersion>>,
+    /// The Pythons and versions of a table; `None` for an answer.
+    table: Option<(Vec<PythonVersion>, Nights)>,
+    markdown: Option<OutputFile>,
+    html: Option<OutputFile>,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -134,7 +148,12 @@ impl TryFrom<Arguments> for Settings {
                 [] if !arguments.table => gpus(&["auto".to_owned()])?,
                 names => gpus(names)?,
             },
-            table: arguments.table.then(|| if is_any { Vec::new() } else { vec![python] }),
+            table: arguments.table.then(|| {
+                let nights = arguments.nights.map_or(Nights::ToComplete, |most| Nights::Newest(most.into()));
+                (if is_any { Vec::new() } else { vec![python] }, nights)
+            }),
+            markdown: arguments.markdown.map(|file| file.check("--markdown", FileKind::Page, &[])).transpose()?,
+            html: arguments.html.map(|file| file.check("--html", FileKind::WebPage, &[])).transpose()?,
             target: InstallTarget { python, platform, glibc },
             resolvers: local.resolvers,
             constraints: arguments.constraint.into_iter().chain(torch).collect(),
@@ -250,8 +269,14 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         pre_releases: settings.pre_releases,
     };
     let progress: Arc<dyn Reporter> = printer.progress();
-    if let Some(pythons) = &settings.table {
-        let cells = table(&question, pythons, &settings.resolvers, &progress)?;
+    if let Some((pythons, nights)) = &settings.table {
+        let cells = table(&question, (pythons, *nights), &settings.resolvers, &progress)?;
+        if let Some(file) = &settings.markdown {
+            file.write(&page::markdown(&cells))?;
+        }
+        if let Some(file) = &settings.html {
+            file.write(&page::html(&cells))?;
+        }
         text::print_table(&cells, printer)?;
         let is_complete = cells.iter().all(|cell| !cell.set.is_empty());
         return Ok(if is_complete { Exit::Done } else { Exit::Failed });

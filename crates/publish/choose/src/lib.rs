@@ -18,7 +18,7 @@ mod set;
 mod system;
 mod table;
 
-pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest};
+pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest, PLAIN_YES};
 pub use ask::{ask, ask_for};
 pub use lines::{InstallLine, Installer};
 pub use lock::{LockedPackage, LockedPackageFile, parse_lock};
@@ -26,7 +26,7 @@ pub use question::{Question, with_extras};
 pub use resolver::{Outcome, Pip, Query, Resolvers, Uv};
 pub use set::{ChosenPackage, NotTaken, PackageOrigin};
 pub use system::{glibc_of, known_systems};
-pub use table::{ChoiceCell, table};
+pub use table::{ChoiceCell, ChoiceNight, Nights, table};
 
 /// What `pip` and `uv` use when nobody names an index.
 pub const PUBLIC_INDEX: &str = "https://pypi.org/simple";

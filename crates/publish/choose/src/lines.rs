@@ -299,7 +299,7 @@ impl Maker<'_> {
     }
 
     fn locked(&self, uv: &Uv, query: &Query<'_>) -> Result<Result<String, String>, Failure> {
-        Ok(match uv.lock(query)? {
+        Ok(match uv.lock_with(query, self.resolvers.python.as_deref())? {
             Outcome::Refused(reason) => Err(format!("uv refuses the line: {}", last_line(&reason))),
             Outcome::Found(text) => {
                 self.compared(parse_lock(&text).map_or_else(Outcome::Refused, Outcome::Found), "uv pip compile")
@@ -419,7 +419,8 @@ impl Maker<'_> {
         let roots = pinned(self.set);
         let all: Vec<String> = roots.into_iter().chain(self.set.members.iter().map(ChosenPackage::pin)).collect();
         let platform = uv_platform(&self.question.target);
-        let text = match uv.lock(&self.query(&all, self.question.addresses, &platform))? {
+        let query = self.query(&all, self.question.addresses, &platform);
+        let text = match uv.lock_with(&query, self.resolvers.python.as_deref())? {
             Outcome::Found(text) => text,
             Outcome::Refused(reason) => return Ok(Err(format!("uv refuses it: {}", last_line(&reason)))),
         };

@@ -239,6 +239,18 @@ impl ChooserData {
     }
 }
 
+/// A page without scripts in the style of the chooser, for a place beside it. `body` is HTML.
+pub fn plain_page(title: &str, body: &str) -> String {
+    let style = STANDARD.encode(sha256(STYLE.as_bytes()));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<meta name=\"generator\" content=\"{GENERATOR}\">\n<meta \
+         http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'sha256-{style}'\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<header><h1>{title}\
+         </h1></header>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
 /// Fills a template. The parts are in its order, and their texts are not searched for marks.
 fn fill(template: &str, parts: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
