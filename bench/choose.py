@@ -2,16 +2,16 @@
 
 In: the built binary. Out: a table on stdout and the same as JSON in a file. The index has a torch
 for each night and Python, and a part of ROCm and torch for each night and GPU; one part in 50 is
-missing. It is served by Python's http.server. Beside an answer there is `uv pip compile` of the same
-packages, which is the floor: rocwheel asks uv. Figures are medians, without the first run, which
-fills uv's cache. Peak memory is that of the largest process.
+missing. It is served by Python's http.server. Beside an answer there is `uv pip compile` of the
+same packages, which is the floor: rocwheel asks uv. Figures are medians, without the first run,
+which fills uv's cache. Peak memory is that of the largest process.
 """
 
 import argparse
 import http.server
-import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from dataclasses import asdict
@@ -85,28 +85,41 @@ def main(settings: argparse.Namespace) -> None:
         f"{len(list(root.glob('*.whl')))} files, {settings.nights} nights, {len(TARGETS)} GPUs, {len(PYTHONS)} Pythons"
     )
     print(f"{'':28}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'bar s':>10}{'bar MB':>10}", flush=True)
-    environment = {**os.environ, "UV_CACHE_DIR": str(settings.work / "cache")}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "UV_CACHE_DIR": str(settings.work / "cache"), "PATH": path}
     asked = settings.work / "asked.txt"
     asked.write_text(f"torch[device-{GPU}]\nrocm[device-{GPU}]\n")
-    place = ["--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_36"]
-    uv = ["uv", "pip", "compile", "--quiet", "--no-config", "--index-url", address, *place, asked]
+    place = ["--python", sys.executable, "--python-platform", "x86_64-manylinux_2_36", "--prerelease", "allow"]
+    uv = [
+        Path(sys.executable).parent / "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-config",
+        "--index-url",
+        address,
+        *place,
+        asked,
+    ]
     choose = [settings.rocwheel, "--quiet", "--json", "choose", "torch", "--index", address]
     choose += ["--public-index", "no", "--system", "debian12"]
-    one = [*choose, "--gpu", GPU, "--python", "3.12"]
+    one = [*choose, "--gpu", GPU, "--python", sys.executable]
     every = [word for gpu in TARGETS for word in ("--gpu", gpu)]
     results: dict[str, dict] = {}
     for name, command in {
         "floor: uv pip compile": uv,
         "choose --installer uv": [*one, "--installer", "uv"],
         "choose, all installers": one,
-        "choose --table": [*choose, "--table", "--nights", settings.nights, *every],
+        "choose --table": [*choose, "--table", "--nights", 30, *every],
     }.items():
         runs = []
         for _ in range(settings.runs + 1):
-            runs.append(measure("sh", "-c", '"$@" || [ $? -eq 1 ]', "sh", *command, env=environment, stdout=-3))
+            runs.append(
+                measure("sh", "-c", '"$@" || [ $? -eq 1 ]', "sh", *command, env=environment, stdout=subprocess.DEVNULL)
+            )
         show(results, name, runs[1:])
     server.shutdown()
-    write_figures(settings, json.loads(json.dumps(results)))
+    write_figures(settings, results)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import struct
+import subprocess
 import sys
 import tomllib
 import zipfile
@@ -19,6 +20,7 @@ from urllib.parse import quote
 import pytest
 from browser import Browser
 from packaging.pylock import Pylock
+from pypi_simple import PyPISimple
 from test_chooser import ACCESSIBLE, BIN, NOW, OWN, OWN_TAG, browser, clean_environment, installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_index import served
@@ -391,6 +393,44 @@ def test_the_answer_has_its_evidence(case: Case) -> None:
     for words in ("yes: torch[device-gfx1100]==2.9.1+rocm7.1.0", "AMD RX 7900 XTX (gfx1100)", "not taken: torch 2.10.0",
                   "not looked at: whether a kernel runs", "resolved again by pip install --dry-run"):  # fmt: skip
         assert words in text, text
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [(nights, "torch torchvision --gpu gfx1151"), (strangers, "torch --gpu gfx1100"), (generic, "rocm --gpu RX_9070")],
+)
+def test_another_pip_installs_the_same(
+    case: Case, tmp_path: Path, make: Callable[[Path, Path], None], arguments: str
+) -> None:
+    """The pip that comes with Python, which is older than the one that checked the lines."""
+    case.make(make)
+    with served(case.own) as address:
+        said = json.loads(case.choose(f"{arguments} --index {address}/simple/", "--json").stdout)
+        wanted = {f"{member['name']}-{member['version']}" for member in said["members"]}
+        lines = {line["installer"]: line for line in said["lines"]}
+        for installer in ("pip", "requirements"):
+            folder = tmp_path / installer
+            folder.mkdir()
+            run(sys.executable, "-m", "venv", folder / "venv")
+            (folder / "requirements.txt").write_text(lines["requirements"]["text"])
+            words = lines["pip"]["text"] if installer == "pip" else lines["requirements"]["then"]
+            path = f"{folder}/venv/bin:{os.environ['PATH']}"
+            assert "pip 26" not in run(folder / "venv/bin/pip", "--version").stdout
+            done = subprocess.run(
+                ["bash", "-euc", words], cwd=folder, env={"PATH": path, "PIP_CONFIG_FILE": os.devnull}, check=False
+            )
+            assert done.returncode == 0
+            (packages,) = (folder / "venv/lib").glob("python*/site-packages")
+            names = {name.lower() for name in installed(packages)}
+            assert {name for name in names if not name.startswith(("pip-", "setuptools-"))} == wanted, installer
+        # The lock has what the index tells another reader of it.
+        lock = Pylock.from_dict(tomllib.loads(lines["pylock"]["text"]))
+        client = PyPISimple(f"{address}/simple/")
+        for package in lock.packages:
+            page = client.get_project_page(package.name) if package.name != "helper" else None
+            hashes = {file.filename: file.digests["sha256"] for file in page.packages} if page else {}
+            for wheel in package.wheels if page else ():
+                assert hashes[wheel.filename] == wheel.hashes["sha256"]
 
 
 def test_doubts_and_what_is_there_are_told(case: Case, tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
             kernels.push(format!("{gpu}: by the name alone of {}", by_name.join(", ")));
         }
         let lacking: Vec<&str> = without_code(question, set).filter(|name| !seen_in.contains(name)).collect();
-        if !lacking.is_empty() && !(seen_in.is_empty() && by_name.is_empty()) {
+        let is_seen = !seen_in.is_empty() || !by_name.is_empty();
+        if is_seen && !lacking.is_empty() {
             unseen.push(format!("no code for {gpu} was seen in {}, only in other packages", lacking.join(", ")));
         }
     }
@@ -145,8 +146,8 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
     }
 }
 
-/// The compiled packages that should have code for a GPU, and have neither any nor a part: those that
-/// are asked for, and those whose version names a ROCm. Those of ROCm itself have parts.
+/// The compiled packages that should have code for a GPU, and have neither any nor a part: those
+/// that are asked for, and those whose version names a ROCm. Those of ROCm itself have parts.
 fn without_code<'a>(question: &'a Question<'_>, set: &'a Set) -> impl Iterator<Item = &'a str> {
     let asked: Vec<Requirement> = question.packages.iter().filter_map(|text| Requirement::parse(text).ok()).collect();
     set.members.iter().zip(&set.seen).filter_map(move |(member, seen)| {

@@ -1,8 +1,8 @@
 //! Input: a question for several packages, Pythons and GPUs. Output: for each combination the
 //! newest complete set, or what is missing, and the same of each night. Wheels are not looked into.
 //!
-//! Each version of a package is asked for by itself, for all GPUs at once: a set for all of them has
-//! one for each. Otherwise those that the refusal names are asked without the others.
+//! Each version of a package is asked for by itself, for all GPUs at once: a set for all of them
+//! has one for each. Otherwise those that the refusal names are asked without the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;

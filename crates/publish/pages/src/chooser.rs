@@ -1,9 +1,9 @@
 //! Input: the projects of an index, and what else its page tells. Output: the page on which a
 //! person chooses a GPU, a Python and a package, and copies the lines that install it.
 //! The page is one file without links to others: it works from `file:` and from every server. Only
-//! hashes are read from the index's pages on the same server. Its script may run because its hash is
-//! in the page's policy, so no text in a package can become a script. This crate knows no GPUs: the
-//! names of products come from the caller.
+//! hashes are read from the index's pages on the same server. Its script may run because its hash
+//! is in the page's policy, so no text in a package can become a script. This crate knows no GPUs:
+//! the names of products come from the caller.
 
 mod encode;
 mod needs;
