@@ -11,7 +11,8 @@ use std::sync::Arc;
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_delta::IndexSite;
-use rocwheel_index::page;
+use rocwheel_index::requirement::Requirement;
+use rocwheel_index::{page, tags};
 use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::device_packages::extra;
@@ -20,10 +21,10 @@ use serde::Serialize;
 
 use crate::evidence::{Pages, served_by, target_of};
 use crate::near::pythons_of;
-use crate::question::{Question, parsed};
+use crate::question::{Question, parsed, with_extras};
 use crate::resolver::Resolvers;
 use crate::search::{Looking, search, with_package};
-use crate::set::pinned;
+use crate::set::{ChosenPackage, PackageOrigin, pinned};
 
 /// The most versions that are looked at for a complete one.
 const MOST_VERSIONS: usize = 64;
@@ -104,7 +105,8 @@ pub fn table(
             one.target.python = *python;
         });
         let pages = Pages::new(question.sites, own.len(), Arc::clone(progress));
-        let cells = Column { question, resolvers, pages, reporter: &**progress }.cells(nights);
+        let cells =
+            Column { question, resolvers, pages, reporter: &**progress, asked_before: Vec::new() }.cells(nights);
         progress.advance(1);
         cells
     });
@@ -117,6 +119,8 @@ struct Column<'a> {
     resolvers: &'a Resolvers,
     pages: Pages<'a>,
     reporter: &'a dyn Reporter,
+    /// What else the last set asked for: `rocm[device-gfx942]`.
+    asked_before: Vec<String>,
 }
 
 /// For each GPU the set, or what is missing.
@@ -188,9 +192,13 @@ impl Column<'_> {
             one.gpus = gpus.to_vec();
             one.pre_releases |= pre_releases;
         });
-        let reason = match search(&other, self.resolvers, &mut self.pages, Looking::AtNames, self.reporter)? {
+        let expecting = self.expecting(&other)?;
+        let reason = match search(&expecting, self.resolvers, &mut self.pages, Looking::AtNames, self.reporter)? {
             Ok(set) => {
                 let roots = pinned(&set);
+                let name = parsed(requirement)?.name;
+                let others = set.asked.iter().filter(|text| parsed(text).is_ok_and(|one| one.name != name));
+                self.asked_before = others.cloned().collect();
                 return Ok(gpus.iter().map(|gpu| Ok(roots.iter().map(|root| for_gpu(root, gpu)).collect())).collect());
             }
             Err(refusal) => refusal.reason,
@@ -218,6 +226,43 @@ impl Column<'_> {
         let mut one = self.found(requirement, pre_releases, &one)?.into_iter();
         let mut rest = self.found(requirement, pre_releases, &rest)?.into_iter();
         Ok(gpus.iter().filter_map(|gpu| if first.contains(gpu) { one.next() } else { rest.next() }).collect())
+    }
+}
+
+impl<'a> Column<'a> {
+    /// Asks the package for its parts at once, and for those of the last set also what it requires on
+    /// every system: this saves the rounds in which the resolver would bring it first.
+    fn expecting(&mut self, question: &Question<'a>) -> Result<Question<'a>, Failure> {
+        let same = question.with(|_| ());
+        let package = parsed(&question.packages[0])?;
+        let Some((number, links)) = self.pages.project(&package.name)? else { return Ok(same) };
+        let origin = PackageOrigin::Set(*number);
+        let fitting = links.iter().find_map(|link| {
+            let version = version_of(&link.file_name).filter(|version| package.accepts(version))?;
+            tags::rank(&question.target, &link.file_name.parse::<WheelName>().ok()?)?;
+            Some((link.file_name.clone(), version.to_string()))
+        });
+        let Some((file, version)) = fitting else { return Ok(same) };
+        let (name, address) = (package.name, String::new());
+        let wheel =
+            ChosenPackage { name, version, file, origin, address, sha256: Vec::new(), size: None, uploaded: None };
+        let Some(metadata) = self.pages.metadata(&wheel)? else { return Ok(same) };
+        let needs = metadata.all("Requires-Dist").into_iter().filter(|text| !text.contains(';'));
+        let needs: BTreeSet<String> = needs.filter_map(|text| Some(Requirement::parse(&text).ok()?.name)).collect();
+        let extras: BTreeSet<String> = metadata.all("Provides-Extra").iter().map(|one| canonical_name(one)).collect();
+        let served: BTreeSet<String> =
+            question.gpus.iter().flat_map(|gpu| served_by(gpu)).map(|name| extra(&name)).collect();
+        let before = self.asked_before.iter().filter_map(|text| Requirement::parse(text).ok());
+        let before = before.filter(|one| needs.contains(&one.name)).filter_map(|one| {
+            let own: Vec<&str> = one.extras.iter().map(String::as_str).filter(|one| served.contains(*one)).collect();
+            (!own.is_empty()).then(|| format!("{}[{}]", one.name, own.join(",")))
+        });
+        let before: Vec<String> = before.collect();
+        let own: Vec<String> = served.intersection(&extras).cloned().collect();
+        Ok(question.with(|one| {
+            one.packages[0] = with_extras(&one.packages[0], &own);
+            one.packages.extend(before);
+        }))
     }
 }
 
