@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import struct
+import subprocess
 import sys
 import tomllib
 import zipfile
@@ -17,12 +18,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from browser import Browser
 from packaging.pylock import Pylock
-from test_chooser import BIN, NOW, OWN, OWN_TAG, installed, write_wheel
+from pypi_simple import PyPISimple
+from test_chooser import ACCESSIBLE, BIN, NOW, OWN, OWN_TAG, browser, clean_environment, installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_index import served
 
 from command import Result, Rocwheel, run
+
+__all__ = ["browser"]
+from doctor_trees import Machine, make_machine
 
 LINUX = "py3-none-manylinux_2_28_x86_64"
 COMPILED = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
@@ -102,7 +108,8 @@ def nights(own: Path, _: Path) -> None:
         targets, promised = ((), ("gfx1151",)) if night == "a2" else (("gfx1151",), ())
         write_torch(own, f"2.10.0{night}", rocm, targets, promised=promised)
         if night != "a3":
-            write(own, "torchvision", f"0.25.0{night}+rocm{rocm}", f"torch==2.10.0{night}+rocm{rocm}")
+            need = f"torch==2.10.0{night}+rocm{rocm}"
+            write(own, "torchvision", f"0.25.0{night}+rocm{rocm}", need, code=("gfx1151",))
 
 
 def newer_rocm(own: Path, _: Path) -> None:
@@ -148,7 +155,7 @@ def other_family(own: Path, _: Path) -> None:
 
 
 def own_family(own: Path, _: Path) -> None:
-    write(own, "torch", "2.9.1+rocm7.1", "rocm-sdk-libraries-gfx110X-all")
+    write(own, "torch", "2.9.1+rocm7.1", "rocm-sdk-libraries-gfx110X-all", code=("gfx1100",))
     write(own, "rocm-sdk-libraries-gfx110X-all", "7.1.0", tag=LINUX, code=("gfx1100", "gfx1101"))
 
 
@@ -208,7 +215,13 @@ def two_cards(own: Path, _: Path) -> None:
 
 def a_loop(own: Path, _: Path) -> None:
     write(own, "torch", "2.9.1+rocm7.1", "torchvision", code=("gfx1100",))
-    write(own, "torchvision", "0.2+rocm7.1", "torch")
+    write(own, "torchvision", "0.2+rocm7.1", "torch", code=("gfx1100",))
+
+
+def half(own: Path, _: Path) -> None:
+    """torch has its part, and the torchvision that is built on it no code at all."""
+    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
+    write(own, "torchvision", "0.24+rocm7.1.0", "torch==2.9.1+rocm7.1.0")
 
 
 @dataclass
@@ -279,6 +292,8 @@ SITUATIONS = [
     Situation("uv 2683", closed_strangers, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
     Situation("two cards", two_cards, "torch --gpu MI300X --gpu 7900XTX", "yes",
         pair("2.9.1", "7.1.0", "gfx942", "gfx1100")),
+    Situation("code in some packages alone", half, "torch torchvision --gpu gfx1100", "cannot-tell",
+        pair("2.9.1", "7.1.0", "gfx1100") | {"torchvision-0.24+rocm7.1.0"}),
     Situation("a loop of requirements", a_loop, "torch --gpu gfx1100", "yes", {
         "torch-2.9.1+rocm7.1", "torchvision-0.2+rocm7.1"}),
 ]  # fmt: skip
@@ -380,6 +395,62 @@ def test_the_answer_has_its_evidence(case: Case) -> None:
         assert words in text, text
 
 
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [(nights, "torch torchvision --gpu gfx1151"), (strangers, "torch --gpu gfx1100"), (generic, "rocm --gpu RX_9070")],
+)
+def test_another_pip_installs_the_same(
+    case: Case, tmp_path: Path, make: Callable[[Path, Path], None], arguments: str
+) -> None:
+    """The pip that comes with Python, which is older than the one that checked the lines."""
+    case.make(make)
+    with served(case.own) as address:
+        said = json.loads(case.choose(f"{arguments} --index {address}/simple/", "--json").stdout)
+        wanted = {f"{member['name']}-{member['version']}" for member in said["members"]}
+        lines = {line["installer"]: line for line in said["lines"]}
+        for installer in ("pip", "requirements"):
+            folder = tmp_path / installer
+            folder.mkdir()
+            run(sys.executable, "-m", "venv", folder / "venv")
+            (folder / "requirements.txt").write_text(lines["requirements"]["text"])
+            words = lines["pip"]["text"] if installer == "pip" else lines["requirements"]["then"]
+            path = f"{folder}/venv/bin:{os.environ['PATH']}"
+            assert "pip 26" not in run(folder / "venv/bin/pip", "--version").stdout
+            done = subprocess.run(
+                ["bash", "-euc", words], cwd=folder, env={"PATH": path, "PIP_CONFIG_FILE": os.devnull}, check=False
+            )
+            assert done.returncode == 0
+            (packages,) = (folder / "venv/lib").glob("python*/site-packages")
+            names = {name.lower() for name in installed(packages)}
+            assert {name for name in names if not name.startswith(("pip-", "setuptools-"))} == wanted, installer
+        # The lock has what the index tells another reader of it.
+        lock = Pylock.from_dict(tomllib.loads(lines["pylock"]["text"]))
+        client = PyPISimple(f"{address}/simple/")
+        for package in lock.packages:
+            page = client.get_project_page(package.name) if package.name != "helper" else None
+            hashes = {file.filename: file.digests["sha256"] for file in page.packages} if page else {}
+            for wheel in package.wheels if page else ():
+                assert hashes[wheel.filename] == wheel.hashes["sha256"]
+
+
+def test_doubts_and_what_is_there_are_told(case: Case, tmp_path: Path) -> None:
+    """In the first line, and for the environment that is named."""
+    case.make(half)
+    text = case.choose("torch torchvision --gpu gfx1100", expect=3).stdout
+    first = "cannot tell: torch[device-gfx1100]==2.9.1+rocm7.1.0 torchvision==0.24+rocm7.1.0"
+    assert text.startswith(first) and "already" not in text
+    assert text.splitlines()[0].endswith(": no code for gfx1100 was seen in torchvision, only in other packages")
+    python = tmp_path / "venv/bin/python"
+    clean = clean_environment()
+    run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", environment=clean)
+    own = ["--no-deps", "--index-url", case.index, "--python", python, "rocm-sdk-core", "rocm-sdk-libraries"]
+    run(BIN / "uv", "pip", "install", *own, environment=clean)
+    said = json.loads(case.choose("torch --gpu gfx1100", "--python", python, "--json").stdout)
+    assert said["present"] == ["rocm-sdk-core", "rocm-sdk-libraries"]
+    sizes = {member["name"]: member["size"] for member in said["members"]}
+    assert said["left"] == said["download"] - sizes["rocm-sdk-core"] - sizes["rocm-sdk-libraries"]
+
+
 def test_without_hashes_uv_computes_them(case: Case) -> None:
     """pytorch 164347: an index that other programs wrote."""
     case.make(a_card)
@@ -429,11 +500,39 @@ def test_the_holes_of_an_index(case: Case) -> None:
     date = NOW[:10]
     assert found == {
         "gfx942": ("torch[device-gfx942]==2.10.0+rocm7.2.0", date, 0),
-        "gfx1100": ("torch[device-gfx1100]==2.9.1+rocm7.1.0", date, 2),
+        "gfx1100": ("torch[device-gfx1100]==2.9.1+rocm7.1.0", date, 1),
     }
     text = case.choose("torch --gpu gfx1100 --gpu gfx1201", *words, expect=1).stdout
     for words in ("gfx1201  " + OWN, "none", "missing for gfx1201 with Python", "has no packages for gfx1201"):
         assert words in text, text
+
+
+def test_the_nights_of_an_index(case: Case, browser: Browser, tmp_path: Path) -> None:
+    """comfyui-rocm 34: which of three nights are complete, in JSON, Markdown and a page."""
+    case.make(nights)
+    page, markdown = tmp_path / "complete.html", tmp_path / "complete.md"
+    words = ("--table", "--python", sys.executable, "--nights", "9", "--html", page, "--markdown", markdown)
+    said = json.loads(case.choose("torch torchvision --gpu gfx1151 --gpu gfx1201", *words, "--json", expect=1).stdout)
+    cells = {(cell["package"], cell["gpu"]): cell for cell in said["cells"]}
+    torch = cells["torch", "gfx1151"]
+    assert torch["set"] == ["torch[device-gfx1151]==2.10.0a3+rocm7.2.0a3", "rocm[device-gfx1151]==7.2.0a3"]
+    complete = {night["version"]: night["missing"] for night in torch["nights"]}
+    assert complete.pop("2.10.0a2+rocm7.2.0a2").startswith("there is no version of amd-torch-device-gfx1151")
+    assert complete == {"2.10.0a3+rocm7.2.0a3": None, "2.10.0a1+rocm7.2.0a1": None} and torch["missing"] == []
+    # The newest torchvision needs the torch without a part; uv's own answer is the older one.
+    vision = cells["torchvision", "gfx1151"]
+    assert vision["set"][0] == "torchvision==0.25.0a1+rocm7.2.0a1" and "0.25.0a2" in vision["missing"][0]
+    none = cells["torch", "gfx1201"]
+    assert none["set"] == [] and all("has no packages for gfx1201" in night["missing"] for night in none["nights"])
+    rows = [line for line in markdown.read_text().splitlines() if line.startswith("| torch |")]
+    assert len(rows) == 2 and f"2.10.0a3+rocm7.2.0a3 {NOW[:10]} (2 of 3)" in rows[0] and "| none |" in rows[1]
+    browser.resize(360)
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.open(page.as_uri())
+        found = browser.run(ACCESSIBLE)
+        assert (found["problems"], found["wide"]) == ([], 0)
+    assert "has no packages for gfx1201" in browser.run("return document.body.innerText")
 
 
 class Login(SimpleHTTPRequestHandler):
@@ -532,3 +631,49 @@ def test_a_server_without_ranges(case: Case) -> None:
     assert said["installed"] is None and any("request for a range" in one for one in said["not_looked_at"])
     docker = {line["installer"]: line for line in said["lines"]}["dockerfile"]
     assert docker["text"].startswith(f"FROM python:{OWN}-slim\nRUN pip install") and docker["checked_by"]
+
+
+def doctor(case: Case, machine: Machine, *words: object, expect: int = 0) -> dict:
+    machine.finish()
+    arguments = ("doctor", "--root", machine.root, "--venv", machine.venv, *words)
+    path = f"{BIN}:{os.environ['PATH']}"
+    said = run(case.rocwheel.binary, "--json", *arguments, environment={"PATH": path}, expect=expect)
+    return json.loads(said.stdout)
+
+
+@pytest.mark.parametrize("has_torch", [False, True])
+def test_the_doctor_prints_the_line(case: Case, tmp_path: Path, has_torch: bool) -> None:
+    """TheRock 7564: on the machine with the GPU, for an index that is named."""
+    case.make(missing_part)
+    machine = make_machine(tmp_path / "machine", "gfx1100")
+    machine.write("etc/os-release", 'ID=debian\nVERSION_ID="13"\n')
+    if has_torch:
+        machine.package("torch", "2.9.1", requires=("nvidia-cublas-cu12",), **{"torch/__init__.py": ""})
+    (machine.venv / "lib/python3.12").rename(machine.venv / f"lib/python{OWN}")
+    expect = int(has_torch)
+    report = doctor(case, machine, "--index", case.own, expect=expect)
+    line = report["install"]["command"]
+    assert report["install"]["verdict"] == "yes" and report["install"]["checked_by"] == "pip install --dry-run"
+    commands = {finding["name"]: finding["command"] for finding in report["findings"]}
+    if has_torch:
+        assert commands["cuda-torch"] == line.replace("install", "install --force-reinstall", 1)
+    found = install(line, "pip", "", f"{case.public.as_uri()}/", tmp_path)
+    names = {name.lower() for name in installed(found) if not name.startswith("pip-")}
+    assert names == pair("2.9.1", "7.1.0", "gfx1100")
+    # Without an index nothing is asked, and one that cannot be reached is no line.
+    assert doctor(case, machine, expect=expect)["install"] is None
+    unreachable = doctor(case, machine, "--index", "http://127.0.0.1:9/simple", expect=expect)
+    assert unreachable["install"] is None and "127.0.0.1:9" in unreachable["not_looked_at"][0]["why"]
+    assert not unreachable["verdict"].startswith("nothing wrong was found")
+
+
+def test_the_doctor_prints_no_line_for_what_is_not_there(case: Case, tmp_path: Path) -> None:
+    case.make(other_code)
+    machine = make_machine(tmp_path / "machine", "gfx1100")
+    machine.write("etc/os-release", 'ID=debian\nVERSION_ID="13"\n')
+    machine.package("torch", "2.9.1", requires=("nvidia-cublas-cu12",), **{"torch/__init__.py": ""})
+    (machine.venv / "lib/python3.12").rename(machine.venv / f"lib/python{OWN}")
+    report = doctor(case, machine, "--index", case.own, expect=1)
+    assert report["install"]["command"] is None and "none for gfx1100" in report["install"]["reason"]
+    (finding,) = [finding for finding in report["findings"] if finding["name"] == "cuda-torch"]
+    assert finding["command"] is None and finding["template"] is None

@@ -9,6 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from browser import DOWN, SPACE, TAB, Browser
+from packaging.pylock import Pylock
 from small_wheels import core_metadata
 
 from command import Rocwheel, run
@@ -233,17 +236,39 @@ RELEASE = {
 CHOICE = {"package": "torch", "gpu": "gfx1100", "rocm": "7.1.0", "python": OWN, "system": "linux-x86_64"}
 
 
+def lines_with_hashes(browser: Browser) -> str:
+    """They are there when the pages of the index were read."""
+    for _ in range(100):
+        if not browser.run("return document.getElementById('lines').hidden"):
+            break
+        time.sleep(0.05)
+    return lines(browser)
+
+
 @pytest.mark.parametrize("kind", ["http", "file"])
-@pytest.mark.parametrize("installer", ["pip", "uv", "requirements", "docker", "find-links"])
+@pytest.mark.parametrize("installer", ["pip", "uv", "requirements", "docker", "find-links", "hashes", "pylock"])
 def test_the_lines_install(browser: Browser, site: Site, installer: str, kind: str, tmp_path: Path) -> None:
     page = {"http": site.address, "file": site.file}[kind] + "chooser.html"
     browser.open(page + fragment(**CHOICE, installer=installer, **{"with": "torchvision"}))
-    copied = lines(browser)
+    if kind == "file" and installer in ("hashes", "pylock"):
+        assert "from a server only" in text(browser, "hole-text")
+        assert browser.run("return document.getElementById('lines').hidden")
+        return
+    copied = lines_with_hashes(browser)
     target = tmp_path / "target"
     environment = clean_environment(PIP_TARGET=str(target))
     if installer == "requirements":
         (tmp_path / "requirements.txt").write_text(copied)
         copied = "pip install --requirement requirements.txt"
+    elif installer == "hashes":
+        (tmp_path / "requirements.txt").write_text(copied)
+        assert copied.count("--hash=sha256:") == 7
+        (copied,) = re.findall("^# (.*)$", copied, re.M)
+    elif installer == "pylock":
+        Pylock.from_dict(tomllib.loads(copied)).validate()
+        (tmp_path / "pylock.toml").write_text(copied)
+        (copied,) = re.findall("uv pip install .*pylock.toml", text(browser, "notes"))
+        copied += f" --target {shlex.quote(str(target))}"
     elif installer == "docker":
         (start,) = re.findall(r"^FROM (.*)$", copied, re.M)
         assert start == f"python:{OWN}-slim"
@@ -428,6 +453,7 @@ def test_everybody_can_use_it(browser: Browser, site: Site, width: int, scheme: 
         "",
         fragment(**CHOICE),
         fragment(**CHOICE, installer="uv-project"),
+        fragment(**CHOICE, installer="pylock"),
         fragment(**{**CHOICE, "rocm": "7.2.0"}),
         fragment(package="torch", gpu="gfx942", python="3.13", system="windows-x86_64"),
     ]
@@ -438,6 +464,50 @@ def test_everybody_can_use_it(browser: Browser, site: Site, width: int, scheme: 
         assert found["least"] >= 4.5
         applied = browser.run("return getComputedStyle(document.documentElement).colorScheme")
         assert applied == scheme
+
+
+def test_radeons_come_first_and_cards_are_found(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    targets = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1103", "gfx1151", "gfx1201")
+    for target in targets:
+        write_wheel(tmp_path, f"rocm-sdk-device-{target}", "7.1.0", "py3-none-any")
+    rocwheel.run("index", "build", tmp_path, "--now", NOW)
+    browser.resize(360)
+    browser.open(f"{tmp_path.as_uri()}/chooser.html")
+    offered = browser.run("return [...document.querySelectorAll('#gpus input')].map((one) => one.value)")
+    assert offered[: len(targets)] == ["gfx1201", "gfx1100", "gfx1030", "gfx1151", "gfx1103", "gfx942", "gfx90a"]
+    tab_to(browser, "gpu-search")
+    browser.type(*"7900 gre")
+    shown = browser.run(
+        "return [...document.querySelectorAll('#gpus label')].filter((one) => !one.hidden)[0].innerText"
+    )
+    assert "AMD RX 7900 XTX: Radeon RX 7900 GRE" in shown and text(browser, "gpu-count") == "1 GPU"
+
+
+def test_hashes_that_cannot_be_had(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    """A set that needs another index has no lock, and a page without hashes none either."""
+    root = tmp_path / "dist"
+    write_release(root, "7.1.0", "2.9.1")
+    tag = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
+    write_wheel(root, "apex", "1.0+rocm7.1.0", tag, "Requires-Dist: rocm==7.1.0", "Requires-Dist: filelock")
+    rocwheel.run("index", "build", root, "--now", NOW)
+    servers = Servers(rocwheel, tmp_path)
+    try:
+        address = servers.start("plain", root)
+        choice = {**CHOICE, "package": "apex"}
+        browser.open(address + "chooser.html" + fragment(**choice, installer="pylock"))
+        assert "has no filelock" in text(browser, "hole-text")
+        browser.open(address + "chooser.html" + fragment(**choice, installer="hashes"))
+        assert "&& pip install" in lines_with_hashes(browser)
+        page = root / "simple/rocm-sdk-core/index.html"
+        page.write_text(re.sub("#sha256=[0-9a-f]*", "", page.read_text()))
+        browser.open(address + "chooser.html?again" + fragment(**CHOICE, installer="pylock"))
+        for _ in range(100):
+            if text(browser, "hole-text"):
+                break
+            time.sleep(0.05)
+        assert "has no hash of rocm_sdk_core-7.1.0" in text(browser, "hole-text")
+    finally:
+        servers.stop()
 
 
 def test_every_stop_of_the_keyboard_is_seen(browser: Browser, site: Site) -> None:

@@ -202,3 +202,22 @@ def test_a_virtual_environment_has_no_packages_of_the_user(
     output, _ = process.communicate(timeout=60)
     python = json.loads(output)["python"]
     assert python["path"] == str(tmp_path / "venv" / packages if is_environment else users)
+
+
+def test_what_rocm_was_built_from(rocwheel: Rocwheel, machine: Machine) -> None:
+    """In the form of TheRock's generate_therock_manifest.py, in a wheel and in `/opt/rocm`."""
+    assert diagnose(rocwheel, machine)["rocm"] == []
+    pin = {"submodule_name": "llvm-project", "submodule_path": "compiler/amd-llvm", "pin_sha": "0bace19", "patches": []}
+    pin["submodule_url"] = "https://github.com/ROCm/llvm-project.git"
+    text = json.dumps({"the_rock_commit": "89553ce", "rocm_package_version": VERSION, "submodules": [pin]})
+    name = "share/therock/therock_manifest.json"
+    machine.package("rocm-sdk-core", **{"_rocm_sdk_core/__init__.py": "", f"_rocm_sdk_core/{name}": text})
+    machine.write(f"opt/rocm/{name}", "{")
+    report = diagnose(rocwheel, machine)
+    (own,) = report["rocm"]
+    assert (own["manifest"], own["version"]) == (f"{machine.site}/_rocm_sdk_core/{name}", VERSION)
+    assert own["commit"] == "89553ce" and own["pins"] == [
+        {"name": "llvm-project", "url": pin["submodule_url"], "commit": "0bace19", "patches": []}
+    ]
+    (other,) = report["not_looked_at"]
+    assert f"/opt/rocm/{name}" in other["what"] and "EOF" in other["why"]

@@ -298,6 +298,7 @@ def suites(place: Place) -> None:
 
 
 def sick(place: Place) -> None:
+    chosen(place)
     for folder in (".venv", "venv"):
         environment(place.here / folder)
     machine = doctor_trees.make_healthy_machine(place.here / "machine")

@@ -1,6 +1,7 @@
 //! `rocwheel choose`: packages and a GPU in, the line that installs them out.
 
 mod machine;
+mod page;
 mod text;
 
 use std::sync::Arc;
@@ -8,10 +9,12 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rocwheel_choose::{
-    ChoiceVerdict, Installer, Question, Resolvers, ask, glibc_of, known_systems, public_index, table,
+    ChoiceAnswer, ChoiceVerdict, Installer, Nights, PUBLIC_INDEX, Question, Resolvers, ask, glibc_of, known_systems,
+    public_index, table,
 };
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::index_site::site_and_address;
+use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_console::store::BucketOptions;
 use rocwheel_index::address_without_user;
@@ -73,6 +76,15 @@ pub struct Arguments {
     /// owners of an index. Without --gpu and --python, those that the index has
     #[arg(long, conflicts_with = "installer")]
     table: bool,
+    /// Look at so many newest versions of each package [default: down to the newest complete one]
+    #[arg(long, value_name = "N", requires = "table", value_parser = clap::value_parser!(u16).range(1..))]
+    nights: Option<u16>,
+    /// Also write the table as Markdown
+    #[arg(long, value_name = "FILE", requires = "table")]
+    markdown: Option<OutputOption>,
+    /// Also write the table as a page, for a place beside `chooser.html`
+    #[arg(long, value_name = "FILE", requires = "table")]
+    html: Option<OutputOption>,
     /// Print nothing but the text for this installer
     #[arg(long, value_name = "NAME", value_parser = installers())]
     installer: Option<Installer>,
@@ -97,8 +109,10 @@ pub struct Settings {
     rocm: Option<String>,
     pre_releases: bool,
     installer: Option<Installer>,
-    /// The Pythons of a table; `None` for an answer.
-    table: Option<Vec<PythonVersion>>,
+    /// The Pythons and versions of a table; `None` for an answer.
+    table: Option<(Vec<PythonVersion>, Nights)>,
+    markdown: Option<OutputFile>,
+    html: Option<OutputFile>,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -128,7 +142,12 @@ impl TryFrom<Arguments> for Settings {
                 [] if !arguments.table => gpus(&["auto".to_owned()])?,
                 names => gpus(names)?,
             },
-            table: arguments.table.then(|| if is_any { Vec::new() } else { vec![python] }),
+            table: arguments.table.then(|| {
+                let nights = arguments.nights.map_or(Nights::ToComplete, |most| Nights::Newest(most.into()));
+                (if is_any { Vec::new() } else { vec![python] }, nights)
+            }),
+            markdown: arguments.markdown.map(|file| file.check("--markdown", FileKind::Page, &[])).transpose()?,
+            html: arguments.html.map(|file| file.check("--html", FileKind::WebPage, &[])).transpose()?,
             target: InstallTarget { python, platform, glibc },
             resolvers: local.resolvers,
             constraints: arguments.constraint.into_iter().chain(torch).collect(),
@@ -182,6 +201,43 @@ fn described(table: &TargetTable, target: &str) -> String {
     table.product(target).map_or_else(|| target.to_owned(), |product| format!("{product} ({target})"))
 }
 
+/// The answer for a machine that the doctor has looked at, with the line of one installer, and the
+/// address of the index without a user.
+pub(crate) fn choose_for(
+    index: &str,
+    packages: Vec<String>,
+    (gpus, python, glibc): (&[String], &str, Option<(u16, u16)>),
+    installer: Installer,
+    printer: &Printer,
+) -> Result<(ChoiceAnswer, String)> {
+    let local = LocalPython::find(Some(python))?;
+    let glibc = glibc.or(local.glibc).ok_or_else(|| Usage::new("which glibc the system has is not known"))?;
+    let (sites, addresses): (Vec<_>, Vec<_>) = [index, PUBLIC_INDEX]
+        .map(|text| site_and_address(text, &BucketOptions::of_environment(), printer))
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .unzip();
+    let question = Question {
+        packages,
+        constraints: Vec::new(),
+        rocm: None,
+        sites: &sites,
+        addresses: &addresses,
+        has_public: true,
+        gpus: gpus.to_vec(),
+        target: InstallTarget { python: local.version, platform: Platform::Linux, glibc: Some(glibc) },
+        pre_releases: false,
+    };
+    let progress: Arc<dyn Reporter> = printer.progress();
+    Ok((ask(&question, &[installer], &local.resolvers, &progress)?, shown(&addresses[0])))
+}
+
+/// An address without its user.
+fn shown(address: &str) -> String {
+    Url::parse(address).map_or_else(|_| address.to_owned(), |url| address_without_user(&url).to_string())
+}
+
 /// Prints the set and its lines.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut sites = Vec::new();
@@ -203,19 +259,21 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         pre_releases: settings.pre_releases,
     };
     let progress: Arc<dyn Reporter> = printer.progress();
-    if let Some(pythons) = &settings.table {
-        let cells = table(&question, pythons, &settings.resolvers, &progress)?;
+    if let Some((pythons, nights)) = &settings.table {
+        let cells = table(&question, (pythons, *nights), &settings.resolvers, &progress)?;
+        if let Some(file) = &settings.markdown {
+            file.write(&page::markdown(&cells))?;
+        }
+        if let Some(file) = &settings.html {
+            file.write(&page::html(&cells))?;
+        }
         text::print_table(&cells, printer)?;
         let is_complete = cells.iter().all(|cell| !cell.set.is_empty());
         return Ok(if is_complete { Exit::Done } else { Exit::Failed });
     }
-    let answer = ask(&question, &settings.resolvers, &progress)?;
-    let shown: Vec<String> = addresses
-        .iter()
-        .map(|address| {
-            Url::parse(address).map_or_else(|_| address.clone(), |url| address_without_user(&url).to_string())
-        })
-        .collect();
+    let wanted = settings.installer.map_or(Installer::ALL.to_vec(), |installer| vec![installer]);
+    let answer = ask(&question, &wanted, &settings.resolvers, &progress)?;
+    let shown: Vec<String> = addresses.iter().map(|address| shown(address)).collect();
     let exit = match answer.verdict {
         ChoiceVerdict::Yes => Exit::Done,
         ChoiceVerdict::No => Exit::Failed,

@@ -1,6 +1,7 @@
 //! `rocwheel doctor`: says which GPUs this machine has, whether the installed packages can use
 //! them, and which command fixes what is wrong.
 
+mod line;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +18,8 @@ use rocwheel_progress::{Context, Exit};
 /// Find out why a GPU or an installed ROCm does not work, and which command fixes it
 ///
 /// Reads the driver's files, the device files, the environment variables and the installed Python
-/// packages. It starts no program, imports no package, changes nothing and uses no network. Each
-/// finding has a code, what was seen, what it means, and one command.
+/// packages. It starts no program, imports no package, changes nothing and uses no network, except
+/// for what `--index` asks. Each finding has a code, what was seen, what it means, and one command.
 ///
 /// The packages are those of `--venv` or `--python`, else of the active environment (VIRTUAL_ENV,
 /// CONDA_PREFIX), else of `.venv` in the working directory, else of the `python3` on PATH. pyenv,
@@ -47,8 +48,8 @@ pub struct Arguments {
     /// A machine without an AMD GPU is an error
     #[arg(long)]
     need_gpu: bool,
-    /// Package index with wheels of ROCm for this GPU: an address or a folder, for the printed
-    /// commands; it is not read
+    /// Package index with wheels of ROCm: an address or a folder. Where something has to be
+    /// installed, it is asked what it has for this GPU, and commands are those that install it
     #[arg(long, value_name = "URL")]
     index: Option<String>,
 }
@@ -56,6 +57,8 @@ pub struct Arguments {
 #[derive(Debug)]
 pub struct Settings {
     patient: Patient,
+    /// The index as the user wrote it.
+    index: Option<String>,
 }
 
 /// The copy of a machine in a folder. In any other folder nothing would be found, which looks as if
@@ -92,9 +95,12 @@ impl TryFrom<Arguments> for Settings {
         // A copy of a machine has no working directory.
         let directory = if arguments.root.is_some() { None } else { Some(environment::directory()?) };
         let (user, needs_gpu) = (arguments.user, arguments.need_gpu);
-        let index = arguments.index.map(|text| index_address(&text)).transpose()?;
+        let index = arguments.index.as_deref().map(index_address).transpose()?;
         let scratch = environment::scratch();
-        Ok(Self { patient: Patient { tree, variables, user, packages, index, directory, needs_gpu, scratch } })
+        Ok(Self {
+            index: arguments.index,
+            patient: Patient { tree, variables, user, packages, index, directory, needs_gpu, scratch },
+        })
     }
 }
 
@@ -126,7 +132,10 @@ fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
 
 /// Prints what is wrong.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let diagnosis = diagnose(&settings.patient, printer.reporter())?;
+    let mut diagnosis = diagnose(&settings.patient, printer.reporter())?;
+    if let Some(index) = &settings.index {
+        line::choose(&mut diagnosis, index, printer);
+    }
     match printer.format() {
         ResultFormat::Json => {
             let count = |gravity: Gravity| diagnosis.count(gravity);

@@ -216,6 +216,8 @@ mod tests {
             "audit --sarif",
             "bench --export",
             "build --write-job",
+            "choose --html",
+            "choose --markdown",
             "diff --write-deviations",
             "kernels --plot",
             "lists --disabled",

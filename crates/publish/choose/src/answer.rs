@@ -5,6 +5,9 @@ use serde::Serialize;
 use crate::lines::InstallLine;
 use crate::set::{ChosenPackage, NotTaken};
 
+/// The reason for a yes without doubts.
+pub const PLAIN_YES: &str = "the set exists, and has code for the GPU";
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChoiceVerdict {
@@ -34,6 +37,8 @@ pub struct ChoiceAnswer {
     pub pre_releases: bool,
     /// Bytes to download; `None` if an index does not say the size of a file.
     pub download: Option<u64>,
+    /// The packages that the Python has already, in the same version.
+    pub present: Vec<String>,
     /// Bytes of the unpacked wheels; `None` if the directory of one could not be read.
     pub installed: Option<u64>,
     /// For each GPU, the packages that have code for it and how that is known.
@@ -44,6 +49,13 @@ pub struct ChoiceAnswer {
     /// What was tried for them without success: `Python 3.12`.
     pub tried: Vec<String>,
     pub lines: Vec<InstallLine>,
+}
+
+impl ChoiceAnswer {
+    /// Bytes that are left to download; `None` if an index does not say the size of a file.
+    pub fn left(&self) -> Option<u64> {
+        self.members.iter().filter(|member| !self.present.contains(&member.name)).map(|member| member.size).sum()
+    }
 }
 
 /// A set that exists for another question.

@@ -6,29 +6,36 @@
 //! that are complete.
 
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::{Failure, Reporter, Unit, few_in_backticks};
+use rocwheel_wheel::canonical_name;
 
-use crate::answer::{ChoiceAnswer, ChoiceVerdict};
+use crate::answer::{ChoiceAnswer, ChoiceVerdict, PLAIN_YES};
 use crate::evidence::{Pages, runs, served_by, target_of};
-use crate::lines::make_lines;
+use crate::lines::{Installer, make_lines};
 use crate::near::nearest;
 use crate::question::Question;
-use crate::resolver::Resolvers;
+use crate::resolver::{Resolvers, run};
 use crate::search::{Looking, not_taken, search, with_package};
-use crate::set::{CodeSeen, Refusal, Set, pinned};
+use crate::set::{CodeSeen, PackageOrigin, Refusal, Set, pinned};
 
+/// Prints what a Python has.
+const LIST: &str = "import sys\nsys.path = [p for p in sys.path if p]\nimport importlib.metadata as m\n\
+                    for d in m.distributions(): print(f\"{d.metadata['Name']}=={d.version}\")";
 /// The most files that are named for one reason.
 const MOST_NAMES: usize = 3;
 
-/// Answers a question.
+/// Answers a question, with the lines of these installers, each of which takes time.
 ///
 /// # Errors
 /// An index that cannot be read, METADATA that is wrong, no resolver, and what a resolver cannot
 /// answer.
 pub fn ask(
     question: &Question<'_>,
+    installers: &[Installer],
     resolvers: &Resolvers,
     progress: &Arc<dyn Reporter>,
 ) -> Result<ChoiceAnswer, Failure> {
@@ -42,8 +49,9 @@ pub fn ask(
     let mut answer = match found {
         Ok(set) => {
             let mut answer = evaluate(&question, &set);
+            answer.present = present(resolvers, &set);
             answer.not_taken = not_taken(&question, &set, resolvers, &mut pages)?;
-            answer.lines = make_lines(&question, &set, resolvers)?;
+            answer.lines = make_lines(&question, &set, installers, resolvers)?;
             answer
         }
         Err(refusal) => {
@@ -86,6 +94,11 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
         if !by_name.is_empty() {
             kernels.push(format!("{gpu}: by the name alone of {}", by_name.join(", ")));
         }
+        let lacking: Vec<&str> = without_code(question, set).filter(|name| !seen_in.contains(name)).collect();
+        let is_seen = !seen_in.is_empty() || !by_name.is_empty();
+        if is_seen && !lacking.is_empty() {
+            unseen.push(format!("no code for {gpu} was seen in {}, only in other packages", lacking.join(", ")));
+        }
     }
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (member, seen) in set.members.iter().zip(&set.seen) {
@@ -107,7 +120,7 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
             let reason = "the set exists, with packages for the GPU by their names; their code was not looked into";
             (ChoiceVerdict::Yes, reason.to_owned())
         }
-        None => (ChoiceVerdict::Yes, "the set exists, and has code for the GPU".to_owned()),
+        None => (ChoiceVerdict::Yes, PLAIN_YES.to_owned()),
     };
     let refusal = Refusal { reason, asked: pinned(set), barred: Vec::new(), resolved_by: set.resolved_by };
     ChoiceAnswer {
@@ -119,6 +132,34 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
         not_looked_at,
         ..unfounded(verdict, refusal)
     }
+}
+
+/// The compiled packages that should have code for a GPU, and have neither any nor a part: those
+/// that are asked for, and those whose version names a ROCm. Those of ROCm itself have parts.
+fn without_code<'a>(question: &'a Question<'_>, set: &'a Set) -> impl Iterator<Item = &'a str> {
+    let asked: Vec<Requirement> = question.packages.iter().filter_map(|text| Requirement::parse(text).ok()).collect();
+    set.members.iter().zip(&set.seen).filter_map(move |(member, seen)| {
+        let is_meant = member.version.contains("+rocm") || asked.iter().any(|one| one.name == member.name);
+        let is_own = member.origin != PackageOrigin::Public && !member.file.ends_with("-any.whl");
+        let is_of_rocm = member.name.starts_with("rocm") || target_of(&member.name).is_some();
+        let part = format!("{}-device-", member.name);
+        let has_part = set.members.iter().any(|other| other.name.trim_start_matches("amd-").starts_with(&part));
+        let is_bare = matches!(seen.code, CodeSeen::Nothing) && is_meant && is_own && !is_of_rocm && !has_part;
+        is_bare.then_some(member.name.as_str())
+    })
+}
+
+/// The packages of a set that the Python has in the same version.
+fn present(resolvers: &Resolvers, set: &Set) -> Vec<String> {
+    let Some(python) = resolvers.python.as_deref() else { return Vec::new() };
+    let mut command = Command::new(python);
+    // Its own packages too, if it is no virtual environment.
+    let Ok(output) = run(command.args(["-c", LIST]).stdin(Stdio::null()), None) else { return Vec::new() };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let has = text.lines().filter_map(|line| line.split_once("=="));
+    let has: BTreeMap<String, &str> = has.map(|(name, version)| (canonical_name(name), version)).collect();
+    let members = set.members.iter().filter(|member| has.get(&member.name) == Some(&member.version.as_str()));
+    members.map(|member| member.name.clone()).collect()
 }
 
 /// An answer without a set.
@@ -133,6 +174,7 @@ fn unfounded(
         members: Vec::new(),
         not_taken,
         resolved_by,
+        present: Vec::new(),
         pre_releases: false,
         download: None,
         installed: None,

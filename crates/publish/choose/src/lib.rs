@@ -22,7 +22,7 @@ mod set;
 mod system;
 mod table;
 
-pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest};
+pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest, PLAIN_YES};
 pub use ask::ask;
 pub use install_check::{InstallCell, InstallCheck, InstallReport, InstallSentence, check_installation};
 pub use lines::{InstallLine, Installer};
@@ -32,7 +32,7 @@ pub use question::{Question, with_extras};
 pub use resolver::{Outcome, Pip, Query, Resolvers, Uv, of_python};
 pub use set::{ChosenPackage, NotTaken, PackageOrigin};
 pub use system::{glibc_of, known_systems};
-pub use table::{ChoiceCell, table};
+pub use table::{ChoiceCell, ChoiceNight, Nights, table};
 
 /// What `pip` and `uv` use when nobody names an index.
 pub const PUBLIC_INDEX: &str = "https://pypi.org/simple";

@@ -92,18 +92,26 @@ struct Maker<'a> {
     python: String,
 }
 
-/// Makes every line. One that does not resolve to the set has no text.
+/// Makes lines. One that does not resolve to the set has no text.
 pub(crate) fn make_lines(
     question: &Question<'_>,
     set: &Set,
+    installers: &[Installer],
     resolvers: &Resolvers,
 ) -> Result<Vec<InstallLine>, Failure> {
     let python = format!("{}.{}", question.target.python.major, question.target.python.minor);
     let maker = Maker { question, set, resolvers, python };
     // Each is one or two runs of a resolver, which mostly wait.
-    let mut lines =
-        Installer::ALL[..5].par_iter().map(|installer| maker.line(*installer)).collect::<Result<Vec<_>, _>>()?;
-    lines.push(maker.dockerfile(&lines[0]));
+    let (last, first) = (Installer::Dockerfile, Installer::Pip);
+    let is_last = installers.contains(&last);
+    let needed =
+        Installer::ALL.into_iter().filter(|one| installers.contains(one) && *one != last || is_last && *one == first);
+    let needed: Vec<Installer> = needed.collect();
+    let mut lines = needed.par_iter().map(|installer| maker.line(*installer)).collect::<Result<Vec<_>, _>>()?;
+    if is_last {
+        lines.push(maker.dockerfile(&lines[0]));
+    }
+    lines.retain(|line| installers.contains(&line.installer));
     Ok(lines)
 }
 
@@ -291,7 +299,7 @@ impl Maker<'_> {
     }
 
     fn locked(&self, uv: &Uv, query: &Query<'_>) -> Result<Result<String, String>, Failure> {
-        Ok(match uv.lock(query)? {
+        Ok(match uv.lock_with(query, self.resolvers.python.as_deref())? {
             Outcome::Refused(reason) => Err(format!("uv refuses the line: {}", last_line(&reason))),
             Outcome::Found(text) => {
                 self.compared(parse_lock(&text).map_or_else(Outcome::Refused, Outcome::Found), "uv pip compile")
@@ -411,7 +419,8 @@ impl Maker<'_> {
         let roots = pinned(self.set);
         let all: Vec<String> = roots.into_iter().chain(self.set.members.iter().map(ChosenPackage::pin)).collect();
         let platform = uv_platform(&self.question.target);
-        let text = match uv.lock(&self.query(&all, self.question.addresses, &platform))? {
+        let query = self.query(&all, self.question.addresses, &platform);
+        let text = match uv.lock_with(&query, self.resolvers.python.as_deref())? {
             Outcome::Found(text) => text,
             Outcome::Refused(reason) => return Ok(Err(format!("uv refuses it: {}", last_line(&reason)))),
         };

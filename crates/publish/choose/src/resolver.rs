@@ -114,9 +114,18 @@ impl Uv {
     /// # Errors
     /// uv cannot be started, or could not come to an answer: an index cannot be reached or read.
     pub fn lock(&self, query: &Query<'_>) -> Result<Outcome<String>, Failure> {
+        self.lock_with(query, None)
+    }
+
+    /// The same with a Python that builds source distributions. uv starts every Python that it
+    /// finds to look for one, and some of pyenv's take a second each.
+    pub(crate) fn lock_with(&self, query: &Query<'_>, python: Option<&Path>) -> Result<Outcome<String>, Failure> {
         let mut command = self.command();
         command.args(["pip", "compile", "-", "--format", "pylock.toml", "--quiet", "--no-header", "--no-annotate"]);
         command.args(["--python-version", query.python, "--python-platform", query.platform]);
+        if let Some(python) = python {
+            command.arg("--python").arg(python);
+        }
         // Addresses may have passwords, which everybody could read in the words of a command.
         if let Some((last, first)) = query.indexes.split_last() {
             command.env("UV_INDEX", first.join(" ")).env("UV_DEFAULT_INDEX", last);
@@ -319,7 +328,7 @@ impl Resolvers {
         target: &InstallTarget,
     ) -> Result<(Outcome<Vec<LockedPackage>>, &'static str), Failure> {
         if let Some(uv) = &self.uv {
-            return match uv.lock(query)? {
+            return match uv.lock_with(query, self.python.as_deref())? {
                 Outcome::Refused(reason) => Ok((Outcome::Refused(reason), "uv")),
                 Outcome::Found(text) => {
                     let packages = parse_lock(&text)

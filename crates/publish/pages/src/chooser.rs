@@ -1,9 +1,9 @@
 //! Input: the projects of an index, and what else its page tells. Output: the page on which a
 //! person chooses a GPU, a Python and a package, and copies the lines that install it.
-//! The page is one file without links to others: it works from `file:` and from every server. Its
-//! script may run because its hash is in the page's policy, so no text in a package can become a
-//! script. This crate knows no GPUs: the names of products come from the caller.
-//! from the caller.
+//! The page is one file without links to others: it works from `file:` and from every server. Only
+//! hashes are read from the index's pages on the same server. Its script may run because its hash
+//! is in the page's policy, so no text in a package can become a script. This crate knows no GPUs:
+//! the names of products come from the caller.
 
 mod encode;
 mod needs;
@@ -32,11 +32,12 @@ const TITLES: [&str; 3] = ["Package", "Newest version", "Versions"];
 
 const PAGE: &str = include_str!("chooser/page.html");
 const STYLE: &str = include_str!("chooser/style.css");
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("chooser/model.js"),
     include_str!("chooser/requirements.js"),
     include_str!("chooser/closure.js"),
     include_str!("chooser/lines.js"),
+    include_str!("chooser/hashes.js"),
     include_str!("chooser/tables.js"),
     include_str!("chooser/view.js"),
 ];
@@ -56,6 +57,8 @@ pub struct GpuChoice {
     pub target: String,
     /// The product that people know it by.
     pub product: String,
+    /// Further products with it.
+    pub cards: Vec<String>,
     /// The names of device packages that serve it, the narrowest first: its target, the generic
     /// target whose code it runs, families.
     pub served_by: Vec<String>,
@@ -220,7 +223,7 @@ impl ChooserData {
         let script = format!("\n(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat());
         let source = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text.as_bytes())));
         let policy = format!(
-            "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'",
+            "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; base-uri 'none'; form-action 'none'",
             source(&script),
             source(STYLE)
         );
@@ -234,6 +237,18 @@ impl ChooserData {
         ];
         fill(PAGE, &parts)
     }
+}
+
+/// A page without scripts in the style of the chooser, for a place beside it. `body` is HTML.
+pub fn plain_page(title: &str, body: &str) -> String {
+    let style = STANDARD.encode(sha256(STYLE.as_bytes()));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<meta name=\"generator\" content=\"{GENERATOR}\">\n<meta \
+         http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'sha256-{style}'\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<header><h1>{title}\
+         </h1></header>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
 }
 
 /// Fills a template. The parts are in its order, and their texts are not searched for marks.

@@ -15,7 +15,7 @@ pub struct Unexamined {
 }
 
 impl Unexamined {
-    pub(crate) fn new(what: impl Into<String>, why: impl Into<String>, decides: impl Into<String>) -> Unexamined {
+    pub fn new(what: impl Into<String>, why: impl Into<String>, decides: impl Into<String>) -> Unexamined {
         Unexamined { what: what.into(), why: why.into(), decides: decides.into() }
     }
 

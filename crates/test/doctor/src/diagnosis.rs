@@ -19,8 +19,9 @@ use crate::gpus::{self, GpuFacts};
 use crate::import_path::ImportPath;
 use crate::installed::{self, Installed};
 use crate::kfd::Topology;
+use crate::pins::{self, RocmSource};
 use crate::pip_command::Installer;
-use crate::settle::Reader;
+use crate::settle::{ChosenLine, Reader};
 use crate::system::SystemFacts;
 use crate::target_names::is_covered;
 use crate::tree::{MachineTree, ReadFault};
@@ -76,6 +77,16 @@ pub struct Diagnosis {
     pub verdict: String,
     /// What was not looked at here, although it would be elsewhere.
     pub not_looked_at: Vec<Unexamined>,
+    /// What each installed ROCm was built from.
+    pub rocm: Vec<RocmSource>,
+    /// What the named index has for this machine; `None` if nothing has to be installed.
+    pub install: Option<ChosenLine>,
+    /// GPU targets that packages need kernels for.
+    #[serde(skip)]
+    pub targets: Vec<String>,
+    /// `None` for a copy of a machine.
+    #[serde(skip)]
+    pub(crate) installer: Option<Installer>,
 }
 
 /// A folder of packages.
@@ -127,7 +138,7 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         gpus = examine_gpus(patient, (container, &kernels), (&mut symptoms, &mut unexamined));
     }
     reporter.check()?;
-    let (mut python, mut has_index) = (None, false);
+    let (mut python, mut has_index, mut wanted) = (None, false, Vec::new());
     if let Some(installed) = &installed {
         let mut targets = targets_of_interest(&gpus, variables, &kernels);
         // The mask is what is wrong, and not the packages.
@@ -136,8 +147,8 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         }
         let builds = Builds::read(installed);
         examine_packages(patient, installed, (&targets, &builds), reporter, (&mut symptoms, &mut unexamined))?;
-        let targets: Vec<String> = targets.into_iter().map(|(_, target)| target).collect();
-        has_index = examine_installer(patient, installed, &targets, &mut symptoms);
+        wanted = targets.into_iter().map(|(_, target)| target).collect();
+        has_index = examine_installer(patient, installed, &wanted, &mut symptoms);
         python = Some(python_folder(patient, installed, &builds));
     }
     overrides::check(&gpus, variables, &kernels, &mut symptoms);
@@ -147,7 +158,7 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         own_python::check(installed, &mut symptoms);
     }
     let installer = own.map(|installed| Installer::of(installed, variables));
-    let reader = Reader { container, index: patient.index.as_deref(), has_index, installer };
+    let reader = Reader { container, index: patient.index.as_deref(), has_index, installer: installer.clone() };
     for symptom in &mut symptoms {
         reader.settle(symptom);
     }
@@ -160,7 +171,11 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         python,
         findings: symptoms,
         verdict: String::new(),
+        rocm: pins::read(installed.as_ref(), (tree, variables), &mut unexamined),
         not_looked_at: unexamined,
+        install: None,
+        targets: wanted,
+        installer,
     };
     diagnosis.verdict = verdict(&diagnosis);
     Ok(diagnosis)
@@ -182,7 +197,7 @@ fn python_folder(patient: &Patient, installed: &Installed, builds: &Builds) -> P
 }
 
 /// One line for the end of the report.
-fn verdict(diagnosis: &Diagnosis) -> String {
+pub(crate) fn verdict(diagnosis: &Diagnosis) -> String {
     let mut parts = Vec::new();
     for (gravity, one, many) in [
         (Gravity::Error, "error", "errors"),

@@ -243,6 +243,9 @@ pub struct Symptom {
     /// `true` if command and check are for the machine.
     #[serde(skip)]
     pub(crate) machine: bool,
+    /// `true` if the command takes new versions from an index.
+    #[serde(skip)]
+    pub chooses: bool,
 }
 
 impl Symptom {
@@ -264,6 +267,7 @@ impl Symptom {
             check: row.check.clone(),
             commands: row.commands.clone(),
             machine: row.machine,
+            chooses: row.command.as_ref().is_some_and(|command| command.contains("{index}")),
         }
     }
 

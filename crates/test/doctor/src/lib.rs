@@ -8,6 +8,7 @@
 mod access;
 mod boot;
 mod builds;
+mod choice;
 mod compiler;
 mod container;
 mod coverage;
@@ -27,6 +28,7 @@ mod overrides;
 mod own_python;
 mod packages;
 mod pci;
+mod pins;
 mod pip_command;
 mod reserved;
 mod rocm_libraries;
@@ -52,6 +54,8 @@ pub use finding::{
 };
 pub use gpus::GpuFacts;
 pub use import_path::ImportPath;
+pub use pins::{RocmSource, SourcePin};
+pub use settle::ChosenLine;
 pub use system::SystemFacts;
 pub use system::processor;
 pub use tree::MachineTree;

@@ -3,6 +3,7 @@
 //! that installs packages here. What only the reader knows makes a template of a command.
 
 use rocwheel_progress::shell_word;
+use serde::Serialize;
 
 use crate::container::ContainerKind;
 use crate::finding::{Need, Symptom, blanks};
@@ -11,6 +12,21 @@ use crate::pip_command::Installer;
 /// The word for an index in the table, and the option with it that some commands may lack.
 const INDEX: &str = "{index}";
 const FROM_INDEX: &str = "{from-index}";
+
+/// What an index has for a machine, as `rocwheel choose` answers.
+#[derive(Debug, Serialize)]
+pub struct ChosenLine {
+    pub index: String,
+    pub gpus: Vec<String>,
+    pub verdict: String,
+    pub reason: String,
+    /// The packages with extras and versions.
+    pub packages: Vec<String>,
+    /// The line; `None` if there is no such set.
+    pub command: Option<String>,
+    /// What resolved the line again.
+    pub checked_by: Option<String>,
+}
 
 /// The place in which commands will be typed.
 pub(crate) struct Reader<'a> {

@@ -19,6 +19,8 @@ pub struct SystemFacts {
     pub container: Option<&'static str>,
     /// `true` in the Windows Subsystem for Linux.
     pub wsl: bool,
+    /// Name and version as `/etc/os-release` has them: `debian 13`.
+    pub distribution: Option<String>,
 }
 
 impl SystemFacts {
@@ -34,8 +36,15 @@ impl SystemFacts {
             driver: tree.text_if_any("/sys/module/amdgpu/version"),
             container: container.map(ContainerKind::name),
             wsl: wsl::is_wsl(tree, variables),
+            distribution: tree.text_if_any("/etc/os-release").as_deref().and_then(distribution),
         }
     }
+}
+
+fn distribution(release: &str) -> Option<String> {
+    let values = ["ID=", "VERSION_ID="].map(|key| release.lines().find_map(|line| line.strip_prefix(key)));
+    let [Some(name), Some(version)] = values else { return None };
+    Some([name, version].map(|value| value.trim_matches(['"', '\''])).join(" "))
 }
 
 /// Bytes of the list of processors; one with 512 threads has some 800 KB.

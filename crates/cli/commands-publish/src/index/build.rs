@@ -148,14 +148,24 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The GPUs of the tables by the names of their products.
+/// Families in the order in which people look for their GPU: cards, processors, and then what is in
+/// datacentres.
+const OFFERED_FIRST: [&str; 2] = ["dgpu-all", "igpu-all"];
+
+/// The GPUs of the tables by the names of their products, the newest of each kind first.
 pub(crate) fn chooser() -> ChooserOptions {
     let packages = DevicePackages::embedded();
     let table = TargetTable::embedded();
-    let gpus = table.targets().iter().map(|target| {
+    let mut targets: Vec<_> = table.targets().iter().rev().collect();
+    targets.sort_by_key(|target| {
+        let kind = OFFERED_FIRST.iter().position(|kind| target.families.iter().any(|family| family == kind));
+        kind.unwrap_or(OFFERED_FIRST.len())
+    });
+    let gpus = targets.into_iter().map(|target| {
         let mut served_by = packages.chain(&packages.key(&target.name));
         served_by.extend(target.families.iter().cloned());
-        GpuChoice { target: target.name.clone(), product: target.product.clone(), served_by }
+        let (target, product, cards) = (target.name.clone(), target.product.clone(), target.cards.clone());
+        GpuChoice { target, product, cards, served_by }
     });
     ChooserOptions { gpus: gpus.collect(), changes: None }
 }

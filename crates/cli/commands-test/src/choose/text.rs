@@ -1,9 +1,11 @@
 //! Input: an answer. Output: text for people, the text for one installer, or a document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_choose::{ChoiceAnswer, ChoiceCell, ChoiceVerdict, InstallLine, Installer, PackageOrigin, Question};
+use rocwheel_choose::{
+    ChoiceAnswer, ChoiceCell, ChoiceVerdict, InstallLine, Installer, PLAIN_YES, PackageOrigin, Question,
+};
 use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
@@ -15,8 +17,14 @@ use super::described;
 const SET: [Column; 5] =
     [("Package", Left), ("Version", Left), ("Published", Left), ("Download", Right), ("From", Left)];
 
-const TABLE: [Column; 5] =
-    [("Package", Left), ("GPU", Left), ("Python", Left), ("Newest complete", Left), ("Published", Left)];
+const TABLE: [Column; 6] = [
+    ("Package", Left),
+    ("GPU", Left),
+    ("Python", Left),
+    ("Newest complete", Left),
+    ("Published", Left),
+    ("Complete", Left),
+];
 
 /// Prints a table, and below it each hole once.
 pub(super) fn print_table(cells: &[ChoiceCell], printer: &Printer) -> Result<()> {
@@ -27,20 +35,45 @@ pub(super) fn print_table(cells: &[ChoiceCell], printer: &Printer) -> Result<()>
         &TABLE,
         cells.iter().map(|cell| {
             let set = if cell.set.is_empty() { "none".to_owned() } else { cell.set.join(" ") };
-            let date = cell.published.as_deref().map(|time| time.get(..10).unwrap_or(time)).unwrap_or_default();
-            vec![cell.package.clone(), cell.gpu.clone(), cell.python.clone(), set, date.to_owned()]
+            vec![cell.package.clone(), cell.gpu.clone(), cell.python.clone(), set, date(cell), complete_nights(cell)]
         }),
     )?;
-    let mut holes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for cell in cells {
-        for missing in &cell.missing {
-            holes.entry(missing).or_default().push(format!("{} with Python {}", cell.gpu, cell.python));
-        }
-    }
-    for (hole, places) in holes {
-        printer.line(format!("missing for {}: {}", places.join(", "), message::one_line(hole)))?;
+    for (hole, places) in holes(cells) {
+        printer.line(format!("missing for {places}: {}", message::one_line(&hole)))?;
     }
     Ok(())
+}
+
+/// The day on which the newest complete set was published.
+pub(super) fn date(cell: &ChoiceCell) -> String {
+    cell.published.as_deref().map(|time| time.get(..10).unwrap_or(time)).unwrap_or_default().to_owned()
+}
+
+/// `27 of 30` of the versions that were looked at.
+pub(super) fn complete_nights(cell: &ChoiceCell) -> String {
+    let complete = cell.nights.iter().filter(|night| night.missing.is_none()).count();
+    format!("{complete} of {}", cell.nights.len())
+}
+
+/// What is missing, with the Pythons of each GPU.
+pub(super) fn holes(cells: &[ChoiceCell]) -> BTreeMap<String, String> {
+    let mut found: BTreeMap<String, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for cell in cells {
+        let of_nights = cell.nights.iter().filter_map(|night| {
+            let name = cell.package.split(['[', '=', '<', '>', '!', '~', ' ']).next().unwrap_or_default();
+            Some(format!("{name} {}: {}", night.version, night.missing.as_ref()?))
+        });
+        let all: BTreeSet<String> = cell.missing.iter().cloned().chain(of_nights).collect();
+        for one in all {
+            found.entry(one).or_default().entry(&cell.gpu).or_default().push(&cell.python);
+        }
+    }
+    found.into_iter().map(|(hole, gpus)| (hole, places(gpus))).collect()
+}
+
+fn places(gpus: BTreeMap<&str, Vec<&str>>) -> String {
+    let places = gpus.into_iter().map(|(gpu, pythons)| format!("{gpu} with Python {}", pythons.join(", ")));
+    places.collect::<Vec<_>>().join("; ")
 }
 
 /// The question, for the words of its answer.
@@ -83,6 +116,7 @@ impl Facts<'_> {
             "glibc": target.glibc.map(|(major, minor)| format!("{major}.{minor}")),
             "indexes": self.indexes,
         });
+        document["left"] = answer.left().into();
         for (shown, member) in document["members"].as_array_mut().into_iter().flatten().zip(&answer.members) {
             shown["origin"] = self.index(member.origin).into();
         }
@@ -114,7 +148,9 @@ pub(super) fn print(facts: &Facts<'_>, answer: &ChoiceAnswer, printer: &Printer)
         return Ok(());
     }
     let word = if answer.verdict == ChoiceVerdict::Yes { "yes" } else { "cannot tell" };
-    printer.line(format!("{word}: {} for {gpus}, {place}", answer.asked.join(" ")))?;
+    let doubt =
+        if answer.reason == PLAIN_YES { String::new() } else { format!(": {}", message::one_line(&answer.reason)) };
+    printer.line(format!("{word}: {} for {gpus}, {place}{doubt}", answer.asked.join(" ")))?;
     let rows = answer.members.iter().map(|member| {
         let date = member.uploaded.as_deref().map(|time| time.get(..10).unwrap_or(time)).unwrap_or_default();
         let size = member.size.map(message::bytes).unwrap_or_default();
@@ -127,14 +163,15 @@ pub(super) fn print(facts: &Facts<'_>, answer: &ChoiceAnswer, printer: &Printer)
         "{packages}, {download} to download, {installed} installed; resolved by {}",
         answer.resolved_by
     ))?;
+    if !answer.present.is_empty() {
+        let (present, left) = (counted(answer.present.len() as u64, "package"), size(answer.left()));
+        printer.line(format!("this Python has {present} of them already: {left} left to download"))?;
+    }
     if answer.pre_releases {
         printer.line("pre-releases count, since there is no set without them")?;
     }
     for one in &answer.kernels {
         printer.line(format!("code for {one}"))?;
-    }
-    if answer.verdict == ChoiceVerdict::CannotTell {
-        printer.line(message::one_line(&answer.reason))?;
     }
     for one in &answer.not_taken {
         printer.line(format!("not taken: {} {}: {}", one.name, one.version, message::one_line(&one.reason)))?;

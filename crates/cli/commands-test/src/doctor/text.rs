@@ -34,6 +34,22 @@ pub(super) fn print(diagnosis: &Diagnosis, printer: &Printer) -> Result<()> {
         printer.line("")?;
         page.finding(symptom)?;
     }
+    if let Some(install) = &diagnosis.install {
+        printer.line("")?;
+        let gpus = install.gpus.join(" and ");
+        let said = match &install.command {
+            Some(_) => format!("{} for {gpus}, from {}: {}", install.packages.join(" "), install.index, install.reason),
+            None => format!("nothing for {gpus} is in {}: {}", install.index, install.reason),
+        };
+        page.labelled("Install", &said)?;
+        match &install.command {
+            Some(command) => printer.styled(format!("  {COMMAND}$ {command}{COMMAND:#}"))?,
+            None => page.indented(
+                "  to check: ",
+                &format!("`rocwheel choose --index {}` tells which sets exist", install.index),
+            )?,
+        }
+    }
     let style = if diagnosis.is_well() { GOOD } else { ERROR };
     printer.line("")?;
     for line in message::wrapped(&message::one_line(&diagnosis.verdict), width) {

@@ -198,7 +198,7 @@ impl PageTables {
         let projects = projects.iter().map(|(name, entry)| json!([name, entry.rows, entry.status, entry.reason]));
         let gpus = options.gpus.iter().map(|gpu| {
             let served_by: Vec<String> = gpu.served_by.iter().map(|name| canonical_name(name)).collect();
-            json!({"n": gpu.target, "p": gpu.product, "t": served_by})
+            json!({"n": gpu.target, "p": gpu.product, "t": served_by, "c": gpu.cards})
         });
         let changed = |all: &[ChangedVersion]| -> Vec<Value> {
             all.iter().map(|one| json!([one.project, one.version, one.files])).collect()

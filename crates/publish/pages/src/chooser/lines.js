@@ -9,6 +9,8 @@ const INSTALLERS = [
   ["uv", "uv pip"],
   ["uv-project", "uv project"],
   ["requirements", "requirements.txt"],
+  ["hashes", "with hashes"],
+  ["pylock", "pylock.toml"],
   ["docker", "Dockerfile"],
   ...(data.findLinks === null ? [] : [["find-links", "pip, one page"]]),
 ];
@@ -81,10 +83,12 @@ function requirementsFile({ roots, all, isClosed, pre, system }, index) {
   return [`# ${told}`, option, ...all].join("\n");
 }
 
+function markerOf({ platform, machine }) {
+  return `sys_platform == '${platform}'${machine ? ` and platform_machine == '${machine}'` : ""}`;
+}
+
 function pyproject(made, index) {
   const { roots, rest, own, system, python, pre } = made;
-  const where = [`sys_platform == '${system.platform}'`];
-  if (system.machine) where.push(`platform_machine == '${system.machine}'`);
   return [
     "[project]",
     `name = "my-project"`,
@@ -95,7 +99,7 @@ function pyproject(made, index) {
     "]",
     "",
     "[tool.uv]",
-    `environments = [${toml(where.join(" and "))}]`,
+    `environments = [${toml(markerOf(system))}]`,
     ...(pre ? [`prerelease = "allow"`] : []),
     "",
     "[[tool.uv.index]]",
@@ -120,13 +124,27 @@ function dockerfile(made, index) {
   ].join("\n");
 }
 
-// `{ text, file, notes }`: what to copy, the file that it belongs in, and what to know.
-function linesFor(choice, row, index) {
+// `{ text, file, notes }`: what to copy, the file that it belongs in, and what to know; `{ problem }`
+// or `{ isReading }` without a text. `then` is called when hashes were read.
+function linesFor(choice, row, index, then) {
   const made = plan(choice, row);
   const notes = notesOf(choice, row, made);
   let text;
   let file = "";
   switch (choice.installer) {
+    case "hashes":
+    case "pylock": {
+      const isLock = choice.installer === "pylock";
+      if (isLock && !made.isClosed) {
+        return { problem: `A lock names every file, and this index has no ${made.foreign.join(", ")}: rocwheel choose --installer pylock asks the other index as well.` };
+      }
+      const { files, ...other } = hashedFiles(made, index, then);
+      if (!files) return other;
+      text = isLock ? pylock(made, files) : hashedRequirements(made, files, index);
+      file = isLock ? "pylock.toml" : "requirements.txt";
+      if (isLock) notes.push("Then run: uv pip install --preview-features pylock -r pylock.toml");
+      break;
+    }
     case "uv": {
       // An index in UV_INDEX would come before the default one. `--index` takes its place.
       const closed = made.isClosed ? [["--default-index", index]] : [];

@@ -138,13 +138,13 @@ const indexTargets = new Set([
 const knownTargets = new Set(data.gpus.flatMap((gpu) => gpu.t));
 const gpus = [
   ...data.gpus.map((gpu) => ({
-    key: gpu.n, label: gpu.p, targets: gpu.t, has: gpu.t.some((target) => indexTargets.has(target)),
+    key: gpu.n, label: gpu.p, targets: gpu.t, cards: gpu.c, has: gpu.t.some((target) => indexTargets.has(target)),
   })),
   ...[...indexTargets].filter((target) => !knownTargets.has(target)).sort()
-    .map((target) => ({ key: target, label: target, targets: [target], has: true })),
+    .map((target) => ({ key: target, label: target, targets: [target], cards: [], has: true })),
 ];
 if (data.needs.some((needs) => needs.e.some((extra) => normal(extra) === "device-all"))) {
-  gpus.push({ key: "all", label: "Every GPU", targets: ["all"], has: true });
+  gpus.push({ key: "all", label: "Every GPU", targets: ["all"], cards: [], has: true });
 }
 const gpuOf = (key) => gpus.find((gpu) => gpu.key === key);
 const gpuName = (gpu) => (gpu.label === gpu.key ? gpu.key : `${gpu.label} (${gpu.key})`);

@@ -137,8 +137,11 @@ function filterGpus() {
   let shown = 0;
   for (const label of $("gpus").children) {
     const gpu = gpuOf(label.querySelector("input").value);
-    const text = `${gpu.label} ${gpu.key} ${gpu.targets.join(" ")}`.toLowerCase();
-    label.hidden = !words.every((one) => text.includes(one));
+    const isIn = (text) => words.every((one) => text.toLowerCase().includes(one));
+    const isNamed = isIn(`${gpu.label} ${gpu.key} ${gpu.targets.join(" ")}`);
+    const card = isNamed ? undefined : gpu.cards.find(isIn);
+    label.hidden = !isNamed && !card;
+    label.querySelector(".label").textContent = card ? `${gpu.label}: ${card}` : gpu.label;
     shown += label.hidden ? 0 : 1;
   }
   $("gpu-count").textContent = words.length === 0 ? "" : count(shown, "GPU", "GPUs");
@@ -230,7 +233,17 @@ function showResult() {
     showHole(made.problem, []);
     return row;
   }
-  const { text, file, notes } = linesFor(choice, row, index);
+  const { text, file, notes, problem, isReading } = linesFor(choice, row, index, showResult);
+  if (problem) {
+    $("lines").hidden = true;
+    showHole(problem, []);
+    return row;
+  }
+  if (isReading) {
+    $("lines").hidden = true;
+    $("status").textContent = "Reading the hashes of the index.";
+    return row;
+  }
   fill($("code"), text);
   $("file").textContent = file;
   fill($("notes"), ...notes.map((note) => element("li", {}, note)));
@@ -333,7 +346,7 @@ $("main").hidden = false;
 $("theme").addEventListener("click", () => {
   setTheme(THEMES[(THEMES.indexOf($("theme").dataset.value) + 1) % THEMES.length]);
 });
-$("address").value = new URL(data.index || "./", location.href.split("#")[0]).href;
+$("address").value = ownIndex;
 $("address").addEventListener("input", showResult);
 $("gpu-search").addEventListener("input", filterGpus);
 for (const key of ["package", "rocm", "version"]) {
