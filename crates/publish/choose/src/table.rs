@@ -230,8 +230,8 @@ impl Column<'_> {
 }
 
 impl<'a> Column<'a> {
-    /// Asks the package for its parts at once, and for those of the last set also what it requires on
-    /// every system: this saves the rounds in which the resolver would bring it first.
+    /// Asks the package for its parts at once, and what it requires everywhere for those of the
+    /// last set: this saves the rounds in which the resolver would bring it first.
     fn expecting(&mut self, question: &Question<'a>) -> Result<Question<'a>, Failure> {
         let same = question.with(|_| ());
         let package = parsed(&question.packages[0])?;
