@@ -131,12 +131,12 @@ impl<'a> SuitePlan<'a> {
             return self.run_test(&tests, printer);
         }
         let driver = self.driver()?;
-        Ok(run_suite(self.request(driver.as_ref()), reporter)?)
+        run_suite(self.request(driver.as_ref()), reporter)
     }
 
     pub(super) fn preview(&self, printer: &Printer) -> Result<SuitePreview> {
         let driver = self.driver()?;
-        Ok(preview_suite(&self.request(driver.as_ref()), printer.reporter())?)
+        preview_suite(&self.request(driver.as_ref()), printer.reporter())
     }
 
     fn request<'r>(&'r self, driver: &'r dyn TestDriver) -> SuiteRequest<'r> {
@@ -199,7 +199,7 @@ impl<'a> SuitePlan<'a> {
             has_xdist: self.installed.as_ref().is_some_and(|installed| installed.xdist),
             collect_timeout: self.limits.collect_timeout,
         };
-        Ok(PytestDriver::new(setup)?)
+        PytestDriver::new(setup)
     }
 
     /// Runs PyTorch's runner. The same files are collected first, since lists name tests and shards
@@ -229,7 +229,7 @@ impl<'a> SuitePlan<'a> {
             scratch: self.scratch.path(),
             now: &now,
         };
-        Ok(run_with_run_test(run, reporter)?)
+        run_with_run_test(run, reporter)
     }
 }
 
