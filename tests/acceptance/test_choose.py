@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import struct
 import subprocess
 import sys
@@ -445,10 +446,14 @@ def test_doubts_and_what_is_there_are_told(case: Case, tmp_path: Path) -> None:
     run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", environment=clean)
     own = ["--no-deps", "--index-url", case.index, "--python", python, "rocm-sdk-core", "rocm-sdk-libraries"]
     run(BIN / "uv", "pip", "install", *own, environment=clean)
-    said = json.loads(case.choose("torch --gpu gfx1100", "--python", python, "--json").stdout)
+    here = f"torch --gpu gfx1100 --system glibc{platform.libc_ver()[1]}"
+    said = json.loads(case.choose(here, "--python", python, "--json").stdout)
     assert said["present"] == ["rocm-sdk-core", "rocm-sdk-libraries"]
     sizes = {member["name"]: member["size"] for member in said["members"]}
     assert said["left"] == said["download"] - sizes["rocm-sdk-core"] - sizes["rocm-sdk-libraries"]
+    # This Python says nothing of another system.
+    said = json.loads(case.choose("torch --gpu gfx1100 --system glibc2.28", "--python", python, "--json").stdout)
+    assert said["present"] is None and said["left"] is None
 
 
 def test_without_hashes_uv_computes_them(case: Case) -> None:
@@ -524,6 +529,8 @@ def test_the_nights_of_an_index(case: Case, browser: Browser, tmp_path: Path) ->
     assert vision["set"][0] == "torchvision==0.25.0a1+rocm7.2.0a1" and "0.25.0a2" in vision["missing"][0]
     none = cells["torch", "gfx1201"]
     assert none["set"] == [] and all("has no packages for gfx1201" in night["missing"] for night in none["nights"])
+    text = case.choose("torch --gpu gfx1201", "--table", "--nights", "1", expect=1).stdout
+    assert "torch: 2 older versions were not looked at" in text, text
     rows = [line for line in markdown.read_text().splitlines() if line.startswith("| torch |")]
     assert len(rows) == 2 and f"2.10.0a3+rocm7.2.0a3 {NOW[:10]} (2 of 3)" in rows[0] and "| none |" in rows[1]
     browser.resize(360)

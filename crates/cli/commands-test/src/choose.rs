@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rocwheel_choose::{
     ChoiceAnswer, ChoiceVerdict, Installer, Nights, PUBLIC_INDEX, Question, Resolvers, ask, glibc_of, known_systems,
-    public_index, table,
+    present, public_index, table,
 };
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::index_site::site_and_address;
@@ -103,6 +103,8 @@ pub struct Settings {
     indexes: Vec<String>,
     public: Option<String>,
     gpus: Vec<String>,
+    /// `true` for a system like this one.
+    is_here: bool,
     target: InstallTarget,
     resolvers: Resolvers,
     constraints: Vec<String>,
@@ -148,6 +150,7 @@ impl TryFrom<Arguments> for Settings {
             }),
             markdown: arguments.markdown.map(|file| file.check("--markdown", FileKind::Page, &[])).transpose()?,
             html: arguments.html.map(|file| file.check("--html", FileKind::WebPage, &[])).transpose()?,
+            is_here: platform == Platform::native() && glibc == own_glibc,
             target: InstallTarget { python, platform, glibc },
             resolvers: local.resolvers,
             constraints: arguments.constraint.into_iter().chain(torch).collect(),
@@ -272,7 +275,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Ok(if is_complete { Exit::Done } else { Exit::Failed });
     }
     let wanted = settings.installer.map_or(Installer::ALL.to_vec(), |installer| vec![installer]);
-    let answer = ask(&question, &wanted, &settings.resolvers, &progress)?;
+    let mut answer = ask(&question, &wanted, &settings.resolvers, &progress)?;
+    let python = settings.resolvers.python.as_deref().filter(|_| settings.is_here);
+    answer.present = python.and_then(|python| present(python, &answer.members));
     let shown: Vec<String> = addresses.iter().map(|address| shown(address)).collect();
     let exit = match answer.verdict {
         ChoiceVerdict::Yes => Exit::Done,

@@ -5,9 +5,6 @@ use serde::Serialize;
 use crate::lines::InstallLine;
 use crate::set::{ChosenPackage, NotTaken};
 
-/// The reason for a yes without doubts.
-pub const PLAIN_YES: &str = "the set exists, and has code for the GPU";
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChoiceVerdict {
@@ -37,8 +34,12 @@ pub struct ChoiceAnswer {
     pub pre_releases: bool,
     /// Bytes to download; `None` if an index does not say the size of a file.
     pub download: Option<u64>,
-    /// The packages that the Python has already, in the same version.
-    pub present: Vec<String>,
+    /// The packages that the Python has already, in the same version ([`crate::present`]); `None`
+    /// if it was not asked.
+    pub present: Option<Vec<String>>,
+    /// `true` if packages for a GPU count by their names.
+    #[serde(skip)]
+    pub is_by_name: bool,
     /// Bytes of the unpacked wheels; `None` if the directory of one could not be read.
     pub installed: Option<u64>,
     /// For each GPU, the packages that have code for it and how that is known.
@@ -52,9 +53,11 @@ pub struct ChoiceAnswer {
 }
 
 impl ChoiceAnswer {
-    /// Bytes that are left to download; `None` if an index does not say the size of a file.
+    /// Bytes that are left to download; `None` if the Python was not asked, or an index has no size
+    /// of a file.
     pub fn left(&self) -> Option<u64> {
-        self.members.iter().filter(|member| !self.present.contains(&member.name)).map(|member| member.size).sum()
+        let present = self.present.as_ref()?;
+        self.members.iter().filter(|member| !present.contains(&member.name)).map(|member| member.size).sum()
     }
 }
 

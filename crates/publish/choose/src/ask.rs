@@ -6,6 +6,7 @@
 //! that are complete.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -13,14 +14,14 @@ use rocwheel_index::requirement::Requirement;
 use rocwheel_progress::{Failure, Reporter, Unit, few_in_backticks};
 use rocwheel_wheel::canonical_name;
 
-use crate::answer::{ChoiceAnswer, ChoiceVerdict, PLAIN_YES};
+use crate::answer::{ChoiceAnswer, ChoiceVerdict};
 use crate::evidence::{Pages, runs, served_by, target_of};
 use crate::lines::{Installer, make_lines};
 use crate::near::nearest;
 use crate::question::Question;
 use crate::resolver::{Resolvers, run};
 use crate::search::{Looking, not_taken, search, with_package};
-use crate::set::{CodeSeen, PackageOrigin, Refusal, Set, pinned};
+use crate::set::{ChosenPackage, CodeSeen, PackageOrigin, Refusal, Set, pinned};
 
 /// Prints what a Python has.
 const LIST: &str = "import sys\nsys.path = [p for p in sys.path if p]\nimport importlib.metadata as m\n\
@@ -49,7 +50,6 @@ pub fn ask(
     let mut answer = match found {
         Ok(set) => {
             let mut answer = evaluate(&question, &set);
-            answer.present = present(resolvers, &set);
             answer.not_taken = not_taken(&question, &set, resolvers, &mut pages)?;
             answer.lines = make_lines(&question, &set, installers, resolvers)?;
             answer
@@ -120,12 +120,13 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
             let reason = "the set exists, with packages for the GPU by their names; their code was not looked into";
             (ChoiceVerdict::Yes, reason.to_owned())
         }
-        None => (ChoiceVerdict::Yes, PLAIN_YES.to_owned()),
+        None => (ChoiceVerdict::Yes, "the set exists, and has code for the GPU".to_owned()),
     };
     let refusal = Refusal { reason, asked: pinned(set), barred: Vec::new(), resolved_by: set.resolved_by };
     ChoiceAnswer {
         members: set.members.clone(),
         pre_releases: set.pre_releases,
+        is_by_name,
         download: set.members.iter().map(|member| member.size).sum(),
         installed: set.seen.iter().map(|seen| seen.unpacked).sum(),
         kernels,
@@ -149,17 +150,15 @@ fn without_code<'a>(question: &'a Question<'_>, set: &'a Set) -> impl Iterator<I
     })
 }
 
-/// The packages of a set that the Python has in the same version.
-fn present(resolvers: &Resolvers, set: &Set) -> Vec<String> {
-    let Some(python) = resolvers.python.as_deref() else { return Vec::new() };
+/// The packages of a set that a Python has in the same version; `None` if it does not tell.
+pub fn present(python: &Path, members: &[ChosenPackage]) -> Option<Vec<String>> {
     let mut command = Command::new(python);
-    // Its own packages too, if it is no virtual environment.
-    let Ok(output) = run(command.args(["-c", LIST]).stdin(Stdio::null()), None) else { return Vec::new() };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = run(command.args(["-c", LIST]).stdin(Stdio::null()), None).ok()?;
+    let text = output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())?;
     let has = text.lines().filter_map(|line| line.split_once("=="));
     let has: BTreeMap<String, &str> = has.map(|(name, version)| (canonical_name(name), version)).collect();
-    let members = set.members.iter().filter(|member| has.get(&member.name) == Some(&member.version.as_str()));
-    members.map(|member| member.name.clone()).collect()
+    let members = members.iter().filter(|member| has.get(&member.name) == Some(&member.version.as_str()));
+    Some(members.map(|member| member.name.clone()).collect())
 }
 
 /// An answer without a set.
@@ -174,7 +173,8 @@ fn unfounded(
         members: Vec::new(),
         not_taken,
         resolved_by,
-        present: Vec::new(),
+        present: None,
+        is_by_name: false,
         pre_releases: false,
         download: None,
         installed: None,

@@ -22,8 +22,8 @@ mod set;
 mod system;
 mod table;
 
-pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest, PLAIN_YES};
-pub use ask::ask;
+pub use answer::{ChoiceAnswer, ChoiceVerdict, Nearest};
+pub use ask::{ask, present};
 pub use install_check::{InstallCell, InstallCheck, InstallReport, InstallSentence, check_installation};
 pub use lines::{InstallLine, Installer};
 pub use lock::{LockedPackage, LockedPackageFile, parse_lock};

@@ -275,8 +275,16 @@ impl Maker<'_> {
     }
 
     fn query<'q>(&'q self, requirements: &'q [String], indexes: &'q [String], platform: &'q str) -> Query<'q> {
-        let (python, pre_releases) = (self.python.as_str(), self.set.pre_releases);
-        Query { requirements, constraints: &[], indexes, python, platform, pre_releases, wheels_only: false }
+        Query {
+            requirements,
+            constraints: &[],
+            indexes,
+            python: &self.python,
+            interpreter: self.resolvers.python.as_deref(),
+            platform,
+            pre_releases: self.set.pre_releases,
+            wheels_only: false,
+        }
     }
 
     fn uv(&self) -> Result<Result<Draft, String>, Failure> {
@@ -299,7 +307,7 @@ impl Maker<'_> {
     }
 
     fn locked(&self, uv: &Uv, query: &Query<'_>) -> Result<Result<String, String>, Failure> {
-        Ok(match uv.lock_with(query, self.resolvers.python.as_deref())? {
+        Ok(match uv.lock(query)? {
             Outcome::Refused(reason) => Err(format!("uv refuses the line: {}", last_line(&reason))),
             Outcome::Found(text) => {
                 self.compared(parse_lock(&text).map_or_else(Outcome::Refused, Outcome::Found), "uv pip compile")
@@ -419,8 +427,7 @@ impl Maker<'_> {
         let roots = pinned(self.set);
         let all: Vec<String> = roots.into_iter().chain(self.set.members.iter().map(ChosenPackage::pin)).collect();
         let platform = uv_platform(&self.question.target);
-        let query = self.query(&all, self.question.addresses, &platform);
-        let text = match uv.lock_with(&query, self.resolvers.python.as_deref())? {
+        let text = match uv.lock(&self.query(&all, self.question.addresses, &platform))? {
             Outcome::Found(text) => text,
             Outcome::Refused(reason) => return Ok(Err(format!("uv refuses it: {}", last_line(&reason)))),
         };

@@ -13,11 +13,12 @@ use rocwheel_index::page::{MetadataBeside, PageLink};
 use rocwheel_index::pages::{escaped_html, root_html};
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_progress::{Failure, Reporter};
-use rocwheel_store::listing::distribution;
-use rocwheel_store::{FolderSite, StoredFile};
+use rocwheel_store::FolderSite;
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName, sdist_metadata};
 use url::Url;
+
+use crate::public_names::distribution_of;
 
 /// A file that is judged, and what its METADATA says.
 pub(crate) struct LocalFile {
@@ -36,8 +37,7 @@ impl LocalFile {
     /// A file that is no distribution, or whose METADATA cannot be read.
     pub(crate) fn read(path: &Path, sha256: Option<String>, reporter: &dyn Reporter) -> Result<LocalFile, Failure> {
         let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let stored = StoredFile { key: file.clone(), size: 0, stamp: String::new() };
-        let Some(named) = distribution(stored) else {
+        let Some(named) = distribution_of(&file) else {
             return Err(Failure::message(format!("`{}` is no wheel and no source distribution", path.display())));
         };
         let headers = match &named.wheel {

@@ -67,7 +67,7 @@ pub fn find_public_names(
     found.collect()
 }
 
-fn distribution_of(name: &str) -> Option<StoredDistribution> {
+pub(crate) fn distribution_of(name: &str) -> Option<StoredDistribution> {
     distribution(StoredFile { key: name.to_owned(), size: 0, stamp: String::new() })
 }
 

@@ -50,6 +50,9 @@ pub struct Query<'a> {
     pub indexes: &'a [String],
     /// `3.12`
     pub python: &'a str,
+    /// The Python that builds source distributions. Without it uv starts every Python that it finds
+    /// to look for one, and some of pyenv's take a second each.
+    pub interpreter: Option<&'a Path>,
     /// The system by uv's name: `x86_64-manylinux_2_28`.
     pub platform: &'a str,
     /// `true`: pre-releases count as other versions.
@@ -114,17 +117,11 @@ impl Uv {
     /// # Errors
     /// uv cannot be started, or could not come to an answer: an index cannot be reached or read.
     pub fn lock(&self, query: &Query<'_>) -> Result<Outcome<String>, Failure> {
-        self.lock_with(query, None)
-    }
-
-    /// The same with a Python that builds source distributions. uv starts every Python that it
-    /// finds to look for one, and some of pyenv's take a second each.
-    pub(crate) fn lock_with(&self, query: &Query<'_>, python: Option<&Path>) -> Result<Outcome<String>, Failure> {
         let mut command = self.command();
         command.args(["pip", "compile", "-", "--format", "pylock.toml", "--quiet", "--no-header", "--no-annotate"]);
         command.args(["--python-version", query.python, "--python-platform", query.platform]);
-        if let Some(python) = python {
-            command.arg("--python").arg(python);
+        if let Some(interpreter) = query.interpreter {
+            command.arg("--python").arg(interpreter);
         }
         // Addresses may have passwords, which everybody could read in the words of a command.
         if let Some((last, first)) = query.indexes.split_last() {
@@ -258,6 +255,12 @@ pub fn of_python(python: &Path) -> Vec<String> {
     vec![python.to_string_lossy().into_owned(), "-m".to_owned(), "pip".to_owned()]
 }
 
+fn missing() -> Failure {
+    Failure::message("neither uv nor pip is there, which choose the versions")
+        .with_hint("install one of them: uv is a single file, and `python -m ensurepip` brings pip")
+        .with_exit(Exit::Usage)
+}
+
 fn starts(words: &[String]) -> bool {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).arg("--version").stdin(Stdio::null());
@@ -312,9 +315,7 @@ impl Resolvers {
         if self.uv.is_some() || self.pip.is_some() {
             return Ok(());
         }
-        Err(Failure::message("neither uv nor pip is there, which choose the versions")
-            .with_hint("install one of them: uv is a single file, and `python -m ensurepip` brings pip")
-            .with_exit(Exit::Usage))
+        Err(missing())
     }
 
     /// What the resolver chooses, the name of which is the second value, and the text of the lock
@@ -328,7 +329,7 @@ impl Resolvers {
         target: &InstallTarget,
     ) -> Result<(Outcome<Vec<LockedPackage>>, &'static str), Failure> {
         if let Some(uv) = &self.uv {
-            return match uv.lock_with(query, self.python.as_deref())? {
+            return match uv.lock(query)? {
                 Outcome::Refused(reason) => Ok((Outcome::Refused(reason), "uv")),
                 Outcome::Found(text) => {
                     let packages = parse_lock(&text)
@@ -337,8 +338,7 @@ impl Resolvers {
                 }
             };
         }
-        self.check()?;
-        let Some(pip) = &self.pip else { return Err(Failure::message("pip is not there")) };
+        let Some(pip) = &self.pip else { return Err(missing()) };
         let mut words: Vec<String> = Vec::new();
         for (number, index) in query.indexes.iter().enumerate() {
             words.extend([if number == 0 { "--index-url" } else { "--extra-index-url" }.to_owned(), index.clone()]);

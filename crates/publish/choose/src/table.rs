@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::evidence::{Pages, served_by, target_of};
 use crate::near::pythons_of;
+use crate::public_names::distribution_of;
 use crate::question::{Question, parsed, with_extras};
 use crate::resolver::Resolvers;
 use crate::search::{Looking, search, with_package};
@@ -41,7 +42,8 @@ pub struct ChoiceCell {
     pub set: Vec<String>,
     /// The time at which the package of that set was published.
     pub published: Option<String>,
-    /// Newer versions that do not count, or why there is no set.
+    /// Newer versions that do not count, or why there is no set, and how many versions were not
+    /// looked at for one.
     pub missing: Vec<String>,
     /// The versions that were looked at, the newest first.
     pub nights: Vec<ChoiceNight>,
@@ -52,6 +54,20 @@ impl ChoiceCell {
         let (package, python, gpu) = (package.to_owned(), python.to_string(), gpu.to_owned());
         ChoiceCell { package, python, gpu, set: Vec::new(), published: None, missing: Vec::new(), nights: Vec::new() }
     }
+}
+
+impl ChoiceCell {
+    /// Everything that is missing, also of older nights.
+    pub fn holes(&self) -> BTreeSet<String> {
+        let name = parsed(&self.package).map_or_else(|_| self.package.clone(), |one| one.name);
+        let nights = self.nights.iter();
+        let nights = nights.filter_map(|night| Some(hole(&name, &night.version, night.missing.as_ref()?)));
+        self.missing.iter().cloned().chain(nights).collect()
+    }
+}
+
+fn hole(name: &str, version: &str, reason: &str) -> String {
+    format!("{name} {version}: {reason}")
 }
 
 /// A version of a package for a GPU and a Python.
@@ -137,7 +153,9 @@ impl Column<'_> {
             .map(|gpu| ChoiceCell::empty(&package, self.question.target.python, gpu))
             .collect();
         let mut versions = self.versions()?;
+        let all = versions.len();
         versions.truncate(if let Nights::Newest(most) = nights { most } else { MOST_VERSIONS });
+        let older = all - versions.len();
         if versions.is_empty() {
             let found = self.found(&package, false, &self.question.gpus.clone())?;
             for (cell, found) in cells.iter_mut().zip(found) {
@@ -159,11 +177,15 @@ impl Column<'_> {
                 let missing = found.as_ref().err().cloned();
                 match found {
                     Ok(set) if cell.set.is_empty() => (cell.set, cell.published) = (set, published.clone()),
-                    Err(reason) if cell.set.is_empty() => cell.missing.push(format!("{name} {version}: {reason}")),
+                    Err(reason) if cell.set.is_empty() => cell.missing.push(hole(&name, &version.to_string(), &reason)),
                     _ => {}
                 }
                 cell.nights.push(ChoiceNight { version: version.to_string(), published: published.clone(), missing });
             }
+        }
+        if older > 0 {
+            let text = format!("{name}: {older} older versions were not looked at");
+            cells.iter_mut().filter(|cell| cell.set.is_empty()).for_each(|cell| cell.missing.push(text.clone()));
         }
         Ok(cells)
     }
@@ -273,11 +295,7 @@ fn at_version(package: &str, version: &Version) -> Result<String, Failure> {
 }
 
 fn version_of(file: &str) -> Option<Version> {
-    let text = match file.parse::<WheelName>() {
-        Ok(name) => name.version.replace('_', "-"),
-        Err(_) => file.strip_suffix(".tar.gz")?.rsplit_once('-')?.1.to_owned(),
-    };
-    text.parse().ok()
+    distribution_of(file).map(|one| one.version)
 }
 
 /// A root without the extras for other GPUs.

@@ -116,6 +116,7 @@ fn resolve(
         constraints: &[],
         indexes: &request.indexes,
         python,
+        interpreter: None,
         platform,
         pre_releases: request.pre_releases,
         wheels_only: kinds == Kinds::WheelsOnly,

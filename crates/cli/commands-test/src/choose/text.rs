@@ -1,11 +1,9 @@
 //! Input: an answer. Output: text for people, the text for one installer, or a document.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_choose::{
-    ChoiceAnswer, ChoiceCell, ChoiceVerdict, InstallLine, Installer, PLAIN_YES, PackageOrigin, Question,
-};
+use rocwheel_choose::{ChoiceAnswer, ChoiceCell, ChoiceVerdict, InstallLine, Installer, PackageOrigin, Question};
 use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
@@ -55,16 +53,11 @@ pub(super) fn complete_nights(cell: &ChoiceCell) -> String {
     format!("{complete} of {}", cell.nights.len())
 }
 
-/// What is missing, with the Pythons of each GPU.
+/// Each hole once, with the GPUs and Pythons that it is for.
 pub(super) fn holes(cells: &[ChoiceCell]) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for cell in cells {
-        let of_nights = cell.nights.iter().filter_map(|night| {
-            let name = cell.package.split(['[', '=', '<', '>', '!', '~', ' ']).next().unwrap_or_default();
-            Some(format!("{name} {}: {}", night.version, night.missing.as_ref()?))
-        });
-        let all: BTreeSet<String> = cell.missing.iter().cloned().chain(of_nights).collect();
-        for one in all {
+        for one in cell.holes() {
             found.entry(one).or_default().entry(&cell.gpu).or_default().push(&cell.python);
         }
     }
@@ -148,8 +141,8 @@ pub(super) fn print(facts: &Facts<'_>, answer: &ChoiceAnswer, printer: &Printer)
         return Ok(());
     }
     let word = if answer.verdict == ChoiceVerdict::Yes { "yes" } else { "cannot tell" };
-    let doubt =
-        if answer.reason == PLAIN_YES { String::new() } else { format!(": {}", message::one_line(&answer.reason)) };
+    let is_plain = answer.verdict == ChoiceVerdict::Yes && !answer.is_by_name;
+    let doubt = if is_plain { String::new() } else { format!(": {}", message::one_line(&answer.reason)) };
     printer.line(format!("{word}: {} for {gpus}, {place}{doubt}", answer.asked.join(" ")))?;
     let rows = answer.members.iter().map(|member| {
         let date = member.uploaded.as_deref().map(|time| time.get(..10).unwrap_or(time)).unwrap_or_default();
@@ -163,8 +156,8 @@ pub(super) fn print(facts: &Facts<'_>, answer: &ChoiceAnswer, printer: &Printer)
         "{packages}, {download} to download, {installed} installed; resolved by {}",
         answer.resolved_by
     ))?;
-    if !answer.present.is_empty() {
-        let (present, left) = (counted(answer.present.len() as u64, "package"), size(answer.left()));
+    if let Some(present) = answer.present.as_ref().filter(|present| !present.is_empty()) {
+        let (present, left) = (counted(present.len() as u64, "package"), size(answer.left()));
         printer.line(format!("this Python has {present} of them already: {left} left to download"))?;
     }
     if answer.pre_releases {
