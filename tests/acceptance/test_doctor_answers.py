@@ -221,3 +221,5 @@ def test_what_rocm_was_built_from(rocwheel: Rocwheel, machine: Machine) -> None:
     ]
     (other,) = report["not_looked_at"]
     assert f"/opt/rocm/{name}" in other["what"] and "EOF" in other["why"]
+    machine.write(f"opt/rocm/{name}", "\0")
+    assert diagnose(rocwheel, machine)["not_looked_at"][0]["why"] == "is not text"

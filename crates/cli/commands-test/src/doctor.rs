@@ -134,7 +134,7 @@ fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut diagnosis = diagnose(&settings.patient, printer.reporter())?;
     if let Some(index) = &settings.index {
-        line::choose(&mut diagnosis, index, printer);
+        line::choose(&mut diagnosis, index, printer)?;
     }
     match printer.format() {
         ResultFormat::Json => {

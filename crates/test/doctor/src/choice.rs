@@ -22,7 +22,7 @@ impl Diagnosis {
     /// versions from an index without asking what this has for the GPU.
     pub fn choose(&mut self, chosen: ChosenLine) {
         let installer = self.installer.as_ref();
-        for symptom in self.findings.iter_mut().filter(|symptom| symptom.chooses) {
+        for symptom in self.findings.iter_mut().filter(|symptom| !symptom.requirements.is_empty()) {
             let old = symptom.command.take().unwrap_or_default();
             let Some(line) = &chosen.command else { continue };
             let forced = line.replacen("pip install ", "pip install --force-reinstall ", 1);

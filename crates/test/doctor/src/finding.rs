@@ -243,9 +243,9 @@ pub struct Symptom {
     /// `true` if command and check are for the machine.
     #[serde(skip)]
     pub(crate) machine: bool,
-    /// `true` if the command takes new versions from an index.
+    /// The requirements of which the command takes new versions from an index.
     #[serde(skip)]
-    pub chooses: bool,
+    pub requirements: Vec<String>,
 }
 
 impl Symptom {
@@ -267,7 +267,7 @@ impl Symptom {
             check: row.check.clone(),
             commands: row.commands.clone(),
             machine: row.machine,
-            chooses: row.command.as_ref().is_some_and(|command| command.contains("{index}")),
+            requirements: Vec::new(),
         }
     }
 

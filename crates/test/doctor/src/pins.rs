@@ -4,12 +4,13 @@
 use std::path::PathBuf;
 
 use rocwheel_artifact::Manifest;
+use rocwheel_progress::with_causes;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::coverage::Unexamined;
 use crate::installed::Installed;
-use crate::tree::MachineTree;
+use crate::tree::{MachineTree, ReadFault};
 use crate::variables::SessionVariables;
 
 const MANIFEST: &str = "share/therock/therock_manifest.json";
@@ -44,22 +45,28 @@ pub(crate) fn read(
     (tree, variables): (&MachineTree, &SessionVariables),
     unexamined: &mut Vec<Unexamined>,
 ) -> Vec<RocmSource> {
-    let mut found: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    let mut found: Vec<(PathBuf, Result<Vec<u8>, String>)> = Vec::new();
     if let Some(installed) = installed {
         let path = format!("_rocm_sdk_core/{MANIFEST}");
-        let bytes = installed.site.bytes(&format!("{}/{path}", installed.site.packages()));
-        found.extend(bytes.ok().map(|bytes| (installed.folder.path().join(path), bytes)));
+        match installed.site.bytes(&format!("{}/{path}", installed.site.packages())) {
+            Err(rocwheel_loader::Error::NoSuchFile { .. }) => {}
+            bytes => found.push((installed.folder.path().join(path), bytes.map_err(|error| with_causes(&error)))),
+        }
     }
     let prefix = variables.filled("ROCM_PATH").unwrap_or("/opt/rocm").trim_end_matches('/');
     let path = format!("{prefix}/{MANIFEST}");
-    found.extend(tree.text_up_to(&path, LIMIT).ok().map(|text| (PathBuf::from(&path), text.into_bytes())));
+    match tree.text_up_to(&path, LIMIT) {
+        Err(ReadFault::Absent) => {}
+        text => found.push((path.into(), text.map(String::into_bytes).map_err(|fault| fault.words()))),
+    }
     let mut sources = Vec::new();
     for (path, bytes) in found {
-        match serde_json::from_slice::<Manifest>(&bytes) {
+        let parsed = bytes.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+        match parsed {
             Ok(manifest) => sources.push(source(path, manifest)),
-            Err(error) => unexamined.push(Unexamined::new(
+            Err(reason) => unexamined.push(Unexamined::new(
                 format!("the commits that ROCm was built from, in `{}`", path.display()),
-                error.to_string(),
+                reason,
                 "the manifest of the same build elsewhere",
             )),
         }

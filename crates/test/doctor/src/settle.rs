@@ -56,6 +56,9 @@ impl Reader<'_> {
             add_need(symptom, Need::Host);
         }
         if let Some(command) = symptom.command.take() {
+            if let Some((_, words)) = command.split_once(INDEX) {
+                symptom.requirements = shlex::split(words).unwrap_or_default();
+            }
             let command = self.with_index(&command);
             let command = match &self.installer {
                 Some(installer) => installer.adapted(&command),
@@ -127,6 +130,7 @@ mod tests {
                 assert_eq!(found.is_some(), wanted.is_some(), "{name}: {found:?}");
                 assert!(found.unwrap_or_default().contains(wanted.unwrap_or_default()), "{name}: {found:?}");
             }
+            assert_eq!(!symptom.requirements.is_empty(), name == "cuda-torch", "{name}: {:?}", symptom.requirements);
         }
     }
 

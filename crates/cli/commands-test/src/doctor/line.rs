@@ -4,30 +4,32 @@
 use rocwheel_choose::{ChoiceAnswer, ChoiceVerdict, Installer, glibc_of};
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::Printer;
-use rocwheel_doctor::{ChosenLine, Diagnosis, Symptom, Unexamined};
+use rocwheel_doctor::{ChosenLine, Diagnosis, Unexamined};
 use rocwheel_progress::with_causes;
 
 use crate::choose::choose_for;
 
 /// Asks the index, if packages have to be installed and it is known for what. An index that cannot
 /// be asked is among what was not looked at.
-pub(super) fn choose(diagnosis: &mut Diagnosis, index: &str, printer: &Printer) {
-    let choosing = diagnosis.findings.iter().filter(|symptom| symptom.chooses);
-    let mut wanted: Vec<String> = choosing.flat_map(requirements).collect();
+pub(super) fn choose(diagnosis: &mut Diagnosis, index: &str, printer: &Printer) -> Result<()> {
+    let mut wanted: Vec<String> = diagnosis.findings.iter().flat_map(|symptom| symptom.requirements.clone()).collect();
     wanted.sort();
     wanted.dedup();
     let has_packages = diagnosis.python.as_ref().is_none_or(|python| !python.packages.is_empty());
     if diagnosis.targets.is_empty() || (wanted.is_empty() && has_packages) {
-        return;
+        return Ok(());
     }
     match chosen(diagnosis, index, wanted, printer) {
         Ok(line) => diagnosis.choose(line),
         Err(failure) => {
+            // What the user stopped is no answer.
+            printer.reporter().check()?;
             let what = "what the index has for this GPU";
             let decides = format!("`rocwheel choose --index URL --gpu {}`", diagnosis.targets[0]);
             diagnosis.leave(Unexamined::new(what, with_causes(&failure), decides));
         }
     }
+    Ok(())
 }
 
 fn chosen(diagnosis: &Diagnosis, index: &str, wanted: Vec<String>, printer: &Printer) -> Result<ChosenLine> {
@@ -52,11 +54,4 @@ fn chosen(diagnosis: &Diagnosis, index: &str, wanted: Vec<String>, printer: &Pri
         checked_by: line.as_ref().and_then(|line| line.checked_by.clone()),
         command: line.and_then(|line| line.text),
     })
-}
-
-/// The requirements in the command of a finding.
-fn requirements(symptom: &Symptom) -> Vec<String> {
-    let command = symptom.command.as_deref().unwrap_or_default();
-    let Some((_, words)) = command.split_once("--index-url ") else { return Vec::new() };
-    shlex::split(words).unwrap_or_default().into_iter().skip(1).filter(|word| !word.starts_with('-')).collect()
 }
