@@ -221,10 +221,10 @@ impl TryFrom<Arguments> for Settings {
 
 impl Settings {
     /// Sentences about options that have no effect. The help of the other scripts' options says it.
-    fn without_effect(&self) -> Vec<&str> {
+    fn without_effect(&self) -> &[String] {
         match self {
-            Self::Translated(translation) => translation.without_effect_notes(),
-            _ => Vec::new(),
+            Self::Translated(translation) => &translation.no_effect,
+            _ => &[],
         }
     }
 }

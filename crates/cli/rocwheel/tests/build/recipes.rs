@@ -51,7 +51,7 @@ fn a_tree_says_its_gpu_targets_or_why_not() {
     };
     let ran = build("gfx942");
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("`fa` has no `setup.py`, which says what GPU targets flash-attn has"), "{ran:?}");
+    assert!(ran.stderr.contains("there is no `fa/setup.py`, which says what GPU targets flash-attn has"), "{ran:?}");
     context.write("fa/setup.py", "archs = [\"gfx942\"]\n");
     let ran = build("gfx942");
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -339,6 +339,9 @@ fn artifacts_are_reached_as_asked_for() {
     let context = self::context();
     let ran = compat(&context, &[&["fetch_artifacts", "--transport", "local"], &run[..]].concat());
     assert!(ran.code == Some(2) && ran.stderr.contains("needs the folder"), "{ran:?}");
+    let context = context.with_variable("THEROCK_ARTIFACT_TRANSPORT", "htp");
+    let ran = compat(&context, &[&["fetch_artifacts"], &run[..]].concat());
+    assert!(ran.code == Some(2) && ran.stderr.contains("`THEROCK_ARTIFACT_TRANSPORT=htp` is no transport"), "{ran:?}");
 }
 
 mod packages {

@@ -100,9 +100,9 @@ impl TargetArguments {
             targets.extend(split(list));
         }
         if self.expand_family_to_targets {
-            let known = |word: &&String| !TargetTable::embedded().expand(word).unwrap_or_default().is_empty();
-            let families: Vec<&String> = targets.iter().filter(known).collect();
-            translation.note(format!("`--expand-family-to-targets` is the default ({} families)", families.len()));
+            let table = TargetTable::embedded();
+            let families = targets.iter().filter(|word| table.expand(word).is_ok_and(|all| !all.is_empty())).count();
+            translation.note(format!("`--expand-family-to-targets` is the default ({families} families)"));
         }
         translation.option("--targets", Some(targets.join(",")));
     }

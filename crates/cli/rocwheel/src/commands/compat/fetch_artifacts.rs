@@ -103,6 +103,8 @@ impl Arguments {
     }
 }
 
+const TRANSPORT: &str = "THEROCK_ARTIFACT_TRANSPORT";
+
 /// How the scripts of TheRock's open change #7239 reach artifacts.
 #[derive(Debug, Args)]
 pub(super) struct TransportArguments {
@@ -130,10 +132,13 @@ impl TransportArguments {
                 .hint("name the bucket: `rocwheel artifact fetch --from s3://BUCKET`, `rocwheel artifact push --to s3://BUCKET`")
                 .into());
         }
-        let transport = self.transport.or_else(|| {
-            environment::first_of(&["THEROCK_ARTIFACT_TRANSPORT"])
-                .and_then(|name| Transport::from_str(&name, true).ok())
-        });
+        let mut transport = self.transport;
+        if let Some(name) = environment::first_of(&[TRANSPORT]).filter(|_| transport.is_none()) {
+            let known = Transport::from_str(&name, true);
+            transport = Some(known.map_err(|_| {
+                Usage::new(format!("`{TRANSPORT}={name}` is no transport")).hint("there are auto, s3, http and local")
+            })?);
+        }
         if transport == Some(Transport::Local) && !has_folder {
             return Err(Usage::new("`--transport local` needs the folder of the artifacts")
                 .hint("`artifact_manager` takes it as `--local-staging-dir DIR`")

@@ -9,8 +9,6 @@ use rocwheel_console::failure::{Result, Usage};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_progress::Exit;
 
-const NO_EFFECT: &str = " has no effect: ";
-
 /// A rocwheel command line, and notes about the options of the script.
 #[derive(Debug, Default)]
 pub(crate) struct Translation {
@@ -18,6 +16,8 @@ pub(crate) struct Translation {
     /// give the reason.
     words: Vec<OsString>,
     notes: Vec<String>,
+    /// Sentences about options of the script that have no effect.
+    pub(super) no_effect: Vec<String>,
     /// Number of threads, from the global option.
     pub(super) jobs: Option<u16>,
     /// The option with which this command line writes a temporary folder, and the command line that
@@ -73,12 +73,8 @@ impl Translation {
     /// Notes that an option has no effect, and why.
     pub(super) fn without_effect(&mut self, option: &str, is_set: bool, why: &str) {
         if is_set {
-            self.note(format!("`{option}`{NO_EFFECT}{why}"));
+            self.no_effect.push(format!("`{option}` has no effect: {why}"));
         }
-    }
-
-    pub(super) fn without_effect_notes(&self) -> Vec<&str> {
-        self.notes.iter().map(String::as_str).filter(|note| note.contains(NO_EFFECT)).collect()
     }
 
     /// The command line as it can be typed, without passwords in addresses.
@@ -102,7 +98,7 @@ pub(crate) type RunWords = fn(&[OsString], Option<u16>, &Printer) -> Result<Exit
 
 /// Prints the command line and runs it.
 pub(super) fn command(translation: &Translation, run: RunWords, printer: &Printer) -> Result<Exit> {
-    for note in &translation.notes {
+    for note in translation.notes.iter().chain(&translation.no_effect) {
         printer.note(note);
     }
     if translation.words.is_empty() {

@@ -370,7 +370,7 @@ fn of_matches(name: &str, parsed: &Parsed, words: &[Word]) -> Judged {
                 // Options that have no effect beside others, or for one project.
                 for note in settings.without_effect() {
                     if !note.split('`').nth(1).is_some_and(|option| is_in(option, &differs)) {
-                        differs.push(note.to_owned());
+                        differs.push(note.clone());
                     }
                 }
             }
@@ -396,7 +396,8 @@ fn is_in(option: &str, reasons: &[String]) -> bool {
     reasons.iter().any(|reason| reason.starts_with(&format!("`{option}`")))
 }
 
-/// What the script's options become on this machine.
+/// The settings that the script's options give on this machine; `None` for options that do not
+/// parse.
 fn settings(matches: &ArgMatches) -> Option<Result<compat::Settings>> {
     let parsed = Arguments::from_arg_matches(matches).ok()?;
     let arguments::Command::Compat(arguments) = parsed.command else { return None };
