@@ -100,10 +100,13 @@ impl Machine {
             Some(disk) if ((disk + there) as f64) < recipe.cost.disk * GB => Err(Error::Preflight {
                 job: recipe.title(),
                 reason: format!(
-                    "{:.1} GB are free where it is built and {:.1} GB are there of an earlier run, and it takes about \
-                     {} GB",
+                    "{:.1} GB are free where it is built{}, and it takes about {} GB",
                     disk as f64 / GB,
-                    there as f64 / GB,
+                    if there > 0 {
+                        format!(", {:.1} GB have an earlier run", there as f64 / GB)
+                    } else {
+                        String::new()
+                    },
                     recipe.cost.disk
                 ),
                 hint: "free some, name a folder on another disk with `--work`, or skip the check with `--no-preflight`"

@@ -289,8 +289,10 @@ impl SourceChoice {
         cell: &Cell,
         place: &JobPlace,
     ) -> Result<Vec<String>, Error> {
-        let line = self.line.as_ref().and_then(|line| self.table().ok()?.unknown_line(line));
-        let mut sentences = Vec::from_iter(line);
+        let mut sentences = Vec::new();
+        if let Some(line) = &self.line {
+            sentences.extend(self.table()?.unknown_line(line));
+        }
         let Some(file) = &recipe.targets_file else { return Ok(sentences) };
         let Some(list) = self.targets_file(file, recipe, cell, place)?.filter(|list| list.is_file()) else {
             return Ok(sentences);
@@ -388,8 +390,7 @@ impl SourceChoice {
         let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
         let Some(list) = self.targets_file(file, recipe, cell, place)? else { return Ok(Vec::new()) };
         if !list.is_file() {
-            let folder = list.to_string_lossy().trim_end_matches(&file.path).trim_end_matches('/').to_owned();
-            let text = format!("`{folder}` has no `{}`, which says what GPU targets {} has", file.path, recipe.name);
+            let text = format!("there is no `{}`, which says what GPU targets {} has", list.display(), recipe.name);
             return Err(Error::request_with(text, "name a whole tree of the sources with `--source`"));
         }
         targets_in(file, &list)

@@ -164,7 +164,7 @@ impl RocmChoice {
     }
 }
 
-/// What everything that is built against HIP includes.
+/// The header of every HIP, also where a distribution has spread ROCm over /usr.
 const HIP_VERSION: &str = "include/hip/hip_version.h";
 
 /// CMake's variable, with folders for anything; documents name the ROCm with it.
