@@ -144,7 +144,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Adds what installers do wrong with the wheels, of a code.
+    /// Adds the faults of installations that have this code.
     pub(crate) fn install_faults(&self, code: Code, findings: &mut Vec<Finding>) {
         let faults = self.options.install.iter().filter(|fault| fault.code == code);
         findings.extend(faults.map(|fault| Finding::new(code, &fault.subject, &fault.message).of(&fault.wheel)));

@@ -29,7 +29,7 @@ pub struct Options {
     pub library_path: Option<SetLibraryPath>,
     /// The search for the wheels that the audited ones require; `None` if there was none.
     pub search: Option<RequirementSearch>,
-    /// What installers that were asked for the wheels do wrong with an index.
+    /// Faults of installations, which the caller found by asking pip and uv.
     pub install: Vec<InstallFault>,
     /// Facts about wheels of earlier runs. The report is the same with and without them.
     pub cache: Option<FactsCache>,
@@ -44,7 +44,7 @@ pub struct RequirementSearch {
     pub unmet: Vec<Unmet>,
 }
 
-/// What an installer does wrong, as `rocwheel audit --install-check` finds it.
+/// A fault of an installation: pip or uv refuses a wheel, or takes another file for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallFault {
     /// [`Code::NotBrought`] or [`Code::PublicName`].

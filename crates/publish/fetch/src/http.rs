@@ -26,10 +26,10 @@ pub struct HttpSource {
 
 impl HttpSource {
     pub fn new(folder: &str, http: Http) -> Result<HttpSource, Failure> {
-        let wrong = |reason: String| wrong_place(format!("`{}` is no address: {reason}", text_without_users(folder)));
-        let mut folder = Url::parse(folder).map_err(|error| wrong(error.to_string()))?;
+        let text = format!("`{}` is no address", text_without_users(folder));
+        let mut folder = Url::parse(folder).map_err(|error| wrong_place(format!("{text}: {error}")))?;
         if !matches!(folder.scheme(), "http" | "https") {
-            return Err(wrong("it begins with neither `http://` nor `https://`".to_owned()));
+            return Err(wrong_place(format!("{text}: it begins with neither `http://` nor `https://`")));
         }
         folder.set_query(None);
         folder.set_fragment(None);

@@ -32,18 +32,14 @@ enum Matcher {
 
 impl NamePattern {
     pub fn parse(text: &str) -> Result<NamePattern, Failure> {
-        let wrong = |reason: String| {
-            wrong_place(format!("`{text}` is no pattern of artifact names: {reason}"))
-                .with_hint("write a name with `*`, such as `blas_lib_*`, or a regular expression after `regex:`")
-        };
         let matcher = match text.strip_prefix("regex:") {
             Some(expression) => Matcher::Part(Regex::new(expression).map_err(|error| {
-                let text = error.to_string();
-                wrong(text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
+                let reason = error.to_string();
+                no_pattern(text, reason.lines().last().unwrap_or_default().trim_start_matches("error: "))
             })?),
-            None if text.trim().is_empty() => return Err(wrong("it is empty".to_owned())),
+            None if text.trim().is_empty() => return Err(no_pattern(text, "it is empty")),
             None => {
-                let glob = Glob::new(text).map_err(|error| wrong(error.kind().to_string()))?;
+                let glob = Glob::new(text).map_err(|error| no_pattern(text, &error.kind().to_string()))?;
                 Matcher::Whole(glob.compile_matcher())
             }
         };
@@ -56,6 +52,11 @@ impl NamePattern {
             Matcher::Part(expression) => expression.is_match(&found.file),
         }
     }
+}
+
+fn no_pattern(text: &str, reason: &str) -> Failure {
+    wrong_place(format!("`{text}` is no pattern of artifact names: {reason}"))
+        .with_hint("write a name with `*`, such as `blas_lib_*`, or a regular expression after `regex:`")
 }
 
 #[derive(Debug, Clone)]

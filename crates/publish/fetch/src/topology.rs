@@ -37,19 +37,20 @@ struct ArtifactTableRow {
     artifact_deps: Vec<String>,
 }
 
+fn no_topology(path: &Path, reason: &str) -> Failure {
+    Failure::message(format!("`{}`: {reason}", path.display()))
+        .with_hint("name TheRock's BUILD_TOPOLOGY.toml of the same commit with `--topology FILE`")
+}
+
 impl BuildTopology {
     pub fn read(path: &Path) -> Result<BuildTopology, Failure> {
-        let wrong = |reason: String| {
-            Failure::message(format!("`{}`: {reason}", path.display()))
-                .with_hint("name TheRock's BUILD_TOPOLOGY.toml of the same commit with `--topology FILE`")
-        };
         let text = fs_err::read_to_string(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => wrong("there is no such file".to_owned()),
-            _ => wrong(error.to_string()),
+            std::io::ErrorKind::NotFound => no_topology(path, "there is no such file"),
+            _ => no_topology(path, &error.to_string()),
         })?;
-        let topology: BuildTopology = toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
+        let topology: BuildTopology = toml::from_str(&text).map_err(|error| no_topology(path, error.message()))?;
         if topology.artifacts.is_empty() {
-            return Err(wrong("it has no artifacts".to_owned()));
+            return Err(no_topology(path, "it has no artifacts"));
         }
         Ok(topology)
     }

@@ -45,7 +45,7 @@ pub struct Options {
     /// Read all bytes of code objects for [`FoundCode::digest`], or only headers and notes.
     pub digest: FileDigest,
     /// Compare the content of compressed bundles with the checksums that they state, an MD5, which
-    /// takes longer than all the rest. HIP does not compare them either.
+    /// takes longer than all the rest. LLVM's clang-offload-bundler does not compare them either.
     pub checksum: Checksum,
 }
 

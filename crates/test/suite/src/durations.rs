@@ -18,21 +18,22 @@ pub type TestDurations = BTreeMap<String, f64>;
 pub fn read_durations(path: &Path, job: &str, configuration: &str) -> Result<TestDurations, Failure> {
     let file = if path.is_dir() { path.join("events.jsonl") } else { path.to_owned() };
     let bytes = fs_err::read(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-    let wrong = |reason: String| {
-        Failure::message(format!("`{}` has no durations of tests: {reason}", file.display()))
-            .with_hint("give a run folder, pytest-split's `.test_durations` or PyTorch's `test-times.json`")
-    };
     let is_lines = file.extension().is_some_and(|extension| extension == "jsonl");
     let durations = if is_lines {
         of_events(&bytes)
     } else {
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-        of_json(&value, job, configuration).map_err(wrong)?
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| no_durations(&file, &error.to_string()))?;
+        of_json(&value, job, configuration).map_err(|reason| no_durations(&file, &reason))?
     };
     if durations.is_empty() {
-        return Err(wrong("it has no test with a duration".to_owned()));
+        return Err(no_durations(&file, "it has no test with a duration"));
     }
     Ok(durations)
+}
+
+fn no_durations(file: &Path, reason: &str) -> Failure {
+    Failure::message(format!("`{}` has no durations of tests: {reason}", file.display()))
+        .with_hint("give a run folder, pytest-split's `.test_durations` or PyTorch's `test-times.json`")
 }
 
 /// The longest try of each test: a try that crashed early says nothing.

@@ -116,22 +116,23 @@ pub fn platforms(torch: Option<&InstalledTorch>, has_gpu: bool) -> Vec<String> {
     platforms
 }
 
+fn of_unknown_commit(folder: &Path, reason: &str) -> Failure {
+    let folder = folder.display();
+    Failure::message(format!("it is not known whether the tests in `{folder}` belong to the installed torch: {reason}"))
+        .with_hint("use a git checkout of the commit in `torch/version.py`, or give `--allow-version-mismatch`")
+}
+
 /// Compares the commit of a checkout with that of the installed torch. Returns the commit.
 pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &ProgramLine) -> Result<String, Failure> {
-    let shown = folder.display();
-    let unknown = |reason: &str| {
-        let text = format!("it is not known whether the tests in `{shown}` belong to the installed torch: {reason}");
-        Failure::message(text)
-            .with_hint("use a git checkout of the commit in `torch/version.py`, or give `--allow-version-mismatch`")
-    };
-    let found = commit_of(folder, base).ok_or_else(|| unknown("git names no commit of it"))?;
-    let installed = torch.ok_or_else(|| unknown("torch is not installed"))?.git_version.clone();
+    let found = commit_of(folder, base).ok_or_else(|| of_unknown_commit(folder, "git names no commit of it"))?;
+    let installed = torch.ok_or_else(|| of_unknown_commit(folder, "torch is not installed"))?.git_version.clone();
     let installed = installed.filter(|commit| commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let installed = installed.ok_or_else(|| unknown("`torch/version.py` names no commit"))?;
+    let installed = installed.ok_or_else(|| of_unknown_commit(folder, "`torch/version.py` names no commit"))?;
     // Either may be shortened.
     if found.starts_with(&installed) || installed.starts_with(&found) {
         return Ok(found);
     }
+    let shown = folder.display();
     let text = format!("the tests in `{shown}` are of commit {found}, and the installed torch is of {installed}");
     let hint = format!("check out {installed}, or give `--allow-version-mismatch`, which is recorded in the run");
     Err(Failure::message(text).with_hint(hint))

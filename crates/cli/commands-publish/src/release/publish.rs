@@ -300,7 +300,7 @@ fn tell_kind(stream: &str, kinds: &BTreeSet<VersionKind>, printer: &Printer) {
     }
 }
 
-/// What indexes and installers say about the set.
+/// The public index and the installers about the set.
 struct Found {
     names: Vec<PublicName>,
     installed: Option<InstallReport>,

@@ -35,7 +35,7 @@ pub(super) struct InstallArguments {
 }
 
 impl InstallArguments {
-    /// Asks installers for the files. `None` if nobody wants to know.
+    /// Asks pip and uv for the files; `None` without `--install-check`.
     pub(super) fn check(
         &self,
         files: &[PathBuf],

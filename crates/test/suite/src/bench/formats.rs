@@ -42,29 +42,30 @@ pub(super) fn no_measurements(name: &str, reason: &str) -> Failure {
 
 /// Reads the measurements of an output, by name. `name` is what errors call the output.
 pub fn parse_measurements(text: &str, name: &str) -> Result<BTreeMap<String, Measurement>, Failure> {
-    let refuse = |reason: String| no_measurements(name, &reason);
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
-        return Err(refuse("it is empty".to_owned()));
+        return Err(no_measurements(name, "it is empty"));
     }
     let found = match json_of(text) {
-        Some(value) => of_json(&value).map_err(refuse)?,
-        None => of_operators(text).map_err(refuse)?,
-    };
+        Some(value) => of_json(&value),
+        None => of_operators(text),
+    }
+    .map_err(|reason| no_measurements(name, &reason))?;
     if found.is_empty() {
-        return Err(refuse("it has no benchmark".to_owned()));
+        return Err(no_measurements(name, "it has no benchmark"));
     }
     let wrong =
         found.iter().find(|(_, one)| one.samples.is_empty() || one.samples.iter().any(|sample| !sample.is_finite()));
     if let Some((benchmark, _)) = wrong {
-        return Err(refuse(format!("`{benchmark}` has a sample that is no number")));
+        return Err(no_measurements(name, &format!("`{benchmark}` has a sample that is no number")));
     }
     let no_time = found.iter().filter(|(_, one)| one.is_time());
     let no_time =
         no_time.filter_map(|(name, one)| Some((name, one, one.samples.iter().find(|sample| **sample <= 0.0)?)));
     match no_time.into_iter().next() {
-        Some((name, one, sample)) => {
-            Err(refuse(format!("`{name}` took {sample} {}, and a time is more than 0", one.unit)))
+        Some((benchmark, one, sample)) => {
+            let reason = format!("`{benchmark}` took {sample} {}, and a time is more than 0", one.unit);
+            Err(no_measurements(name, &reason))
         }
         None => Ok(found),
     }

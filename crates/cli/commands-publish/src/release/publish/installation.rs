@@ -30,8 +30,11 @@ pub(in crate::release) struct InstallGate<'a> {
 }
 
 impl InstallGate<'_> {
-    /// Errors for a set that the rule does not let out. `None` if there is no rule, or if nobody
-    /// could be asked and the rule records that.
+    /// Asks pip and uv for the set. `None` without a rule, and where neither could be asked and the
+    /// rule only records.
+    ///
+    /// # Errors
+    /// The rule is `blocked`, and an installer does not bring the set or could not be asked.
     pub(in crate::release) fn decide(&self, printer: &Printer) -> Result<Option<InstallReport>> {
         let Some(rule) = &self.stream.settings.install_check else { return Ok(None) };
         let report = match self.ask(&rule.public_index, printer) {
