@@ -280,9 +280,11 @@ def test_a_part_of_a_set_is_no_good_index(rocwheel: Rocwheel, tmp_path: Path) ->
     requires = ("rocm-sdk-core==7.2.0", 'rocm-sdk-libraries==7.2.0; extra == "libraries"')
     write_wheel(dist, "rocm", "7.2.0", *requires)
     publish = ("release", "publish", dist, "--to", tmp_path / "s", "--stream", "x")
+    rocwheel.run("index", "check", dist, expect=1).says("has no index", f"`rocwheel index build {dist}`")
     index(rocwheel, dist)
     said = rocwheel.run("index", "check", dist, expect=1).stdout
     assert "requires `rocm-sdk-libraries` of its own version" in said and "rocm[libraries]==7.2.0" in said, said
+    assert "To fix" not in said  # The pages say what is there.
     assert "rocm-sdk-libraries" in rocwheel.run(*publish, expect=1).stderr
     write_wheel(dist, "rocm-sdk-libraries", "7.2.0")
     index(rocwheel, dist)

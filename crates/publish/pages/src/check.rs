@@ -47,20 +47,23 @@ pub struct IndexFault {
     pub text: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// Files are missing that no page lists: pages that are made again do not mend it.
+    #[serde(skip)]
+    pub needs_files: bool,
 }
 
 impl IndexFault {
+    fn new(level: FaultLevel, at: &Url, text: impl Into<String>) -> IndexFault {
+        let at = address_without_user(at).to_string();
+        IndexFault { level, at, text: text.into(), hint: None, needs_files: false }
+    }
+
     fn error(at: &Url, text: impl Into<String>) -> IndexFault {
-        IndexFault { level: FaultLevel::Error, at: address_without_user(at).to_string(), text: text.into(), hint: None }
+        IndexFault::new(FaultLevel::Error, at, text)
     }
 
     fn warning(at: &Url, text: impl Into<String>) -> IndexFault {
-        IndexFault {
-            level: FaultLevel::Warning,
-            at: address_without_user(at).to_string(),
-            text: text.into(),
-            hint: None,
-        }
+        IndexFault::new(FaultLevel::Warning, at, text)
     }
 
     fn hint(self, hint: &str) -> IndexFault {
@@ -81,6 +84,11 @@ impl CheckedIndex {
     /// `true` when an installation can fail.
     pub fn has_errors(&self) -> bool {
         self.faults.iter().any(|fault| fault.level == FaultLevel::Error)
+    }
+
+    /// `true` when pages that are made again mend at least one error.
+    pub fn is_mended_by_pages(&self) -> bool {
+        self.faults.iter().any(|fault| fault.level == FaultLevel::Error && !fault.needs_files)
     }
 }
 

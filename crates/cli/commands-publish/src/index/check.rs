@@ -84,6 +84,10 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
         found.retain(is_index);
         found.sort();
         if found.is_empty() {
+            if !is_index(&folder.to_owned()) {
+                let make = format!("make one of its wheels: `rocwheel index build {}`", shell_path(folder));
+                return Err(Failure::message(format!("`{}` has no index", folder.display())).with_hint(make));
+            }
             found.push(folder.to_owned());
         }
     }
@@ -135,15 +139,16 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let exit = if all.iter().any(CheckedIndex::has_errors) { Exit::Failed } else { Exit::Done };
     if printer.format() == ResultFormat::Json {
-        let fix = |checked: &CheckedIndex| settings.fix.as_deref().filter(|_| checked.has_errors());
-        let indexes = all.iter().map(|checked| ReportedIndex { checked, fix: fix(checked) }).collect();
-        printer.json(&Report { indexes })?;
+        let fix = settings.fix.as_deref();
+        let indexes =
+            all.iter().map(|checked| ReportedIndex { checked, fix: fix.filter(|_| checked.is_mended_by_pages()) });
+        printer.json(&Report { indexes: indexes.collect() })?;
         return Ok(exit);
     }
     for checked in &all {
         show(checked, printer)?;
     }
-    if let Some(fix) = settings.fix.as_ref().filter(|_| exit == Exit::Failed) {
+    if let Some(fix) = settings.fix.as_ref().filter(|_| all.iter().any(CheckedIndex::is_mended_by_pages)) {
         printer.line(format!("To fix: {fix}"))?;
     }
     Ok(exit)

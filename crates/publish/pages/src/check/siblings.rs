@@ -63,7 +63,9 @@ impl FoundReleases {
                 return Some(IndexFault::warning(at, format!("{text}: another index has to bring it")));
             }
             let text = format!("{text}: `pip install '{project}{extra}=={version}'` fails");
-            Some(IndexFault::error(at, text).hint("publish the whole set: `rocwheel release publish` refuses a part"))
+            let fault =
+                IndexFault::error(at, text).hint("publish the whole set: `rocwheel release publish` refuses a part");
+            Some(IndexFault { needs_files: true, ..fault })
         });
         faults.collect()
     }
