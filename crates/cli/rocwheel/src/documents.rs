@@ -30,9 +30,6 @@ pub(crate) struct Word {
     pub(crate) meant: Option<String>,
     /// The reason; if there is nothing to type instead, the advice.
     pub(crate) why: String,
-    /// `true` for a feature that rocwheel does not have yet.
-    #[serde(default)]
-    pub(crate) later: bool,
 }
 
 /// The words, those of one command in the order of the table.

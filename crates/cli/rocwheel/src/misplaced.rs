@@ -183,12 +183,11 @@ fn command(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Us
         let usage = Usage::new(format!("`rocwheel compat` does not cover the script `{wrong}`"));
         return Some(usage.hint("it makes and moves no packages: continue with today's script"));
     };
-    let yet = if word.later { " yet" } else { "" };
     let usage = match at {
-        "compat" => format!("`rocwheel compat` does not cover the script `{wrong}`{yet}"),
+        "compat" => format!("`rocwheel compat` does not cover the script `{wrong}`"),
         "build" => format!("there is no recipe `{wrong}`"),
         "source checkout" => format!("there is no project `{wrong}`"),
-        _ => format!("there is no command `{wrong}` here{yet}"),
+        _ => format!("there is no command `{wrong}` here"),
     };
     Some(Usage::new(usage).hint(advice(word)))
 }

@@ -32,8 +32,6 @@ struct Command {
     ours: Option<String>,
     #[serde(default)]
     unchanged: bool,
-    #[serde(default)]
-    later: bool,
     /// What most people look for: it is at the top of the page, too.
     #[serde(default)]
     common: bool,
@@ -121,8 +119,7 @@ fn answer(command: &Command) -> String {
     let or = if ours.is_some() { "or<br>" } else { "" };
     let script = command.script.as_deref().map(|script| format!("{or}{}", code(script)));
     let same = command.unchanged.then(|| "the same".to_owned());
-    let later = command.later.then(|| "not yet in rocwheel".to_owned());
-    let parts: Vec<String> = [ours, script, same, later].into_iter().flatten().collect();
+    let parts: Vec<String> = [ours, script, same].into_iter().flatten().collect();
     parts.join(if command.unchanged { "; " } else { "<br>" })
 }
 
@@ -137,10 +134,9 @@ fn code(lines: &str) -> String {
 }
 
 fn said(word: &Word) -> String {
-    let later = if word.later { "not yet: " } else { "" };
     match &word.meant {
         Some(meant) => format!("`{meant}`. {}", word.why),
-        None => format!("{later}{}", word.why),
+        None => word.why.clone(),
     }
 }
 

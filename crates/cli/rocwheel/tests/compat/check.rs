@@ -100,7 +100,7 @@ fn commands_are_found_as_the_shell_finds_them() {
         (
             "a.sh",
             "python build_tools/packaging/publish_rocm_to_release_buckets.py",
-            "1 publish_rocm_to_release_buckets not-taken",
+            "1 publish_rocm_to_release_buckets other-command",
         ),
         ("a.sh", "python -m build_tools.fetch_artifacts --run-id 5", "1 fetch_artifacts taken"),
         ("a.sh", &format!("$PYTHON build_tools/{fetch}"), "1 fetch_artifacts taken"),
