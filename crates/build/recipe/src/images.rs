@@ -152,7 +152,10 @@ impl Images {
         };
         let Some(rocm) = of_rocm else {
             let reason = format!("the ROCm that {} is built for is not known, and it decides the image", wanted.recipe);
-            return Err(Error::request_with(reason, "give it with `--rocm`, or name the image with `--image`"));
+            return Err(Error::request_with(
+                reason,
+                "give it with `--rocm`, or name the image with `--image`; `--matrix` builds for each ROCm of the table",
+            ));
         };
         if !versions.contain(&rocm, &self.path)? {
             return Err(Error::Unknown {
