@@ -43,7 +43,7 @@ pub fn coverage(matrix: &Matrix) -> String {
         grids.push_str(&grid(matrix, group));
     }
     match groups.len() {
-        0 => "Nothing of the matrix exists.\n".clone_into(&mut text),
+        0 => "No file is of the matrix.\n".clone_into(&mut text),
         1 => {}
         _ => text.push_str(&line(["all", "", ""], all_there, all_possible)),
     }
@@ -54,7 +54,7 @@ pub fn coverage(matrix: &Matrix) -> String {
         };
         let others: BTreeSet<String> = others.into_iter().map(name).collect();
         let others = others.into_iter().collect::<Vec<_>>().join(", ");
-        grids.push_str(&format!("\nNot built: {others}.\n"));
+        grids.push_str(&format!("\nIn no version of the matrix: {others}.\n"));
     }
     text + &grids
 }
@@ -172,6 +172,6 @@ mod tests {
         assert!(all.contains("| flash-attn | 2.8.3 | ck | 1 | ") && !all.contains("| torch | 2."), "{all}");
         assert!(all.contains(", torch, ") && all.contains("flash-attn 2.8.3 (triton)"), "{all}");
         let none = coverage(&make(&table, &book, &wanted, &[]).unwrap());
-        assert_eq!(none, "Nothing of the matrix exists.\n\nNot built: flash-attn.\n");
+        assert_eq!(none, "No file is of the matrix.\n\nIn no version of the matrix: flash-attn.\n");
     }
 }
