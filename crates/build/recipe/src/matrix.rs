@@ -111,6 +111,12 @@ pub struct Matrix {
 /// Makes the matrix. `wheels` are file names.
 /// If the table does not have a recipe, version or backend, the error suggests the nearest.
 pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &[String]) -> Result<Matrix, Error> {
+    for name in &wanted.recipes {
+        if let Ok((entry, Some(rocm))) = book.named(name, &table.rocm_versions()) {
+            let line = format!("write `rocwheel matrix {} --rocm {rocm}`", entry.recipe.name);
+            return Err(Error::request_with(format!("`{name}` is a framework and a version of ROCm"), line));
+        }
+    }
     let mut rows = Vec::new();
     let unknown = table.unknown_versions(wanted.rocm.iter(), wanted.torch.iter());
     let table = &table.clone().with_versions(&wanted.rocm, &wanted.torch);

@@ -319,15 +319,7 @@ impl FrameworkTable {
                 what: "framework",
                 name: name.clone(),
                 place: " in the table".into(),
-                hint: match name
-                    .split_once("-rocm")
-                    .filter(|(begin, _)| self.frameworks.iter().any(|of| of.recipe == *begin))
-                {
-                    Some((framework, _)) => {
-                        format!("the version is an option here: `rocwheel matrix {framework} --rocm VERSION`")
-                    }
-                    None => suggestion(name, self.frameworks.iter().map(|framework| framework.recipe.as_str())),
-                },
+                hint: suggestion(name, self.frameworks.iter().map(|framework| framework.recipe.as_str())),
             })
         };
         names.iter().map(find).collect()

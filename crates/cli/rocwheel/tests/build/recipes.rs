@@ -200,7 +200,7 @@ fn the_matrix_knows_what_is_there() {
     );
     for (arguments, words) in [
         (&["matrix", "flash-atn"][..], "hint: did you mean `flash-attn`?"),
-        (&["matrix", "magma-rocm63"], "`rocwheel matrix magma --rocm VERSION`"),
+        (&["matrix", "magma-rocm63"], "hint: write `rocwheel matrix magma --rocm 6.3`"),
         (&["matrix", "--rocm", "7.x"], "there is no version of ROCm `7.x` in the table"),
         (&["matrix", "torch", "--torch", "2.1x"], "there is no version of torch `2.1x` in the table"),
         (&["source", "checkout", "torch", "--line", "2.1x"], "there is no version line `2.1x`"),
