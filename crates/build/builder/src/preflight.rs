@@ -103,7 +103,7 @@ impl Machine {
                     "{:.1} GB are free where it is built{}, and it takes about {} GB",
                     disk as f64 / GB,
                     if there > 0 {
-                        format!(", {:.1} GB have an earlier run", there as f64 / GB)
+                        format!(", an earlier run has {:.1} GB there", there as f64 / GB)
                     } else {
                         String::new()
                     },

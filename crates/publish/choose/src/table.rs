@@ -54,9 +54,7 @@ impl ChoiceCell {
         let (package, python, gpu) = (package.to_owned(), python.to_string(), gpu.to_owned());
         ChoiceCell { package, python, gpu, set: Vec::new(), published: None, missing: Vec::new(), nights: Vec::new() }
     }
-}
 
-impl ChoiceCell {
     /// Everything that is missing, also of older nights.
     pub fn holes(&self) -> BTreeSet<String> {
         let name = parsed(&self.package).map_or_else(|_| self.package.clone(), |one| one.name);

@@ -77,14 +77,13 @@ fn folder(text: &str) -> Result<PathBuf> {
 /// The indexes of a folder: the one in its `simple/`, those in the `simple/` of each family, or the
 /// folder itself.
 fn roots(folder: &Path) -> Result<Vec<Url>> {
-    let is_index = |folder: &PathBuf| folder.join("index.html").is_file() || folder.join("index.v1_json").is_file();
     let mut found = vec![folder.join("simple")];
     if !is_index(&found[0]) {
         found = fs_err::read_dir(folder)?.map(|entry| Ok(entry?.path().join("simple"))).collect::<Result<_>>()?;
-        found.retain(is_index);
+        found.retain(|folder| is_index(folder));
         found.sort();
         if found.is_empty() {
-            if !is_index(&folder.to_owned()) {
+            if !is_index(folder) {
                 let make = format!("make one of its wheels: `rocwheel index build {}`", shell_path(folder));
                 return Err(Failure::message(format!("`{}` has no index", folder.display())).with_hint(make));
             }
@@ -96,6 +95,10 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
         Url::from_directory_path(&path).map_err(|()| Failure::message(format!("`{}` has no address", path.display())))
     };
     found.into_iter().map(address).collect()
+}
+
+fn is_index(folder: &Path) -> bool {
+    folder.join("index.html").is_file() || folder.join("index.v1_json").is_file()
 }
 
 /// What `rocwheel index build` remembers of a folder.

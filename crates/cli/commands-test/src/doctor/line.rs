@@ -22,7 +22,7 @@ pub(super) fn choose(diagnosis: &mut Diagnosis, index: &str, printer: &Printer) 
     match chosen(diagnosis, index, wanted, printer) {
         Ok(line) => diagnosis.choose(line),
         Err(failure) => {
-            // What the user stopped is no answer.
+            // After Ctrl-C the failure says nothing about the index.
             printer.reporter().check()?;
             let what = "what the index has for this GPU";
             let decides = format!("`rocwheel choose --index URL --gpu {}`", diagnosis.targets[0]);
