@@ -6,7 +6,8 @@ const pages = new Map();
 const ownIndex = new URL(data.index || "./", location.href.split("#")[0]).href;
 
 async function readPage(name) {
-  const answer = await fetch(`${ownIndex}${name}/`, { headers: { Accept: "text/html" } });
+  // A copy that the browser kept may list files that were replaced since.
+  const answer = await fetch(`${ownIndex}${name}/`, { cache: "no-cache", headers: { Accept: "text/html" } });
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   return [...page.querySelectorAll("a[href]")].map((link) => {
