@@ -1,5 +1,7 @@
 //! Input: what a request to a bucket ended with. Output: what that means to the user.
 
+use std::io;
+
 use http::StatusCode;
 use rocwheel_progress::{Exit, with_causes};
 
@@ -46,24 +48,6 @@ pub enum BucketFault {
 }
 
 impl BucketFault {
-    pub(crate) fn of_store(error: &object_store::Error) -> BucketFault {
-        if let object_store::Error::Precondition { .. } = error {
-            return BucketFault::Changed;
-        }
-        let text = with_causes(error);
-        let status = text
-            .split("status code: ")
-            .nth(1)
-            .and_then(|rest| rest.get(..3))
-            .and_then(|digits| StatusCode::from_bytes(digits.as_bytes()).ok());
-        match status {
-            Some(status) => Self::of_answer(status, &text),
-            None if text.contains("Received redirect") => Self::Region("no address".to_owned()),
-            None if text.contains("HTTP error") => Self::Unreachable(reason(&text)),
-            None => Self::of_answer(StatusCode::OK, &text),
-        }
-    }
-
     /// What an answer with this status and body means.
     pub(crate) fn of_answer(status: StatusCode, body: &str) -> BucketFault {
         let code = code(body).unwrap_or_else(|| status.to_string());
@@ -128,6 +112,21 @@ impl BucketFault {
             Self::Changed | Self::Busy(_) | Self::Unreachable(_) | Self::LockEnded => "try again",
             Self::Options(_) | Self::Other(_) => return None,
         })
+    }
+}
+
+/// Why one try of a request failed.
+pub(crate) enum Failure {
+    /// Another try may help.
+    Passing(BucketFault),
+    Lasting(BucketFault),
+    Slow(io::Error),
+}
+
+impl Failure {
+    /// The failure of a request without a whole answer.
+    pub(crate) fn of_client(error: &(dyn std::error::Error + 'static)) -> Failure {
+        Failure::Passing(BucketFault::Unreachable(reason(&with_causes(error))))
     }
 }
 

@@ -1,12 +1,10 @@
 //! Input: the address of a bucket, and credentials. Output: the [`Store`] of its files.
-//!
-//! This is the only place with async code: `object_store` has no other. A small runtime of two
-//! threads belongs to the store, and every function here blocks until its requests are answered.
 
 mod address;
 mod bucket_upload;
 mod client;
 mod content;
+mod credentials;
 mod lease;
 mod list;
 mod media;
@@ -19,14 +17,15 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{Method, StatusCode};
-use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
+use http::StatusCode;
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, hexadecimal};
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_progress::Reporter;
+use rusty_s3::Method;
 
 use crate::bucket_fault::BucketFault;
 use crate::error::Error;
@@ -34,13 +33,17 @@ use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
 use crate::traces::time_stamp;
 pub use address::S3Address;
 pub use bucket_upload::{BucketUpload, UploadState};
-use client::{Client, Head};
+use client::{Client, Head, Reply, Request};
 use content::S3Content;
 use lease::Lease;
 pub use upload::{UploadOptions, collect_uploads, plan_uploads, uncompared_uploads, upload};
 
 /// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
 const REQUESTS: usize = 16;
+/// The header with the SHA-256 of a body in base64, which servers compare.
+const BODY_SHA256: &str = "x-amz-checksum-sha256";
+/// The header with the SHA-256 of an object, as PyTorch's and AMD's scripts read it.
+const OBJECT_SHA256: &str = "x-amz-meta-checksum-sha256";
 /// Variables with the region, the first one that has a value counts.
 const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 /// Variables with the address of the server, as AWS' own tools know them.
@@ -153,12 +156,15 @@ impl S3Store {
         })
     }
 
-    fn path(&self, key: &str) -> Result<Path, Error> {
-        let key = join(&self.address.prefix, key);
-        Path::parse(&key).map_err(|error| Error::Bucket {
-            attempted: format!("use the key `{key}`"),
-            source: BucketFault::Other(error.to_string()),
-        })
+    /// The key of a file in the bucket; empty for the whole bucket.
+    fn path(&self, key: &str) -> Result<String, Error> {
+        let path = join(&self.address.prefix, key);
+        let path = path.strip_suffix('/').map(str::to_owned).unwrap_or(path);
+        if path.is_empty() || address::is_path(&path) {
+            return Ok(path);
+        }
+        let source = BucketFault::Other("a part of it is no name".to_owned());
+        Err(Error::Bucket { attempted: format!("use the key `{path}`"), source })
     }
 
     fn shown(&self, key: &str) -> String {
@@ -167,23 +173,14 @@ impl S3Store {
 
     /// The bytes of a file and its ETag.
     fn read_tagged(&self, key: &str) -> Result<Option<TaggedBytes>, Error> {
-        let path = self.path(key)?;
-        let read = async {
-            match self.client.store.get_opts(&path, GetOptions::default()).await {
-                Ok(found) => {
-                    let etag = found.meta.e_tag.clone();
-                    Ok(Some((Vec::from(found.bytes().await?), etag)))
-                }
-                Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error.into()),
-            }
-        };
-        self.client.wait(read).map_err(|stop| stop.error(format!("read `{}`", self.shown(key))))
+        let request = Request::new(Method::Get, &self.path(key)?).answered_by(&[StatusCode::NOT_FOUND]);
+        let reply = self.client.send(request).map_err(|stop| stop.error(format!("read `{}`", self.shown(key))))?;
+        Ok((reply.status != StatusCode::NOT_FOUND).then(|| (reply.body.to_vec(), reply.etag())))
     }
 
     fn head(&self, key: &str) -> Result<Option<Head>, Error> {
-        let path = self.path(key)?;
-        self.client.wait(self.client.head(&path)).map_err(|stop| stop.error(format!("inspect `{}`", self.shown(key))))
+        let head = self.client.head(&self.path(key)?);
+        head.map_err(|stop| stop.error(format!("inspect `{}`", self.shown(key))))
     }
 
     /// The lock, while this store holds it.
@@ -196,24 +193,42 @@ impl S3Store {
         self.lease().map_or(Ok(()), |lease| lease.check_begin(self))
     }
 
-    /// Waits for a request that changes something. Under the lock it is begun, and repeated, only
-    /// while the lock is surely held.
-    fn change<T>(&self, attempted: String, request: impl Future<Output = Result<T, BucketFault>>) -> Result<T, Error> {
+    /// Sends a request that changes something. Under the lock it is begun, and repeated, only while
+    /// the lock is surely held.
+    fn change(&self, attempted: String, request: Request) -> Result<Reply, Error> {
         self.check_lease()?;
         let lease = self.lease();
-        let check = || lease.as_ref().map_or(Ok(()), |lease| lease.check_step());
-        self.client.wait_while(check, request).map_err(|stop| stop.error(attempted))
+        let check = || {
+            self.client.check()?;
+            Ok(lease.as_ref().map_or(Ok(()), |lease| lease.check_step())?)
+        };
+        self.client.send_while(request, &check).map_err(|stop| stop.error(attempted))
     }
 
-    fn put(&self, key: &str, bytes: Bytes, mode: PutMode, digest: Option<&Digest>) -> Result<(), Error> {
-        let path = self.path(key)?;
-        let mut options = PutOptions { mode, ..PutOptions::default() };
-        options.attributes = media::attributes(key);
-        if let Some(digest) = digest {
-            options.attributes.insert(client::CHECKSUM, hexadecimal(digest).into());
-        }
-        let put = self.client.store.put_opts(&path, PutPayload::from(bytes), options);
-        self.change(format!("write `{}`", self.shown(key)), async { Ok(put.await.map(drop)?) })
+    /// Writes an object; `digest` is left with it.
+    fn put(&self, key: &str, bytes: Bytes, condition: &Condition, digest: Option<&Digest>) -> Result<(), Error> {
+        let request = put_request(&self.path(key)?, key, bytes, condition);
+        let request = request.headers(digest.map(|digest| (OBJECT_SHA256, hexadecimal(digest))));
+        self.change(format!("write `{}`", self.shown(key)), request).map(drop)
+    }
+}
+
+/// When an object is written.
+enum Condition {
+    Always,
+    /// If there is none.
+    Absent,
+    /// If it is the one with this ETag.
+    Is(String),
+}
+
+fn put_request(path: &str, key: &str, bytes: Bytes, condition: &Condition) -> Request {
+    let request = Request::new(Method::Put, path).headers(media::headers(key));
+    let request = request.header(BODY_SHA256, STANDARD.encode(rocwheel_content::sha256(&bytes))).body(bytes);
+    match condition {
+        Condition::Always => request,
+        Condition::Absent => request.header("if-none-match", "*"),
+        Condition::Is(etag) => request.header("if-match", etag),
     }
 }
 
@@ -313,7 +328,7 @@ impl Store for S3Store {
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         // Small files that never change get their hash, as large ones do: other indexes read it.
         let digest = file_name(key).ends_with(".metadata").then(|| rocwheel_content::sha256(bytes));
-        self.put(key, Bytes::copy_from_slice(bytes), PutMode::Overwrite, digest.as_ref())
+        self.put(key, Bytes::copy_from_slice(bytes), &Condition::Always, digest.as_ref())
     }
 
     fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {
@@ -321,13 +336,17 @@ impl Store for S3Store {
         if found.as_ref().map(|(bytes, _)| bytes.as_slice()) != before {
             return Ok(false);
         }
-        let mode = match (self.locking, found) {
+        let condition = match (self.locking, found) {
             // The server may know no conditions; the user keeps other publishers away.
-            (StoreLocking::External, _) => PutMode::Overwrite,
-            (StoreLocking::Conditional, None) => PutMode::Create,
-            (StoreLocking::Conditional, Some((_, e_tag))) => PutMode::Update(UpdateVersion { e_tag, version: None }),
+            (StoreLocking::External, _) => Condition::Always,
+            (StoreLocking::Conditional, None) => Condition::Absent,
+            (StoreLocking::Conditional, Some((_, Some(etag)))) => Condition::Is(etag),
+            (StoreLocking::Conditional, Some((_, None))) => {
+                let attempted = format!("write `{}`", self.shown(key));
+                return Err(Error::Bucket { attempted, source: BucketFault::NoConditions });
+            }
         };
-        let Err(error) = self.put(key, Bytes::copy_from_slice(after), mode, None) else { return Ok(true) };
+        let Err(error) = self.put(key, Bytes::copy_from_slice(after), &condition, None) else { return Ok(true) };
         let Error::Bucket { source, .. } = &error else { return Err(error) };
         // Another publisher was quicker, or it was this request, whose answer was lost.
         let is_written = |found: Option<Vec<u8>>| found.as_deref() == Some(after);
@@ -343,14 +362,8 @@ impl Store for S3Store {
     }
 
     fn remove(&self, key: &str) -> Result<(), Error> {
-        let path = self.path(key)?;
-        let remove = async {
-            match self.client.store.delete(&path).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(error.into()),
-            }
-        };
-        self.change(format!("remove `{}`", self.shown(key)), remove)
+        let request = Request::new(Method::Delete, &self.path(key)?).answered_by(&[StatusCode::NOT_FOUND]);
+        self.change(format!("remove `{}`", self.shown(key)), request).map(drop)
     }
 
     fn lock(&self) -> Result<StoreLock, Error> {
@@ -370,15 +383,4 @@ type TaggedBytes = (Vec<u8>, Option<String>);
 /// `true` for a stamp that is not a time.
 fn is_etag(stamp: &str) -> bool {
     stamp.starts_with(['"', 'W'])
-}
-
-/// A request that S3 answers and `object_store` has no function for.
-struct Special<'a> {
-    method: Method,
-    /// `uploadId=…`, percent-encoded.
-    query: String,
-    headers: Vec<(&'static str, String)>,
-    body: Bytes,
-    /// Statuses besides those of success that are an answer rather than an error.
-    answers: &'a [StatusCode],
 }

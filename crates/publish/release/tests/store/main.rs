@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
 
+mod credentials;
 mod faults;
 mod server;
 mod streams;

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use object_store::path::Path;
-
 /// A bucket and the folder in it that is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct S3Address {
@@ -44,9 +42,19 @@ impl FromStr for S3Address {
                 format!("`{bucket}` cannot be the name of a bucket")
             });
         }
-        let prefix = Path::parse(prefix).map_err(|error| format!("the prefix cannot be used: {error}"))?;
-        Ok(S3Address { bucket: bucket.to_owned(), prefix: prefix.to_string() })
+        let prefix = prefix.strip_prefix('/').unwrap_or(prefix);
+        let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+        if !prefix.is_empty() && !is_path(prefix) {
+            return Err(format!("the prefix `{prefix}` has a part that is no name"));
+        }
+        Ok(S3Address { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
     }
+}
+
+/// `true` for a key whose parts are names: an address can have it as its path.
+pub(super) fn is_path(key: &str) -> bool {
+    let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.bytes().any(|byte| byte.is_ascii_control());
+    key.split('/').all(is_name)
 }
 
 #[cfg(test)]

@@ -1,38 +1,46 @@
 //! Input: requests to a bucket. Output: their answers, waited for.
+//!
+//! Each request has a thread of its own, which is left behind when its answer is no longer wanted:
+//! then it sends no more of its body, and is not repeated.
 
-use std::future::poll_fn;
-use std::pin::pin;
+use std::io::{self, Cursor, Read};
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, ETAG, HeaderMap, LAST_MODIFIED};
-use http::{Method, StatusCode};
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, Checksum};
-use object_store::client::{HttpClient, HttpConnector as _, HttpErrorKind, HttpRequest, ReqwestConnector};
-use object_store::path::Path;
-use object_store::{Attribute, BackoffConfig, ClientOptions, RetryConfig};
+use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rocwheel_content::{Digest, parse_sha256};
+use rocwheel_index::Pace;
 use rocwheel_progress::{Interrupted, Reporter};
-use tokio::runtime::Runtime;
+use rusty_s3::Method;
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Proxy, SendBody};
 use url::Url;
 
-use super::{S3Options, Signing, Special};
-use crate::bucket_fault::BucketFault;
+use super::credentials::Keys;
+use super::{REQUESTS, S3Options, Signing};
+use crate::bucket_fault::{BucketFault, Failure};
 use crate::error::Error;
 
-/// The key of the SHA-256 in the metadata of an object, as PyTorch's and AMD's scripts read it.
-pub(super) const CHECKSUM: Attribute = Attribute::Metadata(std::borrow::Cow::Borrowed("checksum-sha256"));
 /// How often a wait asks whether the user wants to stop.
 const TICK: Duration = Duration::from_millis(100);
-/// A request that moves nothing for this long is given up. It includes the sending of a part.
+/// A request that moves nothing for this long is given up, and so is the sending of a part.
 const SILENCE: Duration = Duration::from_mins(2);
 const CONNECT: Duration = Duration::from_secs(15);
 /// A request is tried this often, and not again after this time.
-const TRIES: usize = 6;
+const TRIES: u32 = 6;
 const TRYING: Duration = Duration::from_mins(1);
+/// Time before the second try; each later one waits three times as long.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a signature is valid, in seconds: a request may wait for a connection.
+const VALID: u64 = 900;
+/// S3 refuses requests whose clock is off by more than this, and then says only "denied".
+const SKEW: Duration = Duration::from_mins(15);
 /// What S3 does not encode in a key before it signs it.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
@@ -40,6 +48,8 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 pub(super) enum Stop {
     Interrupted(Interrupted),
     Fault(BucketFault),
+    /// The answer arrives too slowly ([`Pace`]).
+    Slow(io::Error),
 }
 
 impl Stop {
@@ -47,6 +57,7 @@ impl Stop {
         match self {
             Stop::Interrupted(interrupted) => interrupted.into(),
             Stop::Fault(source) => Error::Bucket { attempted, source },
+            Stop::Slow(error) => Error::Bucket { attempted, source: BucketFault::Unreachable(error.to_string()) },
         }
     }
 }
@@ -57,12 +68,69 @@ impl From<BucketFault> for Stop {
     }
 }
 
-impl From<object_store::Error> for BucketFault {
-    fn from(error: object_store::Error) -> BucketFault {
-        BucketFault::of_store(&error)
+/// A request to S3.
+pub(super) struct Request {
+    method: Method,
+    /// The key of the object; empty: the bucket.
+    key: String,
+    /// Sorted by name, not yet encoded.
+    query: Vec<(&'static str, String)>,
+    /// Names in lower case.
+    headers: Vec<(&'static str, String)>,
+    body: Bytes,
+    /// Statuses besides those of success that are an answer rather than an error.
+    answers: &'static [StatusCode],
+}
+
+impl Request {
+    pub(super) fn new(method: Method, key: &str) -> Request {
+        let (key, body) = (key.to_owned(), Bytes::new());
+        Request { method, key, query: Vec::new(), headers: Vec::new(), body, answers: &[] }
+    }
+
+    /// Parameters are given in the order of their names, as the signature wants them.
+    pub(super) fn query(mut self, name: &'static str, value: impl Into<String>) -> Request {
+        self.query.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn header(mut self, name: &'static str, value: impl Into<String>) -> Request {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn headers(mut self, headers: impl IntoIterator<Item = (&'static str, String)>) -> Request {
+        self.headers.extend(headers);
+        self
+    }
+
+    pub(super) fn body(self, body: impl Into<Bytes>) -> Request {
+        Request { body: body.into(), ..self }
+    }
+
+    pub(super) fn answered_by(self, answers: &'static [StatusCode]) -> Request {
+        Request { answers, ..self }
     }
 }
 
+/// The answer to a request.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub(super) fn etag(&self) -> Option<String> {
+        self.header(ETAG.as_str()).map(str::to_owned)
+    }
+}
+
+/// What the bucket says of an object.
 pub(super) struct Head {
     pub(super) size: u64,
     pub(super) etag: Option<String>,
@@ -72,216 +140,258 @@ pub(super) struct Head {
 }
 
 pub(super) struct Client {
-    runtime: Runtime,
-    pub(super) store: AmazonS3,
-    http: HttpClient,
+    agent: Agent,
     /// The address of the bucket, without a slash at the end.
     base: String,
     region: String,
-    signing: Signing,
+    /// `None` for requests that are not signed.
+    keys: Option<Keys>,
     reporter: Arc<dyn Reporter>,
 }
 
 impl Client {
     pub(super) fn new(options: &S3Options, reporter: Arc<dyn Reporter>) -> Result<Client, Error> {
         let failed = |source| Error::Bucket { attempted: format!("open `{}`", options.address), source };
-        // The first one to say so decides for the process; ureq brings its own.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let variable = |name: &str| {
-            let found = options.variables.iter().find(|(known, value)| known == name && !value.is_empty());
-            found.map(|(_, value)| value.clone())
-        };
-        if options.signing == Signing::Credentials && !has_credentials(&variable) {
-            return Err(failed(BucketFault::NoCredentials));
-        }
         let region = options.region().unwrap_or("us-east-1").to_owned();
-        let endpoint = options.server().map(endpoint_address).transpose().map_err(failed)?;
-        // object_store itself would take more of the environment than is meant here.
-        let mut builder = AmazonS3Builder::new()
-            .with_bucket_name(&options.address.bucket)
-            .with_region(&region)
-            .with_retry(retries())
-            .with_checksum_algorithm(Checksum::SHA256)
-            .with_disable_bulk_delete(true)
-            .with_skip_signature(options.signing == Signing::Anonymous);
-        for (key, name) in CREDENTIALS {
-            if let Some(value) = variable(name) {
-                builder = builder.with_config(key, value);
+        let keys = match options.signing {
+            Signing::Credentials => {
+                Some(Keys::find(|name| options.variable(&[name]).map(str::to_owned), &region).map_err(failed)?)
             }
-        }
-        let mut transport = ClientOptions::new()
-            .with_timeout_disabled()
-            .with_read_timeout(SILENCE)
-            .with_connect_timeout(CONNECT)
-            .with_user_agent(http::HeaderValue::from_static(concat!("rocwheel/", env!("CARGO_PKG_VERSION"))));
-        let server = endpoint.clone().unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
-        if let Some(endpoint) = endpoint {
-            transport = transport.with_allow_http(endpoint.starts_with("http:"));
-            builder = builder.with_endpoint(endpoint);
-        }
-        let other = |error: object_store::Error| failed(BucketFault::Options(rocwheel_progress::with_causes(&error)));
-        let http = ReqwestConnector::default().connect(&transport).map_err(other)?;
-        let store = builder.with_client_options(transport).build().map_err(other)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("bucket")
-            .enable_all()
-            .build()
-            .map_err(|error| failed(BucketFault::Other(error.to_string())))?;
-        let base = format!("{server}/{}", options.address.bucket);
-        Ok(Client { runtime, store, http, base, region, signing: options.signing, reporter })
-    }
-
-    /// Waits for the end of `work`, or of the user's patience.
-    pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T, BucketFault>>) -> Result<T, Stop> {
-        self.wait_while(|| Ok(()), work)
-    }
-
-    /// Waits as [`Client::wait`] does, and asks `check` before each step of `work`: after an error
-    /// of it no request is sent or repeated.
-    pub(super) fn wait_while<T>(
-        &self,
-        check: impl Fn() -> Result<(), BucketFault>,
-        work: impl Future<Output = Result<T, BucketFault>>,
-    ) -> Result<T, Stop> {
-        self.runtime.block_on(async {
-            let mut work = pin!(work);
-            let mut steps = poll_fn(|context| match check() {
-                Ok(()) => work.as_mut().poll(context),
-                Err(fault) => Poll::Ready(Err(fault)),
-            });
-            loop {
-                self.reporter.check().map_err(Stop::Interrupted)?;
-                if let Ok(result) = tokio::time::timeout(TICK, &mut steps).await {
-                    return result.map_err(Stop::Fault);
-                }
-            }
-        })
-    }
-
-    /// Waits for the end of `work` for at most `limit`, also after an interruption: to tidy up.
-    pub(super) fn finish<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-        self.runtime.block_on(async { tokio::time::timeout(limit, work).await.ok() })
-    }
-
-    /// Runs `work` beside everything else until it ends or its handle is aborted.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> tokio::task::AbortHandle {
-        self.runtime.spawn(work).abort_handle()
-    }
-
-    /// What the bucket says of an object; `None` when there is none. `object_store` cannot ask for
-    /// the checksum.
-    pub(super) async fn head(&self, path: &Path) -> Result<Option<Head>, BucketFault> {
-        let ask = Special {
-            method: Method::HEAD,
-            query: String::new(),
-            headers: vec![("x-amz-checksum-mode", "ENABLED".to_owned())],
-            body: Bytes::new(),
-            answers: &[StatusCode::NOT_FOUND],
+            Signing::Anonymous => None,
         };
-        let (status, headers, _) = self.send(path, &ask).await?;
-        if status == StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let size = text(CONTENT_LENGTH.as_str()).and_then(|size| size.parse().ok());
-        Ok(Some(Head {
-            size: size.ok_or_else(|| BucketFault::Other("the answer has no size".to_owned()))?,
-            etag: text(ETAG.as_str()).map(str::to_owned),
-            sha256: checksum(&headers),
-            age: age(&headers),
-        }))
+        let endpoint = options.server().map(endpoint_address).transpose().map_err(failed)?;
+        let server = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .tls_config(tls)
+            .proxy(Proxy::try_from_env())
+            // Another address needs another signature.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .max_idle_connections_per_host(REQUESTS)
+            .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
+            .timeout_connect(Some(CONNECT))
+            .timeout_send_body(Some(SILENCE))
+            .timeout_recv_response(Some(SILENCE))
+            .timeout_per_read(Some(SILENCE))
+            .build()
+            .new_agent();
+        let base = format!("{server}/{}", options.address.bucket);
+        Ok(Client { agent, base, region, keys, reporter })
     }
 
-    /// Sends a request that `object_store` does not know, again where that may help.
-    pub(super) async fn send(
-        &self,
-        path: &Path,
-        special: &Special<'_>,
-    ) -> Result<(StatusCode, HeaderMap, Bytes), BucketFault> {
-        let mut pause = Duration::from_millis(100);
+    /// Errors after an interruption.
+    pub(super) fn check(&self) -> Result<(), Stop> {
+        self.reporter.check().map_err(Stop::Interrupted)
+    }
+
+    /// Sends a request, again where that may help, and waits for its answer until an interruption.
+    pub(super) fn send(self: &Arc<Self>, request: Request) -> Result<Reply, Stop> {
+        self.send_while(request, &|| self.check())
+    }
+
+    /// Sends a request as [`Client::send`] does, for at most `limit`, also after an interruption.
+    pub(super) fn finish(self: &Arc<Self>, limit: Duration, request: Request) -> Result<Reply, Stop> {
+        let end = Instant::now() + limit;
+        self.send_while(request, &|| within(end))
+    }
+
+    /// Sends a request as [`Client::send`] does, and gives it up when `check` fails.
+    pub(super) fn send_while(
+        self: &Arc<Self>,
+        request: Request,
+        check: &dyn Fn() -> Result<(), Stop>,
+    ) -> Result<Reply, Stop> {
+        let (request, began, mut pause) = (Arc::new(request), Instant::now(), PAUSE);
         for attempt in 1.. {
-            let is_last = attempt == TRIES;
-            match self.send_once(path, special).await? {
-                // S3 reports some failures in a body, after a status of success.
-                Ok((status, headers, body)) => {
-                    let is_answer = special.answers.contains(&status) || status.is_success();
-                    let is_fault =
-                        !is_answer || body.windows(7).any(|window| window == b"<Error>") && status.is_success();
-                    if !is_fault {
-                        return Ok((status, headers, body));
-                    }
-                    let fault = BucketFault::of_answer(status, &String::from_utf8_lossy(&body));
-                    if is_last || !matches!(fault, BucketFault::Busy(_)) {
-                        return Err(fault);
-                    }
+            check()?;
+            match self.wait(&request, check)? {
+                Ok(reply) => return Ok(reply),
+                Err(Failure::Slow(error)) => return Err(Stop::Slow(error)),
+                Err(Failure::Lasting(fault)) => return Err(fault.into()),
+                Err(Failure::Passing(fault)) if attempt == TRIES || began.elapsed() > TRYING => {
+                    return Err(fault.into());
                 }
-                Err(fault) if is_last => return Err(fault),
-                Err(_) => {}
+                Err(Failure::Passing(_)) => {}
             }
-            tokio::time::sleep(pause).await;
+            let end = Instant::now() + pause;
+            while Instant::now() < end {
+                check()?;
+                std::thread::sleep(TICK.min(end.saturating_duration_since(Instant::now())));
+            }
             pause *= 3;
         }
-        Err(BucketFault::Busy("no answer".to_owned()))
+        Err(BucketFault::Busy("no answer".to_owned()).into())
     }
 
-    /// The outer error is final, the inner one worth another try.
-    #[allow(clippy::type_complexity, reason = "an answer is a status, headers and a body")]
-    async fn send_once(
-        &self,
-        path: &Path,
-        special: &Special<'_>,
-    ) -> Result<Result<(StatusCode, HeaderMap, Bytes), BucketFault>, BucketFault> {
-        let other = |error: &dyn std::error::Error| BucketFault::Other(rocwheel_progress::with_causes(error));
-        let mark = if special.query.is_empty() { "" } else { "?" };
-        let address = format!("{}/{}{mark}{}", self.base, utf8_percent_encode(path.as_ref(), KEPT), special.query);
-        let mut request = http::Request::builder().method(special.method.clone()).uri(address);
-        for (name, value) in &special.headers {
-            request = request.header(*name, value);
+    /// Waits for the end of one try, unless `check` fails before.
+    fn wait(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        check: &dyn Fn() -> Result<(), Stop>,
+    ) -> Result<Result<Reply, Failure>, Stop> {
+        let (sender, receiver) = channel();
+        let is_given_up = Arc::new(AtomicBool::new(false));
+        let (client, request, flag) = (Arc::clone(self), Arc::clone(request), Arc::clone(&is_given_up));
+        let thread = std::thread::Builder::new().name("bucket".to_owned());
+        let spawned = thread.spawn(move || {
+            // Nobody waits for the answer any more when it cannot be handed over.
+            let _ = sender.send(client.exchange(&request, &flag));
+        });
+        spawned.map_err(|error| BucketFault::Other(format!("no thread can be started: {error}")))?;
+        loop {
+            match receiver.recv_timeout(TICK) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(BucketFault::Other("a request ended without an answer".to_owned()).into());
+                }
+            }
+            if let Err(stop) = check() {
+                is_given_up.store(true, Ordering::Relaxed);
+                return Err(stop);
+            }
         }
-        if special.method != Method::HEAD {
-            request = request.header(CONTENT_LENGTH, special.body.len());
+    }
+
+    /// Sends a request once.
+    fn exchange(&self, request: &Request, is_given_up: &Arc<AtomicBool>) -> Result<Reply, Failure> {
+        let address = self.address(request)?;
+        let method = request.method.to_str();
+        let mut built = http::Request::builder().method(method).uri(address.as_str());
+        for (name, value) in &request.headers {
+            built = built.header(*name, value);
         }
-        let mut request: HttpRequest = request.body(special.body.clone().into()).map_err(|error| other(&error))?;
-        if self.signing == Signing::Credentials {
-            let credential = self.store.credentials().get_credential().await?;
-            AwsAuthorizer::new(&credential, "s3", &self.region).try_authorize(&mut request, None)?;
-        }
-        let unanswered = |error: object_store::client::HttpError| match error.kind() {
-            HttpErrorKind::Decode => Err(other(&error)),
-            _ => Ok(Err(BucketFault::of_store(&object_store::Error::Generic { store: "S3", source: Box::new(error) }))),
+        // A packed body would have another size than the object.
+        built = built.header("accept-encoding", "identity");
+        let has_body = matches!(request.method, Method::Put | Method::Post);
+        let mut body = Until { inner: Cursor::new(request.body.clone()), is_given_up: Arc::clone(is_given_up) };
+        let answer = if has_body {
+            let built = built.header(CONTENT_LENGTH, request.body.len()).body(SendBody::from_reader(&mut body));
+            built.map(|request| self.agent.run(request))
+        } else {
+            built.body(()).map(|request| self.agent.run(request))
         };
-        let response = match self.http.execute(request).await {
-            Ok(response) => response,
-            Err(error) => return unanswered(error),
-        };
-        let (parts, body) = response.into_parts();
-        match body.bytes().await {
-            Ok(body) => Ok(Ok((parts.status, parts.headers, body))),
-            Err(error) => unanswered(error),
+        // The address has the signature, and errors of the builder have no address.
+        let answer = answer.map_err(|error| Failure::Lasting(BucketFault::Other(error.to_string())))?;
+        let (parts, body) = answer.map_err(|error| Failure::of_client(&error))?.into_parts();
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let body = read_body(Until { inner: body.into_reader(), is_given_up: Arc::clone(is_given_up) })?;
+        if request.method != Method::Head && length.is_some_and(|length: u64| length != body.len() as u64) {
+            return Err(Failure::Passing(BucketFault::Unreachable("its answer ended too early".to_owned())));
         }
+        let reply = Reply { status: parts.status, headers: parts.headers, body };
+        judge(reply, request)
+    }
+
+    /// Where a request goes, with its signature.
+    fn address(&self, request: &Request) -> Result<Url, Failure> {
+        let mark = if request.key.is_empty() { "" } else { "/" };
+        let address = format!("{}{mark}{}", self.base, utf8_percent_encode(&request.key, KEPT));
+        let address = Url::parse(&address);
+        let mut address =
+            address.map_err(|error| Failure::Lasting(BucketFault::Other(format!("an address of it: {error}"))))?;
+        let query = request.query.iter().map(|(name, value)| (*name, value.as_str()));
+        let Some(keys) = &self.keys else {
+            let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+            let parts: Vec<String> = query.map(|(name, value)| format!("{name}={}", encode(value))).collect();
+            address.set_query((!parts.is_empty()).then(|| parts.join("&")).as_deref());
+            return Ok(address);
+        };
+        let keys = keys.current(&self.agent)?;
+        // AWS wants the signature of these, and proxies may change others.
+        let mut signed: Vec<(&str, &str)> =
+            request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        signed.retain(|(name, _)| name.starts_with("x-amz-"));
+        signed.sort_unstable();
+        let (now, region) = (Timestamp::now(), self.region.as_str());
+        let (key, secret, token) = (keys.key(), keys.secret(), keys.token());
+        let signed = signed.into_iter();
+        Ok(rusty_s3::signing::sign(&now, request.method, address, key, secret, token, region, VALID, query, signed))
+    }
+
+    /// What the bucket says of an object; `None` when there is none.
+    pub(super) fn head(self: &Arc<Self>, key: &str) -> Result<Option<Head>, Stop> {
+        let request = Request::new(Method::Head, key).header("x-amz-checksum-mode", "ENABLED");
+        let reply = self.send(request.answered_by(&[StatusCode::NOT_FOUND]))?;
+        if reply.status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let size = reply.header(CONTENT_LENGTH.as_str()).and_then(|size| size.parse().ok());
+        Ok(Some(Head {
+            size: size.ok_or_else(|| BucketFault::Other("the answer has no size".to_owned()))?,
+            etag: reply.etag(),
+            sha256: checksum(&reply),
+            age: age(&reply.headers),
+        }))
     }
 }
 
-/// Maps AWS variables to `object_store` keys. The metadata service is skipped: off AWS it takes a
-/// minute to fail.
-const CREDENTIALS: [(AmazonS3ConfigKey, &str); 8] = [
-    (AmazonS3ConfigKey::AccessKeyId, "AWS_ACCESS_KEY_ID"),
-    (AmazonS3ConfigKey::SecretAccessKey, "AWS_SECRET_ACCESS_KEY"),
-    (AmazonS3ConfigKey::Token, "AWS_SESSION_TOKEN"),
-    (AmazonS3ConfigKey::WebIdentityTokenFile, "AWS_WEB_IDENTITY_TOKEN_FILE"),
-    (AmazonS3ConfigKey::RoleArn, "AWS_ROLE_ARN"),
-    (AmazonS3ConfigKey::ContainerCredentialsRelativeUri, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
-    (AmazonS3ConfigKey::ContainerCredentialsFullUri, "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
-    (AmazonS3ConfigKey::ContainerAuthorizationTokenFile, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
-];
+/// Errors after `end`.
+pub(super) fn within(end: Instant) -> Result<(), Stop> {
+    if Instant::now() < end { Ok(()) } else { Err(BucketFault::Unreachable("not in time".to_owned()).into()) }
+}
 
-fn has_credentials(variable: &dyn Fn(&str) -> Option<String>) -> bool {
-    let has = |names: &[&str]| names.iter().all(|name| variable(name).is_some());
-    has(&["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
-        || has(&["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"])
-        || has(&["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"])
-        || has(&["AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"])
+/// A reader that ends with an error once nobody wants it any more.
+struct Until<R> {
+    inner: R,
+    is_given_up: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for Until<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_given_up.load(Ordering::Relaxed) {
+            return Err(io::Error::other("given up"));
+        }
+        self.inner.read(buffer)
+    }
+}
+
+fn read_body(mut body: impl Read) -> Result<Bytes, Failure> {
+    let (mut bytes, mut pace, mut buffer) = (Vec::new(), Pace::default(), vec![0; 64 << 10]);
+    loop {
+        let began = Instant::now();
+        let count = match body.read(&mut buffer) {
+            Ok(0) => return Ok(bytes.into()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Failure::of_client(&error)),
+        };
+        pace.note(began.elapsed(), count).map_err(Failure::Slow)?;
+        bytes.extend_from_slice(&buffer[..count]);
+    }
+}
+
+/// Tells answers from errors. S3 reports some failures in a body, after a status of success.
+fn judge(reply: Reply, request: &Request) -> Result<Reply, Failure> {
+    if request.answers.contains(&reply.status) && !is_about_bucket(&reply.body) {
+        return Ok(reply);
+    }
+    let has_error = request.method == Method::Post && reply.body.windows(7).any(|window| window == b"<Error>");
+    if reply.status.is_success() && !has_error {
+        return Ok(reply);
+    }
+    let fault = BucketFault::of_answer(reply.status, &String::from_utf8_lossy(&reply.body));
+    Err(match fault {
+        BucketFault::Busy(_) if !fault.is_race() => Failure::Passing(fault),
+        BucketFault::Denied(_) if is_clock_off(&reply.headers) => {
+            Failure::Lasting(BucketFault::Credentials("RequestTimeTooSkewed".to_owned()))
+        }
+        fault => Failure::Lasting(fault),
+    })
+}
+
+/// `true` for an answer 404 that is not about an object.
+fn is_about_bucket(body: &[u8]) -> bool {
+    let word = b"<Code>NoSuchBucket</Code>";
+    body.windows(word.len()).any(|window| window == word)
+}
+
+/// `true` if this machine's clock and the server's are too far apart for a signature.
+fn is_clock_off(headers: &HeaderMap) -> bool {
+    let server = time(headers, &DATE);
+    server.is_some_and(|server| server.duration_since(Timestamp::now()).unsigned_abs() > SKEW)
 }
 
 /// The address of a server without a slash at the end. One with a password would be in messages.
@@ -297,43 +407,30 @@ fn endpoint_address(text: &str) -> Result<String, BucketFault> {
     }
 }
 
-fn retries() -> RetryConfig {
-    RetryConfig {
-        backoff: BackoffConfig {
-            init_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(10),
-            base: 3.0,
-        },
-        max_retries: TRIES - 1,
-        retry_timeout: TRYING,
-    }
-}
-
 /// The SHA-256 of all bytes: the server's own unless it is one of parts, else the one that an
 /// upload left (in the order of AMD's `manage_structured.py`). An ETag with a hyphen is that of an
 /// object of parts, whose checksum some servers do not mark.
-fn checksum(headers: &HeaderMap) -> Option<Digest> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let has_parts = text(ETAG.as_str()).is_some_and(|etag| etag.contains('-'));
-    let is_of_parts = has_parts || text("x-amz-checksum-type") == Some("COMPOSITE");
-    let own = text("x-amz-checksum-sha256").filter(|_| !is_of_parts).and_then(|text| {
+fn checksum(reply: &Reply) -> Option<Digest> {
+    let has_parts = reply.header(ETAG.as_str()).is_some_and(|etag| etag.contains('-'));
+    let is_of_parts = has_parts || reply.header("x-amz-checksum-type") == Some("COMPOSITE");
+    let own = reply.header("x-amz-checksum-sha256").filter(|_| !is_of_parts).and_then(|text| {
         let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).ok()?;
         Digest::try_from(bytes).ok()
     });
     let left = || {
         let names = ["x-amz-meta-checksum-sha256", "x-amz-meta-x-amz-meta-checksum-sha256"];
-        names.iter().find_map(|name| parse_sha256(text(name)?))
+        names.iter().find_map(|name| parse_sha256(reply.header(name)?))
     };
     own.or_else(left)
 }
 
 /// Between the last change and the answer, both by the clock of the server.
 fn age(headers: &HeaderMap) -> Option<Duration> {
-    let time = |name| {
-        let text = headers.get(name)?.to_str().ok()?;
-        Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp())
-    };
-    (time(DATE)?.duration_since(time(LAST_MODIFIED)?)).try_into().ok()
+    time(headers, &DATE)?.duration_since(time(headers, &LAST_MODIFIED)?).try_into().ok()
+}
+
+fn time(headers: &HeaderMap, name: &http::HeaderName) -> Option<Timestamp> {
+    Some(jiff::fmt::rfc2822::parse(headers.get(name)?.to_str().ok()?).ok()?.timestamp())
 }
 
 #[cfg(test)]
@@ -344,7 +441,7 @@ mod tests {
     fn the_servers_own_checksum_comes_first_unless_it_is_of_parts() {
         let headers = |all: &[(&'static str, &str)]| {
             let all = all.iter().map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()));
-            all.collect::<HeaderMap>()
+            Reply { status: StatusCode::OK, headers: all.collect(), body: Bytes::new() }
         };
         let hexadecimal = "01".repeat(32);
         let own = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
@@ -357,7 +454,7 @@ mod tests {
         assert_eq!(of(&[("x-amz-meta-checksum-sha256", "xyz")]), None);
         assert_eq!(of(&[]), None);
         let times = [("date", "Sun, 22 Nov 2026 10:00:30 GMT"), ("last-modified", "Sun, 22 Nov 2026 10:00:00 GMT")];
-        assert_eq!(age(&headers(&times)), Some(Duration::from_secs(30)));
+        assert_eq!(age(&headers(&times).headers), Some(Duration::from_secs(30)));
     }
 
     #[test]

@@ -8,20 +8,19 @@
 //! A publisher that was stopped for longer than its lock lives must notice that before it writes
 //! again. So it compares its own clock with the time of its last renewal before each request.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use object_store::aws::AmazonS3;
-use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion};
+use http::StatusCode;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rocwheel_content::hexadecimal;
 use rocwheel_system::steady_time;
+use rusty_s3::Method;
 use serde::{Deserialize, Serialize};
-use tokio::task::AbortHandle;
 
-use super::client::{Client, Stop};
-use super::{S3Store, media};
+use super::client::{Client, Reply, Request, Stop, within};
+use super::{Condition, S3Store, put_request};
 use crate::bucket_fault::BucketFault;
 use crate::error::Error;
 use crate::store::Store as _;
@@ -39,8 +38,7 @@ const LAST_BEGIN: Duration = Duration::from_secs(40);
 const LAST_STEP: Duration = Duration::from_secs(50);
 /// How long a request waits for a renewal that is late.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The interval at which the clock is read. The runtime's own clock may stand still while the
-/// machine sleeps.
+/// The interval at which the clock is read. Other clocks may stand still while the machine sleeps.
 const NAP: Duration = Duration::from_millis(200);
 /// How long a lock is tried to be given back.
 const RELEASE: Duration = Duration::from_secs(10);
@@ -60,12 +58,6 @@ struct Record {
     life: u64,
     /// Makes each record another one, and so its ETag.
     renewals: u64,
-}
-
-impl Record {
-    fn payload(&self) -> object_store::PutPayload {
-        serde_json::to_vec(self).expect("all keys are text").into()
-    }
 }
 
 struct Tenure {
@@ -89,9 +81,10 @@ fn guard(tenure: &Mutex<Tenure>) -> MutexGuard<'_, Tenure> {
 
 pub(super) struct Lease {
     client: Arc<Client>,
-    path: Path,
+    path: String,
     tenure: Arc<Mutex<Tenure>>,
-    renewing: AbortHandle,
+    /// Ends the renewals.
+    is_over: Arc<AtomicBool>,
 }
 
 impl Lease {
@@ -102,13 +95,13 @@ impl Lease {
         let run = random().map_err(|fault| failed(fault.into()))?;
         let life = LIFE.as_secs();
         let record = Record { owner: store.owner.clone(), run, held: true, life, renewals: 0 };
-        let client = &store.client;
+        let lock = LockObject { client: &store.client, path: &path, check: &|| store.client.check() };
         let renewed = steady_time();
         for _ in 0..TRIES {
-            match client.wait(attempt(client, &path, &record)).map_err(failed)? {
+            match lock.attempt(&record).map_err(failed)? {
                 Attempt::Held(etag) => {
                     let tenure = Tenure { record, renewed, is_lost: false };
-                    return Ok(Self::hold(client, path, tenure, etag));
+                    return Self::hold(&store.client, path, tenure, etag).map_err(failed);
                 }
                 Attempt::Raced => {}
                 Attempt::Of(owner, rest) => {
@@ -119,35 +112,34 @@ impl Lease {
         Err(Error::Locked { store: store.name() })
     }
 
-    fn hold(client: &Arc<Client>, path: Path, tenure: Tenure, etag: String) -> Lease {
-        let tenure = Arc::new(Mutex::new(tenure));
-        let store = client.store.clone();
-        let (shared, key) = (Arc::clone(&tenure), path.clone());
-        let renewing = client.spawn(async move { renew(&store, &key, &shared, etag).await });
-        Lease { client: Arc::clone(client), path, tenure, renewing }
+    fn hold(client: &Arc<Client>, path: String, tenure: Tenure, etag: String) -> Result<Lease, Stop> {
+        let lease = Lease {
+            client: Arc::clone(client),
+            path,
+            tenure: Arc::new(Mutex::new(tenure)),
+            is_over: Arc::new(AtomicBool::new(false)),
+        };
+        let (client, path) = (Arc::clone(client), lease.path.clone());
+        let (tenure, is_over) = (Arc::clone(&lease.tenure), Arc::clone(&lease.is_over));
+        let thread = std::thread::Builder::new().name("lock".to_owned());
+        let renewing = thread.spawn(move || renew(&client, &path, &tenure, &is_over, etag));
+        renewing.map_err(|error| BucketFault::Other(format!("no thread can be started: {error}")))?;
+        Ok(lease)
     }
 
     /// Errors unless a request may be begun. A renewal that is late is waited for: it succeeds if
     /// no other publisher has taken the lock over.
     pub(super) fn check_begin(&self, store: &S3Store) -> Result<(), Error> {
-        let may_begin = || guard(&self.tenure).is_younger(LAST_BEGIN, steady_time());
-        if may_begin() {
-            return Ok(());
-        }
         let end = steady_time() + PATIENCE;
-        let renewal = async {
-            while !may_begin() {
-                if guard(&self.tenure).is_lost || steady_time() > end {
-                    return Err(BucketFault::LockEnded);
-                }
-                tokio::time::sleep(NAP).await;
+        while !guard(&self.tenure).is_younger(LAST_BEGIN, steady_time()) {
+            if guard(&self.tenure).is_lost {
+                return Err(Error::Locked { store: store.name() });
             }
-            Ok(())
-        };
-        match self.client.wait(renewal) {
-            Err(Stop::Fault(_)) if guard(&self.tenure).is_lost => Err(Error::Locked { store: store.name() }),
-            ended => ended.map_err(|stop| stop.error(format!("write to `{}`", store.name()))),
+            let is_late = if steady_time() > end { Err(BucketFault::LockEnded.into()) } else { self.client.check() };
+            is_late.map_err(|stop| stop.error(format!("write to `{}`", store.name())))?;
+            std::thread::sleep(NAP);
         }
+        Ok(())
     }
 
     /// Errors unless a request that is under way may go on.
@@ -159,20 +151,59 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.renewing.abort();
-        let record = guard(&self.tenure).record.clone();
-        let store = &self.client.store;
-        let release = async {
-            // What is there now: a renewal may have been under way.
-            let Ok(Some((found, etag))) = read(store, &self.path).await else { return };
-            if found.run == record.run {
-                let free = Record { held: false, renewals: found.renewals + 1, ..found };
-                // A lock that cannot be given back ends by itself.
-                let _ = put(store, &self.path, &free, update(etag)).await;
-            }
-        };
-        self.client.finish(RELEASE, release);
+        self.is_over.store(true, Ordering::Relaxed);
+        let run = guard(&self.tenure).record.run.clone();
+        let end = Instant::now() + RELEASE;
+        let lock = LockObject { client: &self.client, path: &self.path, check: &|| within(end) };
+        // What is there now: a renewal may have been under way.
+        if let Ok(Some((found, etag))) = lock.read()
+            && found.run == run
+        {
+            let free = Record { held: false, renewals: found.renewals + 1, ..found };
+            // A lock that cannot be given back ends by itself.
+            let _ = lock.put(&free, &Condition::Is(etag));
+        }
     }
+}
+
+/// Writes the record again and again, until the lock is another publisher's. One that was not
+/// renewed for longer than it lives is still ours if its object is: another publisher replaces it.
+fn renew(client: &Arc<Client>, path: &str, tenure: &Mutex<Tenure>, is_over: &AtomicBool, mut etag: String) {
+    let mut due = guard(tenure).renewed + RENEWAL;
+    loop {
+        while steady_time() < due {
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(NAP);
+        }
+        let sent = steady_time();
+        let next = {
+            let mut tenure = guard(tenure);
+            tenure.record.renewals += 1;
+            tenure.record.clone()
+        };
+        due = sent + PAUSE;
+        let end = Instant::now() + ANSWER;
+        let check = || {
+            let late = || Stop::from(BucketFault::LockEnded);
+            if is_over.load(Ordering::Relaxed) { Err(late()) } else { within(end) }
+        };
+        match (LockObject { client, path, check: &check }).replace(&next, &etag) {
+            Ok(Some(Replaced { renewals, etag: written })) => {
+                etag = written;
+                // An older record arrived late, at an unknown time: it is written again.
+                if renewals == next.renewals {
+                    guard(tenure).renewed = sent;
+                    due = sent + RENEWAL;
+                }
+            }
+            Ok(None) => break,
+            // The server is busy or does not answer.
+            Err(_) => {}
+        }
+    }
+    guard(tenure).is_lost = true;
 }
 
 /// What became of one try to take the lock.
@@ -184,108 +215,115 @@ enum Attempt {
     Of(String, Duration),
 }
 
-async fn attempt(client: &Client, path: &Path, record: &Record) -> Result<Attempt, BucketFault> {
-    let store = &client.store;
-    match put(store, path, record, PutMode::Create).await {
-        Ok(etag) => return Ok(Attempt::Held(etag)),
-        // Also the answer 409: another publisher's request is under way.
-        Err(object_store::Error::AlreadyExists { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let Some((found, etag)) = read(store, path).await? else { return Ok(Attempt::Raced) };
-    if found.run == record.run {
-        // The answer to our own request was lost.
-        return Ok(Attempt::Held(etag));
-    }
-    if found.held {
-        let head = client.head(path).await?;
-        let Some(head) = head.filter(|head| head.etag.as_ref() == Some(&etag)) else { return Ok(Attempt::Raced) };
-        // A server without a clock never says that a lock is old.
-        let life = Duration::from_secs(found.life);
-        if head.age.is_none_or(|age| age < life) {
-            return Ok(Attempt::Of(found.owner, life.saturating_sub(head.age.unwrap_or_default())));
-        }
-    }
-    match put(store, path, record, update(etag)).await {
-        Ok(etag) => Ok(Attempt::Held(etag)),
-        Err(object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. }) => Ok(Attempt::Raced),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Writes the record again and again, until the lock is another publisher's. One that was not
-/// renewed for longer than it lives is still ours if its object is: another publisher replaces it.
-async fn renew(store: &AmazonS3, path: &Path, tenure: &Mutex<Tenure>, mut etag: String) {
-    let mut due = guard(tenure).renewed + RENEWAL;
-    loop {
-        while steady_time() < due {
-            tokio::time::sleep(NAP).await;
-        }
-        let sent = steady_time();
-        let next = {
-            let mut tenure = guard(tenure);
-            tenure.record.renewals += 1;
-            tenure.record.clone()
-        };
-        due = sent + PAUSE;
-        match tokio::time::timeout(ANSWER, replace(store, path, &next, &etag)).await {
-            Ok(Ok(Some(Replaced { renewals, etag: written }))) => {
-                etag = written;
-                // An older record arrived late, at an unknown time: it is written again.
-                if renewals == next.renewals {
-                    guard(tenure).renewed = sent;
-                    due = sent + RENEWAL;
-                }
-            }
-            Ok(Ok(None)) => break,
-            // The server is busy or does not answer.
-            Ok(Err(_)) | Err(_) => {}
-        }
-    }
-    guard(tenure).is_lost = true;
-}
-
 /// The record that is there after a renewal.
 struct Replaced {
     renewals: u64,
     etag: String,
 }
 
-/// Writes a record over that with this ETag; `None` when there is one of another publisher.
-async fn replace(store: &AmazonS3, path: &Path, next: &Record, etag: &str) -> Result<Option<Replaced>, BucketFault> {
-    match put(store, path, next, update(etag.to_owned())).await {
-        Ok(etag) => return Ok(Some(Replaced { renewals: next.renewals, etag })),
-        Err(object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. }) => {}
-        Err(error) => return Err(error.into()),
+/// What became of a write under a condition.
+enum Written {
+    /// The record has this ETag.
+    Done(String),
+    /// The condition was not met, or another publisher's request is under way.
+    Refused,
+    /// The server knows no conditions, and says so.
+    Unsupported,
+}
+
+/// The object of the lock, and until when its requests are waited for.
+struct LockObject<'a> {
+    client: &'a Arc<Client>,
+    path: &'a str,
+    check: &'a dyn Fn() -> Result<(), Stop>,
+}
+
+impl LockObject<'_> {
+    fn send(&self, request: Request) -> Result<Reply, Stop> {
+        self.client.send_while(request, self.check)
     }
-    match read(store, path).await {
-        // Our own request, whose answer was lost.
-        Ok(Some((found, etag))) if found.run == next.run => Ok(Some(Replaced { renewals: found.renewals, etag })),
-        Ok(_) | Err(BucketFault::ForeignLock(_)) => Ok(None),
-        Err(fault) => Err(fault),
+
+    fn put(&self, record: &Record, condition: &Condition) -> Result<Written, Stop> {
+        let bytes = serde_json::to_vec(record).expect("all keys are text");
+        let request = put_request(self.path, LOCK, bytes.into(), condition);
+        let refusals = &[StatusCode::PRECONDITION_FAILED, StatusCode::CONFLICT, StatusCode::NOT_IMPLEMENTED];
+        let reply = self.send(request.answered_by(refusals))?;
+        Ok(match reply.status {
+            StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT => Written::Refused,
+            StatusCode::NOT_IMPLEMENTED => Written::Unsupported,
+            _ => Written::Done(reply.etag().unwrap_or_default()),
+        })
     }
-}
 
-fn update(etag: String) -> PutMode {
-    PutMode::Update(UpdateVersion { e_tag: Some(etag), version: None })
-}
+    /// The record and its ETag.
+    fn read(&self) -> Result<Option<(Record, String)>, Stop> {
+        let request = Request::new(Method::Get, self.path).answered_by(&[StatusCode::NOT_FOUND]);
+        let reply = self.send(request)?;
+        if reply.status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let foreign = |_| BucketFault::ForeignLock(self.path.to_owned());
+        let record = serde_json::from_slice(&reply.body).map_err(foreign)?;
+        Ok(Some((record, reply.etag().unwrap_or_default())))
+    }
 
-async fn put(store: &AmazonS3, path: &Path, record: &Record, mode: PutMode) -> object_store::Result<String> {
-    let options = PutOptions { mode, attributes: media::attributes(LOCK), ..PutOptions::default() };
-    let put = store.put_opts(path, record.payload(), options).await?;
-    Ok(put.e_tag.unwrap_or_default())
-}
+    fn attempt(&self, record: &Record) -> Result<Attempt, Stop> {
+        match self.put(record, &Condition::Absent)? {
+            Written::Done(etag) => return Ok(Attempt::Held(etag)),
+            Written::Refused => {}
+            Written::Unsupported => return Err(BucketFault::NoConditions.into()),
+        }
+        let Some((found, etag)) = self.read()? else { return Ok(Attempt::Raced) };
+        if found.run == record.run {
+            // The answer to our own request was lost.
+            return Ok(Attempt::Held(etag));
+        }
+        if found.held {
+            let head = self.client.head(self.path)?;
+            let Some(head) = head.filter(|head| head.etag.as_ref() == Some(&etag)) else { return Ok(Attempt::Raced) };
+            // A server without a clock never says that a lock is old.
+            let life = Duration::from_secs(found.life);
+            if head.age.is_none_or(|age| age < life) {
+                return Ok(Attempt::Of(found.owner, life.saturating_sub(head.age.unwrap_or_default())));
+            }
+        }
+        Ok(match self.put(record, &Condition::Is(etag))? {
+            Written::Done(etag) => Attempt::Held(etag),
+            Written::Refused => Attempt::Raced,
+            Written::Unsupported => return Err(BucketFault::NoConditions.into()),
+        })
+    }
 
-async fn read(store: &AmazonS3, path: &Path) -> Result<Option<(Record, String)>, BucketFault> {
-    let found = match store.get_opts(path, GetOptions::default()).await {
-        Ok(found) => found,
-        Err(object_store::Error::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let etag = found.meta.e_tag.clone().unwrap_or_default();
-    let bytes = found.bytes().await?;
-    let foreign = |_| BucketFault::ForeignLock(path.to_string());
-    Ok(Some((serde_json::from_slice(&bytes).map_err(foreign)?, etag)))
+    /// Writes a record over that with this ETag; `None` when there is one of another publisher.
+    fn replace(&self, next: &Record, etag: &str) -> Result<Option<Replaced>, Stop> {
+        if let Written::Done(etag) = self.put(next, &Condition::Is(etag.to_owned()))? {
+            return Ok(Some(Replaced { renewals: next.renewals, etag }));
+        }
+        match self.read() {
+            // Our own request, whose answer was lost.
+            Ok(Some((found, etag))) if found.run == next.run => Ok(Some(Replaced { renewals: found.renewals, etag })),
+            Ok(_) | Err(Stop::Fault(BucketFault::ForeignLock(_))) => Ok(None),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// `true` if the server refuses what its conditions forbid.
+    fn heeds_conditions(&self, run: &str) -> Result<bool, Stop> {
+        let record = |renewals| Record { owner: String::new(), run: run.to_owned(), held: false, life: 0, renewals };
+        let (mut exists, mut tries) = (false, 0);
+        while !exists && tries < TRIES {
+            tries += 1;
+            exists = match self.put(&record(0), &Condition::Absent)? {
+                Written::Done(_) => true,
+                // 409, or the answer to the first of two tries was lost.
+                Written::Refused => self.read()?.is_some(),
+                Written::Unsupported => return Ok(false),
+            };
+        }
+        let is_refused = |written| matches!(written, Written::Refused);
+        Ok(is_refused(self.put(&record(1), &Condition::Absent)?)
+            && is_refused(self.put(&record(2), &Condition::Is(WRONG.to_owned()))?))
+    }
 }
 
 fn random() -> Result<String, BucketFault> {
@@ -301,40 +339,10 @@ pub(super) fn probe(store: &S3Store) -> Result<(), Error> {
     let failed = |stop: Stop| stop.error(format!("lock `{}`", store.name()));
     let name = random().map_err(|fault| failed(fault.into()))?;
     let path = store.path(&format!(".rocwheel/probe-{name}"))?;
-    let client = &store.client;
-    let probed = client.wait(heeds_conditions(&client.store, &path, &name));
-    client.finish(RELEASE, client.store.delete(&path));
+    let object = LockObject { client: &store.client, path: &path, check: &|| store.client.check() };
+    let probed = object.heeds_conditions(&name);
+    let _ = store.client.finish(RELEASE, Request::new(Method::Delete, &path));
     if probed.map_err(failed)? { Ok(()) } else { Err(failed(BucketFault::NoConditions.into())) }
-}
-
-async fn heeds_conditions(store: &AmazonS3, path: &Path, run: &str) -> Result<bool, BucketFault> {
-    let record = |renewals| Record { owner: String::new(), run: run.to_owned(), held: false, life: 0, renewals };
-    let (mut exists, mut tries) = (false, 0);
-    while !exists && tries < TRIES {
-        tries += 1;
-        exists = match put(store, path, &record(0), PutMode::Create).await {
-            Ok(_) => true,
-            // 409, or the answer to the first of two tries was lost.
-            Err(object_store::Error::AlreadyExists { .. }) => read(store, path).await?.is_some(),
-            Err(error) => return unsupported(error),
-        };
-    }
-    match put(store, path, &record(1), PutMode::Create).await {
-        Ok(_) => return Ok(false),
-        Err(object_store::Error::AlreadyExists { .. }) => {}
-        Err(error) => return unsupported(error),
-    }
-    match put(store, path, &record(2), update(WRONG.to_owned())).await {
-        Ok(_) => Ok(false),
-        Err(object_store::Error::Precondition { .. }) => Ok(true),
-        Err(error) => unsupported(error),
-    }
-}
-
-/// Servers that know no conditions may also say so.
-fn unsupported(error: object_store::Error) -> Result<bool, BucketFault> {
-    let text = rocwheel_progress::with_causes(&error);
-    if text.contains("NotImplemented") || text.contains("status code: 501") { Ok(false) } else { Err(error.into()) }
 }
 
 #[cfg(test)]

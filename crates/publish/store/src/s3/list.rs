@@ -1,20 +1,17 @@
 //! Input: a prefix of a bucket. Output: the objects below it (ListObjectsV2).
 //!
-//! `object_store` lists too, and ends at the first key that is not a path: one `a//b` that was
-//! uploaded by hand would hide a whole bucket. Here such keys are skipped and counted.
+//! Keys that are no paths, such as an `a//b` that was uploaded by hand, are skipped and counted.
 
 use std::time::SystemTime;
 
-use bytes::Bytes;
-use http::Method;
 use jiff::Timestamp;
-use object_store::path::Path;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rocwheel_progress::{Reporter, counted};
+use rusty_s3::Method;
 use serde::Deserialize;
 
-use super::client::Stop;
-use super::{S3Store, Special};
+use super::S3Store;
+use super::address::is_path;
+use super::client::{Request, Stop};
 use crate::bucket_fault::BucketFault;
 use crate::error::Error;
 
@@ -64,7 +61,7 @@ impl S3Store {
         take: &mut dyn FnMut(ListedObject),
     ) -> Result<(), Error> {
         let failed = |stop: Stop| stop.error(format!("list `{}`", self.shown(folder)));
-        let top = self.path(folder)?.to_string();
+        let top = self.path(folder)?;
         let prefix = if top.is_empty() { top } else { format!("{top}/") };
         let (mut strange, mut first_strange, mut token) = (0, None, None::<String>);
         loop {
@@ -101,24 +98,18 @@ impl S3Store {
     }
 
     fn list_page(&self, prefix: &str, token: Option<&str>) -> Result<ListPage, Stop> {
-        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        // The parts of a signed query are sorted.
-        let next = token.map(|token| format!("continuation-token={}&", encoded(token)));
-        let query = format!("{}list-type=2&prefix={}", next.unwrap_or_default(), encoded(prefix));
-        let ask = Special { method: Method::GET, query, headers: Vec::new(), body: Bytes::new(), answers: &[] };
-        let (_, _, body) = self.client.wait(self.client.send(&Path::default(), &ask))?;
-        parse(&body).map_err(|reason| BucketFault::Other(reason).into())
+        let mut ask = Request::new(Method::Get, "");
+        if let Some(token) = token {
+            ask = ask.query("continuation-token", token);
+        }
+        let reply = self.client.send(ask.query("list-type", "2").query("prefix", prefix))?;
+        parse(&reply.body).map_err(|reason| BucketFault::Other(reason).into())
     }
 }
 
 fn parse(body: &[u8]) -> Result<ListPage, String> {
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
     quick_xml::de::from_str(text).map_err(|error| format!("the answer is no listing: {error}"))
-}
-
-/// `true` for a key whose parts are names.
-fn is_path(key: &str) -> bool {
-    key.split('/').all(|part| !matches!(part, "" | "." | "..")) && Path::parse(key).is_ok()
 }
 
 #[cfg(test)]

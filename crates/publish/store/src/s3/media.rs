@@ -1,7 +1,6 @@
 //! Input: the key of a file. Output: the Content-Type and Cache-Control that are stored with it,
 //! because a bucket sends what it was given.
 
-use object_store::{Attribute, Attributes};
 use rocwheel_content::archive_path::{file_name, parent};
 
 /// Files whose name is theirs for ever.
@@ -12,7 +11,7 @@ const ASK: &str = "no-cache";
 
 /// uv refuses a whole project for a page of another type. A `.tar.gz` has no Content-Encoding:
 /// clients would unpack it on the way, and its hash would be another.
-pub(super) fn attributes(key: &str) -> Attributes {
+pub(super) fn headers(key: &str) -> [(&'static str, String); 2] {
     let name = file_name(key);
     // `v1_json/PROJECT/index.html` is JSON under a name that hosts serve for a folder.
     let is_json_page = name == "index.html" && format!("/{}/", parent(key)).contains("/v1_json/");
@@ -25,10 +24,7 @@ pub(super) fn attributes(key: &str) -> Attributes {
         }
         _ => of_name(name),
     };
-    let mut attributes = Attributes::new();
-    attributes.insert(Attribute::ContentType, media.into());
-    attributes.insert(Attribute::CacheControl, cache.into());
-    attributes
+    [("content-type", media.to_owned()), ("cache-control", cache.to_owned())]
 }
 
 fn of_name(name: &str) -> (&'static str, &'static str) {
@@ -68,9 +64,8 @@ mod tests {
     #[test]
     fn the_type_is_that_of_the_name_and_pages_are_asked_for_again() {
         let of = |key: &str| {
-            let attributes = attributes(key);
-            let text = |attribute| attributes.get(&attribute).map_or(String::new(), |value| value.as_ref().to_owned());
-            (text(Attribute::ContentType), text(Attribute::CacheControl))
+            let [(_, media), (_, cache)] = headers(key);
+            (media, cache)
         };
         let made = |media: &str, cache: &str| (media.to_owned(), cache.to_owned());
         assert_eq!(of("simple/torch/index.html"), made("text/html; charset=utf-8", ASK));

@@ -1,24 +1,25 @@
 //! Input: a large file. Output: an object made of parts that were uploaded at the same time, or no
 //! trace of them.
 
-use std::pin::pin;
-use std::time::Duration;
+use std::cell::Cell;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use http::header::ETAG;
-use http::{Method, StatusCode};
-use object_store::path::Path;
-use object_store::{MultipartId, PutMultipartOptions, multipart::MultipartStore as _};
+use http::StatusCode;
 use positioned_io::ReadAt;
+use quick_xml::escape::escape;
 use rocwheel_content::{Sha256, hexadecimal, sha256};
 use rocwheel_progress::Reporter;
+use rusty_s3::Method;
+use serde::Deserialize;
 
 use super::bucket_upload::{BucketUpload, UploadState, changed_here, other_bytes};
-use super::client::{CHECKSUM, Stop};
-use super::{S3Store, Special, media};
+use super::client::{Request, Stop, within};
+use super::{BODY_SHA256, OBJECT_SHA256, S3Store, media};
 use crate::bucket_fault::{BucketFault, CONFLICT};
 use crate::error::Error;
 
@@ -63,30 +64,11 @@ pub(super) fn put(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporte
 fn put_once(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) -> Result<Completed, Error> {
     reporter.check()?;
     store.check_lease()?;
-    let attempted = || format!("upload `{}`", store.shown(&upload.key));
-    let (path, client) = (store.path(&upload.key)?, &store.client);
-    let mut options = PutMultipartOptions { attributes: media::attributes(&upload.key), ..Default::default() };
-    options.attributes.insert(CHECKSUM, hexadecimal(&upload.sha256).into());
-    let mut begin = pin!(async { Ok::<_, BucketFault>(client.store.create_multipart_opts(&path, options).await?) });
-    let id = match client.wait(begin.as_mut()) {
-        Ok(id) => id,
-        Err(stop) => {
-            // The server may have begun it, and only its answer says what has to be removed.
-            if let Stop::Interrupted(_) = stop {
-                let is_gone = match client.finish(TIDYING, begin) {
-                    Some(Ok(id)) => remove_parts(store, &path, &id),
-                    Some(Err(_)) => true,
-                    None => false,
-                };
-                if !is_gone {
-                    warn_of_parts(store, upload, reporter);
-                }
-            }
-            return Err(stop.error(attempted()));
-        }
-    };
-    let completed = parts(store, upload, (&path, &id), reporter)
-        .and_then(|parts| store.change(attempted(), complete(store, upload, (&path, &id), &parts)));
+    let path = store.path(&upload.key)?;
+    let attempted = format!("upload `{}`", store.shown(&upload.key));
+    let id = begin(store, upload, &path, reporter).map_err(|stop| stop.error(attempted))?;
+    let parts = Parts { store, upload, path: &path, id: &id };
+    let completed = parts.send(reporter).and_then(|receipts| parts.complete(&receipts));
     if let Err(Error::Bucket { .. }) = &completed
         && let Ok(Some(head)) = store.head(&upload.key)
         && head.sha256 == Some(upload.sha256)
@@ -94,18 +76,39 @@ fn put_once(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) -> 
         // It was completed, the answer was lost, and the server has forgotten the upload.
         return Ok(Completed::Done);
     }
-    if !matches!(completed, Ok(Completed::Done)) && !remove_parts(store, &path, &id) && completed.is_err() {
+    if !matches!(completed, Ok(Completed::Done)) && !parts.remove() && completed.is_err() {
         warn_of_parts(store, upload, reporter);
     }
     completed
 }
 
-/// Removes what the server has of an upload, and returns `false` if some of it may be left. A
-/// bucket keeps parts, and its owner pays for them, until they are removed.
-fn remove_parts(store: &S3Store, path: &Path, id: &MultipartId) -> bool {
-    let client = &store.client;
-    let removed = client.finish(TIDYING, client.store.abort_multipart(path, id));
-    matches!(removed, Some(Ok(()) | Err(object_store::Error::NotFound { .. })))
+#[derive(Deserialize)]
+struct BegunUpload {
+    #[serde(rename = "UploadId")]
+    id: String,
+}
+
+/// Begins an upload, and returns its number. An interruption does not end the wait at once: the
+/// server may have begun it, and only its answer says what has to be removed.
+fn begin(store: &S3Store, upload: &BucketUpload, path: &str, reporter: &dyn Reporter) -> Result<String, Stop> {
+    let request = Request::new(Method::Post, path)
+        .query("uploads", "")
+        .headers(media::headers(&upload.key))
+        .header("x-amz-checksum-algorithm", "SHA256")
+        .header(OBJECT_SHA256, hexadecimal(&upload.sha256));
+    let end: Cell<Option<Instant>> = Cell::new(None);
+    let check = || {
+        let Err(stop) = store.client.check() else { return Ok(()) };
+        let last = end.get().unwrap_or_else(|| Instant::now() + TIDYING);
+        end.set(Some(last));
+        within(last).map_err(|_| {
+            warn_of_parts(store, upload, reporter);
+            stop
+        })
+    };
+    let reply = store.client.send_while(request, &check)?;
+    let begun: Result<BegunUpload, _> = quick_xml::de::from_reader(&*reply.body);
+    Ok(begun.map_err(|_| BucketFault::Other("the server names no upload".to_owned()))?.id)
 }
 
 fn warn_of_parts(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) {
@@ -118,102 +121,138 @@ struct PartReceipt {
     sha256: String,
 }
 
-fn parts(
-    store: &S3Store,
-    upload: &BucketUpload,
-    (path, id): (&Path, &str),
-    reporter: &dyn Reporter,
-) -> Result<Vec<PartReceipt>, Error> {
-    let unread = |source| Error::Read { path: upload.path.clone(), source };
-    let file = fs_err::File::open(&upload.path).map_err(unread)?;
-    let length = PART.max(upload.size.div_ceil(MOST));
-    let mut hasher = Sha256::new();
-    let read = |number: u64| {
-        let start = number * length;
-        let mut bytes = vec![0; length.min(upload.size - start) as usize];
-        ReadAt::read_exact_at(file.file(), start, &mut bytes)?;
-        hasher.update(&bytes);
-        Ok((number + 1, Bytes::from(bytes)))
-    };
-    // Read and hashed in order, here; sent in any order.
-    let mut failure = None;
-    let windows = (0..upload.size.div_ceil(length)).map(read).map_while(|window| match window {
-        Ok(window) => Some(window),
-        Err(error) => {
-            failure = Some(error);
-            None
+/// An upload that the server has begun.
+struct Parts<'a> {
+    store: &'a S3Store,
+    upload: &'a BucketUpload,
+    path: &'a str,
+    /// Its number on the server.
+    id: &'a str,
+}
+
+/// The part that is read next, with the hash of those before it.
+struct NextPart {
+    number: u64,
+    hasher: Sha256,
+    /// No more parts are sent.
+    failure: Option<PartFailure>,
+}
+
+enum PartFailure {
+    Read(io::Error),
+    Send(Stop),
+}
+
+impl Parts<'_> {
+    /// Sends the file. Parts are read and hashed in order, and sent in any order.
+    fn send(&self, reporter: &dyn Reporter) -> Result<Vec<PartReceipt>, Error> {
+        let upload = self.upload;
+        let file = fs_err::File::open(&upload.path);
+        let file = file.map_err(|source| Error::Read { path: upload.path.clone(), source })?;
+        let length = PART.max(upload.size.div_ceil(MOST));
+        let next = Mutex::new(NextPart { number: 0, hasher: Sha256::new(), failure: None });
+        let receipts: Mutex<Vec<(u64, PartReceipt)>> = Mutex::default();
+        let work = || loop {
+            // Others read while this part is sent.
+            let part = guard(&next).read(&file, upload.size, length);
+            let Some((number, bytes)) = part else { break };
+            let size = bytes.len() as u64;
+            match self.send_part(number, bytes) {
+                Ok(receipt) => guard(&receipts).push((number, receipt)),
+                Err(stop) => {
+                    guard(&next).failure.get_or_insert(PartFailure::Send(stop));
+                }
+            }
+            reporter.advance(size);
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..PARALLEL {
+                scope.spawn(work);
+            }
+        });
+        let NextPart { hasher, failure, .. } = next.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            Some(PartFailure::Read(source)) => return Err(Error::Read { path: upload.path.clone(), source }),
+            Some(PartFailure::Send(stop)) => return Err(stop.error(self.attempted())),
+            None => {}
         }
-    });
-    let sent = stream::iter(windows).map(|(number, bytes)| async move {
-        let size = bytes.len() as u64;
-        let receipt = send_part(store, path, id, (number, bytes)).await?;
-        reporter.advance(size);
-        Ok(receipt)
-    });
-    let receipts = store.client.wait(sent.buffered(PARALLEL).try_collect::<Vec<_>>());
-    if let Some(error) = failure {
-        return Err(unread(error));
+        if hasher.finish() != upload.sha256 {
+            return Err(changed_here(upload));
+        }
+        let mut receipts = receipts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        receipts.sort_unstable_by_key(|(number, _)| *number);
+        Ok(receipts.into_iter().map(|(_, receipt)| receipt).collect())
     }
-    let receipts = receipts.map_err(|stop| stop.error(format!("upload `{}`", store.shown(&upload.key))))?;
-    if hasher.finish() == upload.sha256 { Ok(receipts) } else { Err(changed_here(upload)) }
+
+    fn attempted(&self) -> String {
+        format!("upload `{}`", self.store.shown(&self.upload.key))
+    }
+
+    fn send_part(&self, number: u64, bytes: Bytes) -> Result<PartReceipt, Stop> {
+        let sha256 = STANDARD.encode(sha256(&bytes));
+        let request = Request::new(Method::Put, self.path)
+            .query("partNumber", number.to_string())
+            .query("uploadId", self.id)
+            .header(BODY_SHA256, &sha256)
+            .body(bytes);
+        let etag = self.store.client.send(request)?.etag();
+        let etag = etag.ok_or_else(|| BucketFault::Other("the server has no ETag for a part".to_owned()))?;
+        Ok(PartReceipt { etag, sha256 })
+    }
+
+    /// Makes the object of the parts.
+    fn complete(&self, receipts: &[PartReceipt]) -> Result<Completed, Error> {
+        let mut body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_owned();
+        for (index, PartReceipt { etag, sha256 }) in receipts.iter().enumerate() {
+            body += &format!(
+                "<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><ChecksumSHA256>{sha256}</ChecksumSHA256></Part>",
+                index + 1,
+                escape(etag)
+            );
+        }
+        body += "</CompleteMultipartUpload>";
+        let mut request = Request::new(Method::Post, self.path)
+            .query("uploadId", self.id)
+            .header("content-type", "application/xml")
+            .body(body)
+            .answered_by(&[StatusCode::PRECONDITION_FAILED, StatusCode::CONFLICT, StatusCode::NOT_FOUND]);
+        if self.upload.state != UploadState::Replaced {
+            request = request.header("if-none-match", "*");
+        }
+        Ok(match self.store.change(self.attempted(), request)?.status {
+            StatusCode::CONFLICT => Completed::Disturbed,
+            // No such upload: it was completed already, and the answer was lost.
+            StatusCode::PRECONDITION_FAILED | StatusCode::NOT_FOUND => Completed::Exists,
+            _ => Completed::Done,
+        })
+    }
+
+    /// Removes what the server has of the upload, and returns `false` if some of it may be left. A
+    /// bucket keeps parts, and its owner pays for them, until they are removed.
+    fn remove(&self) -> bool {
+        let request = Request::new(Method::Delete, self.path).query("uploadId", self.id);
+        self.store.client.finish(TIDYING, request.answered_by(&[StatusCode::NOT_FOUND])).is_ok()
+    }
 }
 
-async fn send_part(
-    store: &S3Store,
-    path: &Path,
-    id: &str,
-    (number, bytes): (u64, Bytes),
-) -> Result<PartReceipt, BucketFault> {
-    let sha256 = STANDARD.encode(sha256(&bytes));
-    let special = Special {
-        method: Method::PUT,
-        query: format!("partNumber={number}&{}", query(id)),
-        headers: vec![("x-amz-checksum-sha256", sha256.clone())],
-        body: bytes,
-        answers: &[],
-    };
-    let (_, headers, _) = store.client.send(path, &special).await?;
-    let etag = headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
-    let etag = etag.ok_or_else(|| BucketFault::Other("the server has no ETag for a part".to_owned()))?;
-    Ok(PartReceipt { etag, sha256 })
+impl NextPart {
+    /// The number, from 1, and the bytes of the next part; `None` after the last one or a failure.
+    fn read(&mut self, file: &fs_err::File, size: u64, length: u64) -> Option<(u64, Bytes)> {
+        let start = self.number * length;
+        if self.failure.is_some() || start >= size {
+            return None;
+        }
+        let mut bytes = vec![0; length.min(size - start) as usize];
+        if let Err(error) = ReadAt::read_exact_at(file.file(), start, &mut bytes) {
+            self.failure = Some(PartFailure::Read(error));
+            return None;
+        }
+        self.hasher.update(&bytes);
+        self.number += 1;
+        Some((self.number, bytes.into()))
+    }
 }
 
-/// `object_store` completes an upload whatever the bucket has under its key.
-async fn complete(
-    store: &S3Store,
-    upload: &BucketUpload,
-    (path, id): (&Path, &str),
-    parts: &[PartReceipt],
-) -> Result<Completed, BucketFault> {
-    let mut body = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_owned();
-    for (index, part) in parts.iter().enumerate() {
-        let (etag, sha256) = (part.etag.replace('&', "&amp;").replace('<', "&lt;"), &part.sha256);
-        body += &format!(
-            "<Part><PartNumber>{}</PartNumber><ETag>{etag}</ETag><ChecksumSHA256>{sha256}</ChecksumSHA256></Part>",
-            index + 1
-        );
-    }
-    body += "</CompleteMultipartUpload>";
-    let mut headers = vec![("content-type", "application/xml".to_owned())];
-    if upload.state != UploadState::Replaced {
-        headers.push(("if-none-match", "*".to_owned()));
-    }
-    let special = Special {
-        method: Method::POST,
-        query: query(id),
-        headers,
-        body: body.into(),
-        answers: &[StatusCode::PRECONDITION_FAILED, StatusCode::CONFLICT, StatusCode::NOT_FOUND],
-    };
-    let (status, ..) = store.client.send(path, &special).await?;
-    Ok(match status {
-        StatusCode::CONFLICT => Completed::Disturbed,
-        // No such upload: it was completed already, and the answer was lost.
-        StatusCode::PRECONDITION_FAILED | StatusCode::NOT_FOUND => Completed::Exists,
-        _ => Completed::Done,
-    })
-}
-
-fn query(id: &str) -> String {
-    format!("uploadId={}", percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC))
+fn guard<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

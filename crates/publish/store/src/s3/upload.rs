@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use object_store::PutMode;
 use positioned_io::Cursor;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::file_name;
@@ -15,7 +14,7 @@ use rocwheel_wheel::WheelName;
 use walkdir::{DirEntry, WalkDir};
 
 use super::bucket_upload::{BucketUpload, UploadState, changed_here, other_bytes};
-use super::{S3Store, multipart};
+use super::{Condition, S3Store, multipart};
 use crate::bucket_fault::BucketFault;
 use crate::error::Error;
 use crate::listing::NameFilter;
@@ -180,11 +179,11 @@ fn put_small(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
         return Err(changed_here(upload));
     }
     let bytes = Bytes::from(bytes);
-    let put = |mode| store.put(&upload.key, bytes.clone(), mode, Some(&upload.sha256));
+    let put = |condition| store.put(&upload.key, bytes.clone(), condition, Some(&upload.sha256));
     if upload.state == UploadState::Replaced {
-        return put(PutMode::Overwrite);
+        return put(&Condition::Always);
     }
-    match put(PutMode::Create) {
+    match put(&Condition::Absent) {
         Err(Error::Bucket { source: BucketFault::Changed | BucketFault::Busy(_), .. }) => {}
         other => return other,
     }
@@ -193,7 +192,7 @@ fn put_small(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
     match store.head(&upload.key)? {
         Some(head) if head.sha256 == Some(upload.sha256) => Ok(()),
         Some(_) => Err(other_bytes(store, upload)),
-        None => put(PutMode::Create),
+        None => put(&Condition::Absent),
     }
 }
 
