@@ -399,8 +399,7 @@ def test_a_wheel_for_another_python_was_not_tested(site: Site, tmp_path: Path):
     words = ("test", "smoke", "--python", site.python, "--wheel")
     said = site.rocwheel.run(*words, other, expect=2, cwd=site.folder).stderr
     assert "is not what is installed: `torch/__init__.py` differs" in said
-    said = site.rocwheel.run(*words, other.parent, expect=2, cwd=site.folder).stderr
-    assert "none of the wheels in" in said
+    site.rocwheel.run(*words, other.parent, expect=2, cwd=site.folder).says("none of the wheels in")
     (tmp_path / "empty").mkdir()
     assert "has no wheels" in site.rocwheel.run(*words, tmp_path / "empty", expect=2, cwd=site.folder).stderr
 

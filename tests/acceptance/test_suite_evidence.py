@@ -257,8 +257,7 @@ def test_a_full_disk_is_named_and_is_not_flaky(suite: Suite):
     assert run.attempts("writes")[0]["cause"] == "disk_full"
     (suite.folder / "seen").unlink()
     words = ("test", "suite", "test_a.py", "--output", "other", "--python", sys.executable)
-    failed = suite.rocwheel.run(*words, expect=1, cwd=suite.folder)
-    assert "Failed while the disk is full" in failed.stdout
+    suite.rocwheel.run(*words, expect=1, cwd=suite.folder).prints("Failed while the disk is full")
 
 
 def test_words_of_the_test_itself_excuse_no_failure(suite: Suite):
@@ -316,8 +315,7 @@ def test_lists_in_other_forms_are_written_only_if_they_skip_the_same(suite: Suit
     assert "`test_a.py::TestA::test_x` is skipped in every file" in refused.stderr
     assert not (suite.folder / "own.json").exists()
     lossy = (*words, "own.toml", "--disabled", "own.json", "--skip-tests", "skips", "--lossy")
-    written = suite.rocwheel.run(*lossy, expect=3, cwd=suite.folder)
-    assert "reason, owner is lost" in written.stderr and "expired on 2020-01-01" in written.stderr
+    suite.rocwheel.run(*lossy, expect=3, cwd=suite.folder).says("reason, owner is lost", "expired on 2020-01-01")
     assert json.loads((suite.folder / "own.json").read_text()) == {"test_x (__main__.TestA)": ["", []]}
     # Python itself reads the list.
     scope: dict = {}
@@ -325,14 +323,12 @@ def test_lists_in_other_forms_are_written_only_if_they_skip_the_same(suite: Suit
     assert scope["skip_tests"] == {"common": {"a": ["test_x"]}}
     # A file that is no list is not replaced, and neither is the other one written then.
     (suite.folder / "skips/generic.py").write_text("print('mine')\n")
-    kept = suite.rocwheel.run(*lossy, expect=2, cwd=suite.folder)
-    assert "is not a list of skipped tests" in kept.stderr
+    suite.rocwheel.run(*lossy, expect=2, cwd=suite.folder).says("is not a list of skipped tests")
     both = (*words, "own.toml", "--disabled", "third.json", "--lossy", "--skip-tests")
     for folder, code in (("own.toml", 2), ("own.toml/below", 1), ("skips", 2)):
         suite.rocwheel.run(*both, folder, expect=code, cwd=suite.folder)
         assert not (suite.folder / "third.json").exists()
-    table = suite.rocwheel.run(*words, "disabled.json", cwd=suite.folder).stdout
-    assert "`test_y` of class `TestA`" in table
+    suite.rocwheel.run(*words, "disabled.json", cwd=suite.folder).prints("`test_y` of class `TestA`")
 
 
 def test_a_pass_of_another_project_below_one_folder_does_not_undo_a_failure(suite: Suite):
