@@ -14,91 +14,24 @@ from command import Rocwheel
 CPU = {"cpu_cores_count": 24, "simd_count": 0, "mem_banks_count": 1, "gfx_target_version": 0, "vendor_id": 0}
 
 # Of the keys of a real node those that matter, and some that a reader has to ignore.
-GPUS = {
-    "gfx1100": {
-        "simd_count": 192,
-        "caches_count": 206,
-        "simd_id_base": 2147488032,
-        "lds_size_in_kb": 64,
-        "simd_per_cu": 2,
-        "gfx_target_version": 110000,
-        "device_id": 29772,
-        "location_id": 768,
-        "drm_render_minor": 128,
-        "num_xcc": 1,
-        "unique_id": 11673270660693242239,
-        "memory": 25753026560,
-    },
-    "gfx1151": {
-        "simd_count": 80,
-        "simd_per_cu": 2,
-        "gfx_target_version": 110501,
-        "device_id": 5510,
-        "location_id": 49664,
-        "drm_render_minor": 128,
-        "unique_id": 0,
-        "memory": 122406567936,
-    },
-    "gfx1152": {
-        "simd_count": 16,
-        "simd_per_cu": 2,
-        "gfx_target_version": 110502,
-        "device_id": 4372,
-        "location_id": 49664,
-        "drm_render_minor": 128,
-        "unique_id": 0,
-        "memory": 16377958400,
-    },
-    "gfx1036": {
-        "simd_count": 4,
-        "simd_per_cu": 2,
-        "gfx_target_version": 100306,
-        "device_id": 5710,
-        "location_id": 4096,
-        "drm_render_minor": 129,
-        "unique_id": 0,
-        "memory": 16377958400,
-    },
-    "gfx90a": {
-        "simd_count": 416,
-        "caches_count": 217,
-        "simd_per_cu": 4,
-        "gfx_target_version": 90010,
-        "device_id": 29711,
-        "location_id": 25344,
-        "drm_render_minor": 128,
-        "hive_id": 12609507387757274807,
-        "num_xcc": 1,
-        "unique_id": 1801979520617338022,
-        "memory": 68702699520,
-    },
-    "gfx942": {
-        "simd_count": 1216,
-        "caches_count": 626,
-        "simd_per_cu": 4,
-        "gfx_target_version": 90402,
-        "device_id": 29857,
-        "location_id": 18176,
-        "drm_render_minor": 128,
-        "hive_id": 10631624818852212319,
-        "num_xcc": 8,
-        "unique_id": 4376936076086227261,
-        "memory": 206141652992,
-    },
-    "gfx942-cpx": {
-        "simd_count": 152,
-        "caches_count": 80,
-        "simd_per_cu": 4,
-        "gfx_target_version": 90402,
-        "device_id": 29857,
-        "location_id": 1280,
-        "drm_render_minor": 128,
-        "hive_id": 15188982192727901047,
-        "num_xcc": 1,
-        "unique_id": 16404946649897475633,
-        "memory": 25753026560,
-    },
+COLUMNS = "target simd_count simd_per_cu gfx_target_version device_id location_id drm_render_minor unique_id memory"
+ROWS = """
+gfx1100    192 2 110000 29772   768 128 11673270660693242239  25753026560
+gfx1151     80 2 110501  5510 49664 128                    0 122406567936
+gfx1152     16 2 110502  4372 49664 128                    0  16377958400
+gfx1036      4 2 100306  5710  4096 129                    0  16377958400
+gfx90a     416 4  90010 29711 25344 128  1801979520617338022  68702699520
+gfx942    1216 4  90402 29857 18176 128  4376936076086227261 206141652992
+gfx942-cpx 152 4  90402 29857  1280 128 16404946649897475633  25753026560
+"""
+GPUS: dict[str, dict[str, int]] = {
+    row.split()[0]: dict(zip(COLUMNS.split()[1:], map(int, row.split()[1:]), strict=True))
+    for row in ROWS.strip().splitlines()
 }
+GPUS["gfx1100"] |= {"caches_count": 206, "simd_id_base": 2147488032, "lds_size_in_kb": 64, "num_xcc": 1}
+GPUS["gfx90a"] |= {"caches_count": 217, "hive_id": 12609507387757274807, "num_xcc": 1}
+GPUS["gfx942"] |= {"caches_count": 626, "hive_id": 10631624818852212319, "num_xcc": 8}
+GPUS["gfx942-cpx"] |= {"caches_count": 80, "hive_id": 15188982192727901047, "num_xcc": 1}
 
 LIMITS = (
     "Limit                     Soft Limit           Hard Limit           Units     \n"
