@@ -328,12 +328,12 @@ CONTAINERS = {
 }
 MAGMA = "test_magma_real.py::test_the_tarball_is_as_the_document_says"
 SOURCES = "test_documents.py::test_the_quickstart_ends_with_a_torch_that_can_be_imported"
-PATCHES = "test_source_real.py::test_a_patch_survives_a_checkout_from_scratch"
+PATCHES = "test_source.py::test_a_patch_survives_a_checkout_from_scratch"
 PLANS = "test_build_plan.py::test_a_killed_matrix_goes_on"
-PYTORCH = "test_suite_real.py::test_pytorchs_own_tests_survive_a_crash_and_a_hang"
+PYTORCH = "test_suite_programs.py::test_pytorchs_own_tests_survive_a_crash_and_a_hang"
 FETCH = "test_artifact_buckets.py::test_the_documents_lines_do_what_they_say"
-GUIDE = "test_framework_guide.py::test_the_guide_can_be_followed"
-FIRST_WHEEL = {"": "test_first_wheel.py::test_the_guide_can_be_followed"}
+GUIDE = "test_guides.py::test_the_guide_can_be_followed"
+FIRST_WHEEL = {"": "test_guides.py::test_the_guide_can_be_followed"}
 BUILT = {
     "build --job": CONTAINERS["build --job job.toml --executor"],
     "build status": PLANS,
@@ -405,7 +405,7 @@ FOLLOWED: dict[str, Page] = {
         {
             "test smoke --in": "test_smoke.py::test_a_container_gets_this_program_and_the_devices",
             "test smoke": "test_smoke.py::test_without_a_gpu_what_needs_one_is_not_run",
-            "test suite --pytorch-dir pytorch --as": "test_suite_real.py::test_pytorchs_own_runner_tells_every_test",
+            "test suite --pytorch-dir pytorch --as": "test_suite_programs.py::test_pytorchs_own_runner_tells_every_test",
             "test suite --pytorch-dir": PYTORCH,
             "test suite /opt": "test_suite_programs.py::test_a_program_of_googletest_is_read_while_it_runs",
             "test suite build/": "test_suite_programs.py::test_a_folder_of_ctest",

@@ -19,8 +19,8 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from guides import script
-from test_framework_guide import dist as rocm_dist  # noqa: F401
-from test_framework_guide import write_project
+from test_guides import dist as rocm_dist  # noqa: F401
+from test_guides import write_project
 
 import engines
 import synthetic
