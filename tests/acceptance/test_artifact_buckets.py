@@ -1,6 +1,6 @@
-"""`artifact push` and `artifact fetch` with buckets, and the scripts of TheRock that they stand for.
-In the long run, the other side is artifact_manager.py itself: ROCWHEEL_THEROCK names a checkout;
-scripts/fetch-therock makes one."""
+"""`artifact push` and `artifact fetch` with buckets, and the scripts of TheRock that they stand
+for. In the long run, the other side is artifact_manager.py itself: ROCWHEEL_THEROCK names a
+checkout; scripts/fetch-therock makes one."""
 
 import json
 import os

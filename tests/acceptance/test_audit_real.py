@@ -1,10 +1,10 @@
 """`rocwheel audit` on real wheels, and the commands that it prints for them, typed into a shell.
 
-330 MB of ROCm wheels and three that everybody has; and 87 wheels of PyPI that many people use, 16 of
-them for Windows, 3 for musl: every finding was looked at, and is in popular-wheels.toml as true or
-false: for each wheel its findings, how much they weigh, and what was found with readelf,
-llvm-readobj and unzip. A finding that is not in it, weighs something else or is gone, fails. Part of
-`--set all`; 2 GB are downloaded once.
+330 MB of ROCm wheels and three that everybody has; and 87 wheels of PyPI that many people use, 16
+of them for Windows, 3 for musl: every finding was looked at, and is in popular-wheels.toml as true
+or false: for each wheel its findings, how much they weigh, and what was found with readelf,
+llvm-readobj and unzip. A finding that is not in it, weighs something else or is gone, fails. Part
+of `--set all`; 2 GB are downloaded once.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
-"""Builds of many cells: as a plan on this machine, killed and continued, and on a real Slurm of three
-nodes, one of which loses its power on the way."""
+"""Builds of many cells: as a plan on this machine, killed and continued, and on a real Slurm of
+three nodes, one of which loses its power on the way."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""`rocwheel doctor` on machines where the first look gives a wrong answer, whose driver and packages
-do not tell the truth, and on this machine, whichever it is: no GPU is needed."""
+"""`rocwheel doctor` on machines where the first look gives a wrong answer, whose driver and
+packages do not tell the truth, and on this machine, whichever it is: no GPU is needed."""
 
 import json
 import os

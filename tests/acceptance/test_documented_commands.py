@@ -332,8 +332,8 @@ PATCHES = "test_source.py::test_a_patch_survives_a_checkout_from_scratch"
 PLANS = "test_build_plan.py::test_a_killed_matrix_goes_on"
 PYTORCH = "test_suite_programs.py::test_pytorchs_own_tests_survive_a_crash_and_a_hang"
 FETCH = "test_artifact_buckets.py::test_the_documents_lines_do_what_they_say"
-GUIDE = "test_guides.py::test_the_guide_can_be_followed"
-FIRST_WHEEL = {"": "test_guides.py::test_the_guide_can_be_followed"}
+GUIDE = "test_guides.py::test_the_guide_of_frameworks_can_be_followed"
+FIRST_WHEEL = {"": "test_guides.py::test_the_first_wheel_can_be_followed"}
 BUILT = {
     "build --job": CONTAINERS["build --job job.toml --executor"],
     "build status": PLANS,

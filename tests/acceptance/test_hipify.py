@@ -1,5 +1,5 @@
-"""`rocwheel source hipify` beside the original on a part of the sources of PyTorch; in the long run on
-all of PyTorch, torchvision and torchaudio."""
+"""`rocwheel source hipify` beside the original on a part of the sources of PyTorch; in the long
+run on all of PyTorch, torchvision and torchaudio."""
 
 import hashlib
 import json
@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import hipify_original
 import pytest
 
+import hipify_original
 from command import Rocwheel, run
 from trees import differences, snapshot
 

@@ -1,6 +1,6 @@
-"""`rocwheel kernels` on real ROCm: what it says is what LLVM and the tools of GNU say of the same code.
-In the long run also on large real wheels, 330 MB of them: every bundle is found, in bounded memory
-and without a file of unpacked bytes."""
+"""`rocwheel kernels` on real ROCm: what it says is what LLVM and the tools of GNU say of the same
+code. In the long run also on large real wheels, 330 MB of them: every bundle is found, in bounded
+memory and without a file of unpacked bytes."""
 
 import json
 import os

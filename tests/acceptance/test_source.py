@@ -1,5 +1,5 @@
-"""`rocwheel source` without rights, into a pipe that closes, in a narrow terminal, and with flags that
-are nearly right; in the long run, checkouts of flash-attention and PyTorch."""
+"""`rocwheel source` without rights, into a pipe that closes, in a narrow terminal, and with flags
+that are nearly right; in the long run, checkouts of flash-attention and PyTorch."""
 
 import json
 import os

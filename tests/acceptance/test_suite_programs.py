@@ -1,6 +1,6 @@
-"""`rocwheel test suite` on GoogleTest programs and ctest folders that crash and hang, and in the long
-run on the torch of Debian trixie, with the tests of its source, and a crash and a hang that are put
-into them."""
+"""`rocwheel test suite` on GoogleTest programs and ctest folders that crash and hang, and in the
+long run on the torch of Debian trixie, with the tests of its source, and a crash and a hang that
+are put into them."""
 
 import json
 import os

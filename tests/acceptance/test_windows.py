@@ -1,7 +1,7 @@
-"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv.
-Nothing runs on Windows. In the long run also libraries and programs that others have built for ROCm:
-LLVM reads the import tables beside us; and the wheel of rocwheel itself for Windows, as pip, twine,
-unzip and Wine take it."""
+"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and
+uv. Nothing runs on Windows. In the long run also libraries and programs that others have built for
+ROCm: LLVM reads the import tables beside us; and the wheel of rocwheel itself for Windows, as pip,
+twine, unzip and Wine take it."""
 
 import hashlib
 import json
