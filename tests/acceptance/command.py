@@ -1,5 +1,6 @@
 """Runs the built binary and other programs; a failure shows what the program said."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -76,6 +77,10 @@ class Rocwheel:
 
     def run(self, *arguments: object, **options) -> Result:
         return run(self.binary, *arguments, **options)
+
+    def json(self, *arguments: object, **options) -> dict:
+        """What it prints as JSON."""
+        return json.loads(self.run("--json", *arguments, **options).stdout)
 
     def start(self, *arguments: object, **options) -> subprocess.Popen[str]:
         """Starts the program and returns at once, for tests that interrupt it or run two at a

@@ -4,7 +4,6 @@ The numbers of the nodes are those that kernels printed on real machines: of an 
 MI300X in the modes SPX and CPX, an MI210, and a processor with a GPU inside beside a discrete one.
 """
 
-import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -230,8 +229,7 @@ def make_healthy_machine(folder: Path) -> Machine:
 
 def diagnose(rocwheel: Rocwheel, machine: Machine, *arguments: object, expect: int = 0) -> dict:
     machine.finish()
-    found = rocwheel.run("--json", "doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect)
-    return json.loads(found.stdout)
+    return rocwheel.json("doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect)
 
 
 def named(report: dict) -> dict[str, dict]:

@@ -165,9 +165,7 @@ def test_a_directory_comes_back_as_it_was_and_is_packaged(
     assert list((tmp_path / "packages/dist").glob("rocm_sdk_core-*.whl"))
     # Pushing it again changes nothing, and other bytes are refused.
     before = snapshot(store)
-    again = json.loads(
-        rocwheel.run("artifact", "push", artifacts, "--to", store.parent, "--run-id", RUN, "--json").stdout
-    )
+    again = rocwheel.json("artifact", "push", artifacts, "--to", store.parent, "--run-id", RUN)
     assert {file["state"] for file in again["artifacts"]} == {"unchanged"}
     assert {name: what for name, what in snapshot(store).items() if str(name) != "index.html"} == {
         name: what for name, what in before.items() if str(name) != "index.html"

@@ -189,10 +189,10 @@ def test_a_proposed_requirement_brings_the_library(rocwheel: Rocwheel, tmp_path:
     subprocess.run(["gcc", "-shared", "-fPIC", code, *links, "-o", tmp_path / "_ext.so"], check=True)
     members = {"demo/__init__.py": b"from . import _ext\n", "demo/_ext.so": (tmp_path / "_ext.so").read_bytes()}
     wheel = write_wheel(tmp_path / "dist", members, "manylinux_2_34_x86_64")
-    [finding] = json.loads(rocwheel.run("audit", "--json", wheel, expect=1).stdout)["findings"]
+    [finding] = rocwheel.json("audit", wheel, expect=1)["findings"]
     assert finding["fix"].endswith("--requires 'cuda-toolkit[cublas,cudart]==12.*'"), finding
     rocwheel.run(*shlex.split(finding["fix"])[1:])
-    assert json.loads(rocwheel.run("audit", "--json", wheel).stdout)["verdict"]["answer"] == "unknown"
+    assert rocwheel.json("audit", wheel)["verdict"]["answer"] == "unknown"
     pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--report", "-", "--target", tmp_path / "x"]
     planned = json.loads(subprocess.run([*pip, wheel], capture_output=True, text=True, check=True).stdout)
     names = {one["metadata"]["name"] for one in planned["install"]}

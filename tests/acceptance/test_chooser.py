@@ -548,7 +548,7 @@ def test_installers_do_not_see_the_page(rocwheel: Rocwheel, site: Site, tmp_path
     holes = [line for line in said.stdout.splitlines() if line.startswith("error")]
     assert all("of its own version, and the index has none" in line for line in holes)
     assert f"{len(holes)} errors, 0 warnings" in said.stderr
-    again = json.loads(rocwheel.run("--json", "index", "build", site.root, "--now", NOW).stdout)
+    again = rocwheel.json("index", "build", site.root, "--now", NOW)
     assert again["pages"] == [] and again["indexes"][0]["chooser"] == "chooser.html"
     page = (site.root / "chooser.html").read_bytes()
     assert b"<noscript>" in page and b"http-equiv" in page

@@ -172,7 +172,7 @@ def test_the_cells_of_a_plan_share_a_container(
     assert said.stderr.count("started in") == 1
     names = {NAME, NAME.replace("torch2.9", "torch2.10")}
     assert {path.name for path in (tmp_path / "out").glob("*.whl")} == names
-    status = json.loads(rocwheel.run("build", "status", tmp_path / "out", "--json").stdout)
+    status = rocwheel.json("build", "status", tmp_path / "out")
     assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)] * 2
     assert engine.running() == []
 
@@ -325,7 +325,7 @@ def test_tasks_of_slurm_run_in_containers(
         flash = [*FLASH, "--source", sdist, *in_containers, "--output", tmp_path / "out", "--wait"]
         rocwheel.run(*flash, environment={**surroundings, **offline(wheels)})
         assert (tmp_path / "out" / NAME).read_bytes() == built_here
-        status = json.loads(rocwheel.run("build", "status", tmp_path / "out", "--json").stdout)
+        status = rocwheel.json("build", "status", tmp_path / "out")
         assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)]
         assert engine.running() == []
 
@@ -335,7 +335,7 @@ def test_tasks_of_slurm_run_in_containers(
         rocwheel.run("build", "cancel", tmp_path / "slow", environment=surroundings).says("cancelled 1 cell")
         cluster.wait(lambda: engine.running() == [], "the container ran on")
         cluster.wait(lambda: not cluster.ask("squeue", "--noheader").strip(), "the queue was not empty")
-    states = json.loads(rocwheel.run("build", "status", tmp_path / "slow", "--json", expect=3).stdout)["cells"]
+    states = rocwheel.json("build", "status", tmp_path / "slow", expect=3)["cells"]
     assert [cell["state"] for cell in states] == ["interrupted"], states
 
 

@@ -309,7 +309,7 @@ def test_the_python_on_the_path_is_looked_at(rocwheel: Rocwheel, tmp_path: Path)
 
     def findings(path: Path) -> tuple[set[str], dict]:
         environment = {"PATH": str(path), "VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
-        report = json.loads(rocwheel.run("--json", "doctor", environment=environment, cwd=tmp_path).stdout)
+        report = rocwheel.json("doctor", environment=environment, cwd=tmp_path)
         return names_of(report), report
 
     create_venv(tmp_path / "image")

@@ -3,7 +3,6 @@ nothing half-done is left. In the long run, edited real wheels are imported."""
 
 import email.parser
 import io
-import json
 import os
 import signal
 import sys
@@ -51,8 +50,7 @@ def test_promoted_set_installs(rocwheel: Rocwheel, tmp_path: Path, installer: st
     core = write_wheel(source, "rocm-test-core", old)
     libraries = write_wheel(source, "rocm-test", old, (f"rocm-test-core=={old}", "packaging>=20"))
     words = ["--version", new, "--pin-siblings", "--also-in", "version.py", "--remove-requires", "packaging"]
-    result = rocwheel.run("edit", core, libraries, *words, "--output", output, "--json")
-    document = json.loads(result.stdout)
+    document = rocwheel.json("edit", core, libraries, *words, "--output", output)
     assert [row["output"] for row in document["files"]] == [
         f"rocm_test_core-{new}-py3-none-any.whl",
         f"rocm_test-{new}-py3-none-any.whl",

@@ -2,7 +2,6 @@
 run on all of PyTorch, torchvision and torchaudio."""
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -37,7 +36,7 @@ def test_a_part_of_pytorch(rocwheel: Rocwheel, pytorch: Path, tmp_path: Path, cl
         (hip / "lib/.hipInfo").write_text("HIP_COMPILER=clang\n")
     original, ours = copy(pytorch, tmp_path / "original"), copy(pytorch, tmp_path / "ours")
     hipify_original.build_amd(original, hip)
-    said = json.loads(rocwheel.run("source", "hipify", ours, "--json", environment={"HIP_PATH": str(hip)}).stdout)
+    said = rocwheel.json("source", "hipify", ours, environment={"HIP_PATH": str(hip)})
     assert differences(snapshot(original), snapshot(ours)) == []
     counts = said["counts"]
     assert counts["new"] > 150 and counts["changed"] > 5, counts
@@ -49,7 +48,7 @@ def test_extensions(rocwheel: Rocwheel, pytorch: Path, tmp_path: Path) -> None:
     tree = pytorch / "test/cpp_extensions"
     original, ours = copy(tree, tmp_path / "original"), copy(tree, tmp_path / "ours")
     hipify_original.extension(package, original, [], ["."])
-    said = json.loads(rocwheel.run("source", "hipify", ours, "--tables", package, "--json").stdout)
+    said = rocwheel.json("source", "hipify", ours, "--tables", package)
     assert differences(snapshot(original), snapshot(ours)) == []
     assert said["counts"]["new"] > 5 and said["counts"]["launches"] > 3
 
@@ -107,7 +106,7 @@ def test_pytorch_by_the_first_algorithm(rocwheel: Rocwheel, given: Path, tmp_pat
 
     ours = copy(given / "pytorch", tmp_path / "ours")
     environment = {"HIP_PATH": str(path or tmp_path / "nothing")}
-    said = json.loads(rocwheel.run("source", "hipify", ours, "--json", environment=environment).stdout)
+    said = rocwheel.json("source", "hipify", ours, environment=environment)
     assert contents(ours) == expected
     assert said["algorithm"] == "v1"
     assert said["counts"]["new"] == 593
@@ -144,7 +143,7 @@ def test_pytorch_by_the_second_algorithm(rocwheel: Rocwheel, given: Path, tmp_pa
     hipify_original.second_algorithm(original, given / "torch/utils/hipify")
     ours = copy(original, tmp_path / "ours")
     hipify_original.build_amd(original)
-    said = json.loads(rocwheel.run("source", "hipify", ours, "--json").stdout)
+    said = rocwheel.json("source", "hipify", ours)
     assert contents(ours) == contents(original)
     assert (said["algorithm"], said["launches"]) == ("v2", "keep")
     assert (said["counts"]["new"], said["counts"]["changed"]) == (642, 89)
@@ -165,7 +164,7 @@ def test_pytorch_with_the_tables_of_unstable(rocwheel: Rocwheel, given: Path, un
     hipify_original.second_algorithm(original, unstable / TABLES)
     ours = copy(original, tmp_path / "ours")
     hipify_original.build_amd(original)
-    said = json.loads(rocwheel.run("source", "hipify", ours, "--json").stdout)
+    said = rocwheel.json("source", "hipify", ours)
     assert contents(ours) == contents(original)
     assert (said["algorithm"], said["launches"]) == ("v2", "keep")
     assert said["counts"]["new"] > 600
@@ -181,7 +180,7 @@ def test_headers_of_unstable(rocwheel: Rocwheel, unstable: Path, tmp_path: Path)
     assert contents(ours) == contents(original)
     hipify_original.extension(tables, original, [], [], list(OF_HIP))
     ignores = [f"--ignore={pattern}" for pattern in OF_HIP]
-    said = json.loads(rocwheel.run("source", "hipify", ours, "--tables", tables, "--json", *ignores).stdout)
+    said = rocwheel.json("source", "hipify", ours, "--tables", tables, *ignores)
     assert contents(ours) == contents(original)
     assert said["counts"]["new"] > 250
     assert said["counts"]["launches"] > 50
@@ -205,7 +204,7 @@ def test_all_extensions(
     if only_sources:
         options += [f"--source={path.relative_to(ours)}" for path in hipify_original.sources(ours, below)]
         options += [f"--include-dir={folder}" for folder in folders]
-    said = json.loads(rocwheel.run("source", "hipify", ours, "--tables", package, "--json", *options).stdout)
+    said = rocwheel.json("source", "hipify", ours, "--tables", package, *options)
     assert contents(ours) == contents(original)
     assert said["counts"]["new"] > 5
     assert said["counts"]["launches"] > 3

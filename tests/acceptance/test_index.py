@@ -42,7 +42,7 @@ class Links(HTMLParser):
 
 
 def index(rocwheel: Rocwheel, folder: Path, *arguments: object, **options) -> dict:
-    return json.loads(rocwheel.run("--json", "index", "build", folder, "--now", NOW, *arguments, **options).stdout)
+    return rocwheel.json("index", "build", folder, "--now", NOW, *arguments, **options)
 
 
 def pip(*arguments: object, expect: int = 0) -> Result:
@@ -184,7 +184,7 @@ def test_a_second_run_reads_and_writes_only_what_is_new(rocwheel: Rocwheel, dist
     }
     # The records are only a memory: without them the pages stay what they are, times too.
     shutil.rmtree(dist / ".rocwheel")
-    fourth = json.loads(rocwheel.run("--json", "index", "build", dist, "--now", "2027-01-01T00:00:00Z").stdout)
+    fourth = rocwheel.json("index", "build", dist, "--now", "2027-01-01T00:00:00Z")
     assert (fourth["files_read"], fourth["pages"]) == (7, [])
     new.unlink()
     fifth = index(rocwheel, dist)

@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def kernels(rocwheel: Rocwheel, *arguments: object, expect: int = 0) -> dict:
-    return json.loads(rocwheel.run("kernels", "--json", *arguments, expect=expect).stdout)
+    return rocwheel.json("kernels", *arguments, expect=expect)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """`rocwheel kernels` of addresses finds the code of a downloaded file, without a download. The
 archives are written here, by Python."""
 
-import json
 import random
 import struct
 import subprocess
@@ -100,7 +99,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kernels(rocwheel: Rocwheel, *arguments: object, **options) -> dict:
-    return json.loads(rocwheel.run("kernels", "--json", *arguments, **options).stdout)
+    return rocwheel.json("kernels", *arguments, **options)
 
 
 def listed(said: dict) -> Counter:

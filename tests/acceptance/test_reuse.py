@@ -322,10 +322,9 @@ class Vouched:
 
 
 def publish(rocwheel: Rocwheel, nights: Nights, *words: object, **environment: str) -> dict:
-    said = rocwheel.run(
-        "release", "publish", nights.first / "dist", "--stream", "nightly", *words, "--json", environment=environment
+    return rocwheel.json(
+        "release", "publish", nights.first / "dist", "--stream", "nightly", *words, environment=environment
     )
-    return json.loads(said.stdout)
 
 
 @pytest.fixture(scope="module")

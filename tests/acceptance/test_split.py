@@ -324,13 +324,13 @@ def test_the_check_alone_agrees_and_sees_a_flipped_byte(
     after.mkdir()
     for artifact in split_artifacts.glob("rand_lib_*"):
         run("cp", "-a", artifact, after)
-    said = json.loads(rocwheel.run("split", "--verify-only", before, after, "--json").stdout)
+    said = rocwheel.json("split", "--verify-only", before, after)
     assert said["differences"] == [] and said["binaries"][0]["code_objects"] == 7, said
     (archive,) = after.glob("rand_lib_gfx1030/**/.kpack/*.kpack")
     content = bytearray(archive.read_bytes())
     content[5000] ^= 1
     archive.write_bytes(content)
-    said = json.loads(rocwheel.run("split", "--verify-only", before, after, "--json", expect=1).stdout)
+    said = rocwheel.json("split", "--verify-only", before, after, expect=1)
     (difference,) = said["differences"]
     assert difference["wrapper"] == 0 and difference["target"] == "gfx1030", difference
     assert difference["path"].endswith("librocrand.so.1.1") and "differs at byte" in difference["what"], difference

@@ -284,8 +284,7 @@ def test_only_some_databases(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) ->
 
 def test_the_plan_writes_nothing(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
-    said = rocwheel.run("split", wheel, "--output", output, "--dry-run", "--json")
-    (planned,) = json.loads(said.stdout)["wheels"]
+    (planned,) = rocwheel.json("split", wheel, "--output", output, "--dry-run")["wheels"]
     assert [one["key"] for one in planned["plan"]["devices"]] == [
         "gfx90a",
         "gfx942",
@@ -458,7 +457,7 @@ def test_real_wheels(rocwheel: Rocwheel, real: str, tmp_path: Path) -> None:
     run(REPOSITORY / "scripts/fetch-wheels", cache, f"{real.replace('_', '-')}=={version}")
     (wheel,) = cache.glob(f"{real}-{version}-*.whl")
     parts = tmp_path / "parts"
-    document = json.loads(rocwheel.run("split", wheel, "--output", parts, "--json").stdout)
+    document = rocwheel.json("split", wheel, "--output", parts)
     (done,) = document["wheels"]
     assert done["outcome"]["verification"]["differences"] == []
     assert len([one for one in done["outcome"]["wheels"] if one["kind"] == "device"]) == targets

@@ -1,7 +1,6 @@
 """Pages of a stream beside those of projects: the page for people in Chromium, and views by Python
 and GPU target, which pip, uv and pypi-simple read."""
 
-import json
 import os
 import random
 import re
@@ -143,7 +142,7 @@ def test_pages_that_the_snapshot_does_not_have_are_problems(rocwheel: Rocwheel, 
     stream = with_views(store)
     write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
     publish(rocwheel, tmp_path / "one", store, "--now", NOW)
-    verified = json.loads(rocwheel.run("release", "verify", stream, "--json").stdout)
+    verified = rocwheel.json("release", "verify", stream)
     assert verified["problems"] == [] and verified["unverified"] == ["chooser.html"]
     assert "`chooser.html` was not verified" in rocwheel.run("release", "verify", stream).stderr
     wheel = write_wheel(tmp_path / "evil/evil", "evil", "1.0", "py3-none-any")

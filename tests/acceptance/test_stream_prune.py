@@ -1,6 +1,5 @@
 """`release prune`: what leaves a stream, and what has to stay."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -159,8 +158,7 @@ def test_streams_in_the_folder_of_a_stream_are_left_alone(rocwheel: Rocwheel, tm
     # Neither is a file that another program put deeper.
     deeper.parent.mkdir(parents=True)
     deeper.write_bytes(b"of another program")
-    said = rocwheel.run("release", "prune", "--orphans", *whl, "--json")
-    plan = json.loads(said.stdout)
+    plan = rocwheel.json("release", "prune", "--orphans", *whl)
     assert plan["deleted"] == plan["orphans"] == [orphan] and plan["bytes"] == 20
     assert not left.exists() and deeper.exists()
     assert "0 files (0 B)" in rocwheel.run("release", "prune", "--orphans", *whl).stderr

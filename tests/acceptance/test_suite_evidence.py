@@ -339,6 +339,5 @@ def test_a_pass_of_another_project_below_one_folder_does_not_undo_a_failure(suit
         run = suite.run(f"{project}/tests", expect=code)
         assert run.of("collected")[0]["ids"] == ["tests/test_same.py::test_same"]
         assert run.of("collected")[0]["whole"]["folder"] == project
-    merged = suite.rocwheel.run("--json", "test", "report", suite.folder / "results", expect=1)
-    (test,) = json.loads(merged.stdout)["report"]["tests"]
+    (test,) = suite.rocwheel.json("test", "report", suite.folder / "results", expect=1)["report"]["tests"]
     assert test["outcome"] == "failed"

@@ -64,7 +64,7 @@ def pytest_report(folder: Path, family: str, text: str = SUITE) -> Path:
 
 
 def report(rocwheel: Rocwheel, *arguments: object, expect: int = 0) -> dict:
-    return json.loads(rocwheel.run("--json", "test", "report", *arguments, expect=expect).stdout)
+    return rocwheel.json("test", "report", *arguments, expect=expect)
 
 
 def outcomes(document: dict) -> dict[str, str]:
@@ -397,7 +397,7 @@ def test_shards_have_all_tests(rocwheel: Rocwheel, tmp_path: Path) -> None:
     durations = {f"test_{number}.py": float(number % 37 + 1) for number in range(200)}
     (tmp_path / ".test_durations").write_text(json.dumps(durations))
     arguments = ("test", "shards", tmp_path / ".test_durations", "--shards", 4)
-    document = json.loads(rocwheel.run("--json", *arguments).stdout)
+    document = rocwheel.json(*arguments)
     assert sorted(test for shard in document["shards"] for test in shard["tests"]) == sorted(durations)
     assert max(shard["seconds"] for shard in document["shards"]) <= 1.1 * document["mean_seconds"]
     second = rocwheel.run(*arguments, "--shard", 2).stdout.split()
@@ -450,8 +450,7 @@ def test_a_benchmark_that_became_slower_is_found(rocwheel: Rocwheel, tmp_path: P
     def measure(count: int, *more: object, expect: int = 0) -> dict:
         command = ("--", sys.executable, script, count)
         options = ("--cpu", "--history", history, "--samples", 20, *more)
-        ran = rocwheel.run("--json", "test", "bench", *options, *command, expect=expect)
-        return json.loads(ran.stdout)["benchmarks"]
+        return rocwheel.json("test", "bench", *options, *command, expect=expect)["benchmarks"]
 
     first = measure(20000, "--label", "one", "--export", tmp_path / "export.json")
     assert first["loop"]["comparison"]["movement"] == "no_baseline"

@@ -156,8 +156,7 @@ def test_the_exit_code_of_a_framework_decides(
     monkeypatch.chdir(tmp_path)
     for fault in (False, True):
         command = framework(tmp_path, fault)
-        ran = rocwheel.run("--json", "test", "report", "r", "--", *command, expect=int(fault))
-        document = json.loads(ran.stdout)
+        document = rocwheel.json("test", "report", "r", "--", *command, expect=int(fault))
         assert document["report"]["runner"] == {"end": "exited", "code": int(fault)}
         assert document["counts"] == {"total": 1, "passed": 1, "flaky": 0}, "the report itself is clean"
         said = "the runner exited with code 1, and no test failed in the reports"

@@ -142,9 +142,7 @@ def test_the_plan_shows_both(rocwheel: Rocwheel, builds: dict[str, Path], tmp_pa
     rocwheel.package(builds["kpack"], tmp_path / "out", *both).says("would write 12 packages", "experimental").prints(
         "GPU targets: gfx942, gfx1100 on Linux; gfx1100, gfx1151 on Windows\n", f"rocm_sdk_core-{WINDOWS}"
     )
-    plan = json.loads(
-        rocwheel.run("--json", "package", "--artifacts", builds["kpack"], "-o", tmp_path / "out", *both).stdout
-    )
+    plan = rocwheel.json("package", "--artifacts", builds["kpack"], "-o", tmp_path / "out", *both)
     assert plan["systems"] == {"linux": ["gfx942", "gfx1100"], "windows": ["gfx1100", "gfx1151"]}
     assert {wheel["system"] for wheel in plan["wheels"]} == {"linux", "windows"}
     assert not (tmp_path / "out").exists()
@@ -260,7 +258,7 @@ def test_real_libraries_are_packaged_as_they_are(rocwheel: Rocwheel, real: dict[
         known |= imports(place)
     assert {"amdhip64_7.dll", "torch_cpu.dll", "KERNEL32.dll", "bcryptprimitives.dll", "python312.dll"} <= known
     arguments = ("package", "--windows-artifacts", artifacts, "--output", tmp_path / "out")
-    plan = json.loads(rocwheel.run("--json", *arguments, "--dry-run").stdout)
+    plan = rocwheel.json(*arguments, "--dry-run")
     # PyTorch's are in none of these packages; Windows has, or the packages bring, everything else.
     unknown = {missing["library"]: missing["needed_by"] for missing in plan["unknown_libraries"]}
     assert set(unknown) == {"c10.dll", "c10_hip.dll", "torch_cpu.dll", "torch_python.dll"} <= known
