@@ -54,20 +54,7 @@ def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: P
     (prefix / ".info").mkdir()
     (prefix / ".info/version").write_text("7.2.0\n")
     rocwheel.run(
-        *(
-            "build",
-            "flash-attn",
-            "--backend",
-            "ck",
-            "--torch",
-            "2.12",
-            "--rocm",
-            "7.2",
-            "--source",
-            sdist,
-            "--only",
-            "estimate",
-        ),
+        *(*"build flash-attn --backend ck --torch 2.12 --rocm 7.2 --source".split(), sdist, "--only", "estimate"),
         *("--rocm-sdk", f"prefix={prefix}", "--no-preflight", "--output", tmp_path / "out", "-v"),
         environment=with_uv(),
     ).says("2775 files, about 2 h 26 min of compiling")
@@ -205,10 +192,7 @@ COMPILED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("cache", "hits"),
-    [("ccache", r"Hits: +(\d+)"), ("sccache", r"Cache hits +(\d+)")],
-)
+@pytest.mark.parametrize(("cache", "hits"), [("ccache", r"Hits: +(\d+)"), ("sccache", r"Cache hits +(\d+)")])
 def test_a_compiler_cache_knows_what_was_compiled_in_another_folder(
     rocwheel: Rocwheel, cache: str, hits: str, tmp_path: Path
 ) -> None:

@@ -244,11 +244,7 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     create_venv(tmp_path / "mine")
     python = tmp_path / "mine/bin/python"
     command = [
-        "build",
-        "triton",
-        "torch",
-        "--torch",
-        "2.9.1",
+        *"build triton torch --torch 2.9.1".split(),
         *options(world, tmp_path / "out"),
         "--into",
         tmp_path / "mine",
@@ -390,11 +386,7 @@ def test_sources_are_installed_in_place_into_the_environment_that_is_named(
     python = tmp_path / "mine/bin/python"
     trees = tmp_path / "trees"
     command = [
-        "build",
-        "torch",
-        "--develop",
-        "--torch",
-        "2.9.1",
+        *"build torch --develop --torch 2.9.1".split(),
         *options(world, tmp_path / "out"),
         "--source-root",
         trees,

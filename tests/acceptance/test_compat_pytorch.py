@@ -248,17 +248,7 @@ def test_create_skip_tests(checkout: Checkout):
     windows = expression("--platform", "Windows", "--pytorch-version", "2.12")
     assert windows == "not test_print and not test_windows"
     # pytest takes it.
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        windows,
-        checkout.tests / "test_nn.py",
-    )
+    command = (sys.executable, *"-m pytest -q -p no:cacheprovider -k".split(), windows, checkout.tests / "test_nn.py")
     environment = {**os.environ, "PYTORCH_TEST_WITH_ROCM": "1"}
     found = subprocess.run(command, cwd=checkout.tests, capture_output=True, text=True, env=environment, check=False)
     assert "1 passed, 1 deselected" in found.stdout

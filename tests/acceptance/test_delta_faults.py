@@ -107,10 +107,7 @@ def without_sizes(stream: Stream) -> None:
     (stream.folder / "demo-core/index.v1_json").unlink()
 
 
-LIES = {
-    "more": longer,
-    "twice": lambda head, rows: (rows.extend(rows * 3), head.update(size=head["size"] * 4)),
-}
+LIES = {"more": longer, "twice": lambda head, rows: (rows.extend(rows * 3), head.update(size=head["size"] * 4))}
 
 
 @pytest.mark.parametrize("lie", LIES)

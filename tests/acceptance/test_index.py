@@ -101,11 +101,7 @@ def test_installers_take_real_packages_from_the_index(
     lock = tmp_path / "lock.txt"
     (tmp_path / "wanted.in").write_text("rocm-sdk-core\n")
     uv(
-        "pip",
-        "compile",
-        "--quiet",
-        "--generate-hashes",
-        "--index-url",
+        *"pip compile --quiet --generate-hashes --index-url".split(),
         address,
         "--output-file",
         lock,
@@ -137,10 +133,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
         requirements = tmp_path / "in.txt"
         requirements.write_text("rocm-entry<7.2\n")
         uv(
-            "pip",
-            "compile",
-            "--quiet",
-            "--index-url",
+            *"pip compile --quiet --index-url".split(),
             f"{address}/simple/",
             "--exclude-newer",
             "2026-11-21",
@@ -148,10 +141,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
         ).prints("rocm-sdk-core==7.1.0")
         # Everything was uploaded later than that.
         uv(
-            "pip",
-            "compile",
-            "--quiet",
-            "--index-url",
+            *"pip compile --quiet --index-url".split(),
             f"{address}/simple/",
             "--exclude-newer",
             "2026-11-19",
@@ -281,13 +271,9 @@ def test_a_structured_index_keeps_pages_of_others_and_its_other_projects(
     (root / "new-one").mkdir()
     write_wheel(root / "new-one", "new-one", "1")
     index(rocwheel, root, "--project", "new-one")
-    assert [link["href"] for link in Links(root / "index.html").links] == [
-        "new-one/",
-        "old-style/",
-        "rocm-entry/",
-        "rocm-sdk-core/",
-        "torch/",
-    ]
+    assert [
+        link["href"] for link in Links(root / "index.html").links
+    ] == "new-one/ old-style/ rocm-entry/ rocm-sdk-core/ torch/".split()
 
 
 def test_families_have_an_index_each(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -297,10 +283,7 @@ def test_families_have_an_index_each(rocwheel: Rocwheel, tmp_path: Path) -> None
     built = index(rocwheel, tmp_path / "d")
     assert [one["folder"] for one in built["indexes"]] == ["gfx110X-all/simple", "gfx94X-dcgpu/simple"]
     pip(
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--index-url",
+        *"download --quiet --no-deps --index-url".split(),
         (tmp_path / "d/gfx94X-dcgpu/simple").as_uri(),
         "--dest",
         tmp_path / "got",

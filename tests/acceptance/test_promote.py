@@ -234,12 +234,7 @@ def test_frameworks_name_the_new_set(rocwheel: Rocwheel, tmp_path: Path) -> None
     [
         ("7.12.0rc1.post1", "7.12.0", "2.14.0+rocm7.12.0rc1.post1", "2.14.0+rocm7.12.0.post1"),
         ("7.13.0a20260430", "7.13.0rc1", "2.14.0+rocm7.13.0a20260430", "2.14.0+rocm7.13.0rc1"),
-        (
-            "10.1.0a20260811+bkc.20260814",
-            "10.1.0",
-            "2.14.0+rocm10.1.0a20260811.bkc.20260814",
-            "2.14.0+rocm10.1.0",
-        ),
+        ("10.1.0a20260811+bkc.20260814", "10.1.0", "2.14.0+rocm10.1.0a20260811.bkc.20260814", "2.14.0+rocm10.1.0"),
         (f"7.12.0.dev0+{COMMIT}", "7.12.0rc1", f"2.14.0+devrocm7.12.0.dev0.{COMMIT}", "2.14.0+rocm7.12.0rc1"),
     ],
 )
@@ -294,10 +289,7 @@ def test_what_cannot_be_promoted_is_named_and_nothing_is_written(rocwheel: Rocwh
         "7.12.0a1",
         "--output",
         output,
-        "--ignore",
-        "notes.txt",
-        "--ignore",
-        "more",
+        *"--ignore notes.txt --ignore more".split(),
         expect=2,
     ).says("7.12.0rc1 cannot be promoted to 7.12.0a1: that version is older")
     lying = small_wheels.write_wheel(dist, "rocm-profiler", OLD, said="7.12.0rc2")
@@ -445,10 +437,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         "install",
         "--python",
         venv / "bin/python",
-        "packaging==25.0",
-        "pkginfo",
-        "installer",
-        "wheel==0.45.1",
+        *"packaging==25.0 pkginfo installer wheel==0.45.1".split(),
     )
     return venv / "bin/python", checkout / SCRIPT
 

@@ -114,12 +114,7 @@ def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert "`rocm-7.12.0` published in `release` as number 1: 5 files" in said.stderr
     assert assert_every_link_is_true(release) == 5
     found = installed(f"{release.as_uri()}/", "torch", tmp_path)
-    assert found == {
-        "torch": "2.14.0+rocm7.12.0",
-        "rocm": NEW,
-        "rocm-sdk-core": NEW,
-        "rocm-sdk-device-gfx942": NEW,
-    }
+    assert found == {"torch": "2.14.0+rocm7.12.0", "rocm": NEW, "rocm-sdk-core": NEW, "rocm-sdk-device-gfx942": NEW}
     target = tmp_path / "target"
     pip("install", "--quiet", "--index-url", f"{release.as_uri()}/", "--target", target, "torch")
     assert "2.14.0+rocm7.12.0" in (target / "torch.py").read_text()

@@ -98,11 +98,7 @@ def dnf(folder: Path, repository: Path, *words: str, check: str = "0") -> list[s
         folder / "dnf.conf",
         "--installroot",
         folder / "root",
-        "--releasever",
-        "9",
-        "--refresh",
-        "--quiet",
-        "-y",
+        *"--releasever 9 --refresh --quiet -y".split(),
     )
     environment = {**os.environ, "HOME": str(folder)}
     return sorted(run("dnf", *options, *words, environment=environment, cwd=folder).stdout.split())

@@ -546,11 +546,7 @@ def test_a_signed_stream_takes_no_unsigned_change(rocwheel: Rocwheel, tmp_path: 
     assert "the snapshot is not signed: `--signing-key` names" in said, "nobody signed it before"
     publish(rocwheel, tmp_path / "2.0", store, *signed)
     before = snapshot(store)
-    changes = [
-        ("yank", "demo==1.0", "--reason", "bad"),
-        ("rollback", "--to", 1),
-        ("prune",),
-    ]
+    changes = [("yank", "demo==1.0", "--reason", "bad"), ("rollback", "--to", 1), ("prune",)]
     unsigned = [change(rocwheel, *words[:1], store, *words[1:], expect=1) for words in changes]
     unsigned.append(publish(rocwheel, tmp_path / "3.0", store, expect=1))
     # A renamed secret is an empty variable.

@@ -24,16 +24,13 @@ def archive(artifacts: Path, output: Path) -> Path:
     for artifact in sorted(artifacts.iterdir()):
         rest = sorted(path.name for path in artifact.iterdir() if path.name != MANIFEST)
         run(
-            "tar",
-            "--xz",
-            "--create",
-            "--file",
+            *"tar --xz --create --file".split(),
             output / f"{artifact.name}.tar.xz",
             "--directory",
             artifact,
             MANIFEST,
             *rest,
-        )  # noqa: E501
+        )
     return output
 
 

@@ -273,7 +273,7 @@ def test_kernels_are_compiled_for_gpus_that_are_not_here(site: Site):
     assert summary["complete"] is True
     outcomes, summary, _ = site.smoke("triton", "--compile-for", "gfx942,gfx906,gfx900", expect=1)
     assert [outcomes[f"triton.compile[{name}]"] for name in ("gfx942", "gfx906", "gfx900")] == [
-        *("passed", "failed", "failed"),
+        *("passed", "failed", "failed")
     ]
     messages = {row["id"].partition("[")[2]: row["message"] for row in summary["failures"]}
     assert messages["gfx906]"].endswith("`scaled_sum` is not compiled for gfx906: unsupported target"), messages
@@ -309,10 +309,7 @@ def test_a_new_python_without_pip_sees_what_is_missing(bare_site: Site, library:
     site.install("rocm", "7.1.0", {"rocm_sdk.py": b""}, REQUIRES)
     outcomes, _, _ = site.smoke("--allow-no-gpu", expect=1)
     loads = {name.rpartition("/site-packages/")[2]: end for name, end in outcomes.items() if "rocm.load[" in name}
-    assert loads == {
-        "_rocm_sdk_core/lib/libsmall.so.1]": "passed",
-        "_rocm_sdk_other/lib/libsmall.so.1]": "failed",
-    }
+    assert loads == {"_rocm_sdk_core/lib/libsmall.so.1]": "passed", "_rocm_sdk_other/lib/libsmall.so.1]": "failed"}
     assert outcomes["rocm.requirements"] == "passed"
     (site.packages / "_rocm_sdk_core/lib/libsmall.so.1").unlink()
     outcomes, summary, _ = site.smoke(expect=1)

@@ -285,14 +285,7 @@ def test_only_some_databases(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) ->
 def test_the_plan_writes_nothing(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     (planned,) = rocwheel.json("split", wheel, "--output", output, "--dry-run")["wheels"]
-    assert [one["key"] for one in planned["plan"]["devices"]] == [
-        "gfx90a",
-        "gfx942",
-        "gfx1100",
-        "gfx1201",
-        "gfx12_0",
-        "gfx11",
-    ]
+    assert [one["key"] for one in planned["plan"]["devices"]] == "gfx90a gfx942 gfx1100 gfx1201 gfx12_0 gfx11".split()
     assert planned["plan"]["root"] == "demo" and not output.exists()
     text = rocwheel.run("split", wheel, "--output", output, "--dry-run").stdout
     assert "Demo.Hip[device-gfx1201] requires demo-hip-device-gfx1201, demo-hip-device-gfx12-0" in text
@@ -500,14 +493,7 @@ def code_objects(wheel: Read, name: str, scratch: Path) -> list[list[tuple[str, 
     with wheel.archive.open(name) as source, open(library, "wb") as target:
         shutil.copyfileobj(source, target)
     section.unlink(missing_ok=True)
-    run(
-        "objcopy",
-        "-O",
-        "binary",
-        "--only-section=.hip_fatbin",
-        library,
-        section,
-    )
+    run(*"objcopy -O binary --only-section=.hip_fatbin".split(), library, section)
     # A view: bundles of gigabytes are not copied.
     content, bundles, place = memoryview(section.read_bytes() if section.exists() else b""), [], 0
     while (found := re.compile(rb"[^\0]").search(content, place)) is not None:

@@ -67,15 +67,7 @@ def suite(rocwheel: Rocwheel, tmp_path: Path) -> Suite:
 def test_good_tests_pass_and_every_step_is_told(suite: Suite):
     suite.write("test_a.py", "import pytest\n\n@pytest.mark.parametrize('x', [1, 2])\ndef test_p(x):\n    assert x\n")
     run = suite.run("test_a.py")
-    assert [event["event"] for event in run.events] == [
-        "run",
-        "collected",
-        "started",
-        "attempt",
-        "started",
-        "attempt",
-        "end",
-    ]
+    assert [event["event"] for event in run.events] == "run collected started attempt started attempt end".split()
     assert run.events[1]["ids"] == ["test_a.py::test_p[1]", "test_a.py::test_p[2]"]
     assert run.events[-1]["complete"] is True
     assert run.summary["verdict"] == "passed: 2 tests"
@@ -452,23 +444,11 @@ def test_lists_of_therock_skip_methods_of_their_module_alone(suite: Suite):
     for name in ("torch", "nn"):
         suite.write(f"test_{name}.py", "def test_print(): pass\ndef test_print_all(): pass\n")
     suite.write("skip_tests/generic.py", 'skip_tests = {"common": {"torch": ["test_print"]}}\n')
-    run = suite.run(
-        "test_torch.py", "test_nn.py", "--list", "skip_tests", "--list-version", "2.12", "--allow-missing-list"
-    )
+    run = suite.run(*"test_torch.py test_nn.py --list skip_tests --list-version 2.12 --allow-missing-list".split())
     outcomes = {event["id"]: event["outcome"] for event in run.of("attempt")}
     assert [name for name, outcome in outcomes.items() if outcome == "deselected"] == ["test_torch.py::test_print"]
     assert run.events[0]["lists"]["pytorch_2.12.py"] == "missing"
-    words = (
-        "test",
-        "suite",
-        "--python",
-        sys.executable,
-        "test_nn.py",
-        "--list",
-        "skip_tests",
-        "--list-version",
-        "2.12",
-    )
+    words = ("test", "suite", "--python", sys.executable, *"test_nn.py --list skip_tests --list-version 2.12".split())
     assert "pytorch_2.12.py" in suite.rocwheel.run(*words, expect=1, cwd=suite.folder).stderr
 
 

@@ -276,8 +276,7 @@ def test_words_of_the_test_itself_excuse_no_failure(suite: Suite):
         """,
     )
     suite.write(
-        "prints.sh",
-        "#!/bin/sh\necho 'peer 1: No route to host'\ntest -e seen && exit 0\ntouch seen\nexit 1\n",
+        "prints.sh", "#!/bin/sh\necho 'peer 1: No route to host'\ntest -e seen && exit 0\ntouch seen\nexit 1\n"
     ).chmod(0o755)
     run = suite.run("test_a.py", "--retries", 1)
     assert run.summary["flaky"] == ["test_a.py::test_compares", "test_a.py::test_prints"]
