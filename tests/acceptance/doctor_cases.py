@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from doctor_trees import LIMITS, RENDER, Machine
+from trees import put
 
 NOTHING = "no command"
 
@@ -115,8 +116,7 @@ def mixed_versions(machine: Machine) -> None:
 def half_expanded(machine: Machine) -> None:
     for name in ("include/hip.h", "lib/x"):
         file = machine.site / "_rocm_sdk_devel" / name
-        file.parent.mkdir(parents=True)
-        file.write_text("")
+        put(file, "")
 
 
 def files_that_nobody_installed(machine: Machine) -> None:
@@ -227,8 +227,7 @@ def torch_with_the_runtime_of_another_rocm(machine: Machine) -> None:
     for folder, names in (("_rocm_sdk_libraries", OF_TORCH[1:]), ("_rocm_sdk_core", ("libamdhip64.so.6",))):
         for name in names:
             library = machine.site / folder / "lib" / name
-            library.parent.mkdir(parents=True, exist_ok=True)
-            library.write_text("no ELF")
+            put(library, "no ELF")
 
 
 KERNEL = "6.12.48+deb13-amd64"

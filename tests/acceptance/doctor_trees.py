@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from command import Rocwheel
+from trees import put
 
 CPU = {"cpu_cores_count": 24, "simd_count": 0, "mem_banks_count": 1, "gfx_target_version": 0, "vendor_id": 0}
 
@@ -58,8 +59,7 @@ class Machine:
 
     def write(self, path: str, content: str | bytes = "") -> Path:
         file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        put(file, content if isinstance(content, bytes) else content.encode())
         return file
 
     def note(self, path: str, **values: str) -> None:
@@ -127,8 +127,7 @@ class Machine:
         rows = []
         for path, data in content.items():
             file = self.site / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
+            put(file, data)
             rows.append(f"{path},sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,{len(data)}\n")
         (self.site / info / "RECORD").write_text("".join(rows) + f"{info}/RECORD,,\n")
         return self.site / info

@@ -18,7 +18,7 @@ import pytest
 
 import synthetic
 from command import Rocwheel, run
-from trees import snapshot
+from trees import put, snapshot
 
 RUN = "17123441166"
 FOLDER = f"{RUN}-linux"
@@ -375,8 +375,7 @@ def test_what_others_put_into_the_output_stays(
 ) -> None:
     output = tmp_path / "out"
     mine = output / "base_lib_generic/mine.txt"
-    mine.parent.mkdir(parents=True)
-    mine.write_text("mine\n")
+    put(mine, "mine\n")
     words = ["--run-id", RUN, "--from", store.parent, "--output", output, "--include", "base_*"]
     refused = fetch(rocwheel, home, *words, expect=1)
     assert "exists and was not fetched by rocwheel" in refused.stderr and mine.read_text() == "mine\n"

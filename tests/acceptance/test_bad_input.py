@@ -17,7 +17,7 @@ from command import Result, Rocwheel, run, unprivileged
 from packages import PackageSet
 from small_index import write_wheel
 from synthetic import BASE, Member, file_member, hard_link_member, link_member, write_artifact, write_deb
-from trees import files, snapshot
+from trees import files, put, snapshot
 
 FAILED = 1
 USAGE = 2
@@ -477,8 +477,7 @@ def test_output_that_is_a_link(rocwheel: Rocwheel, artifacts: Path, inbox: Path,
 
 def test_import_output_that_is_not_ours(rocwheel: Rocwheel, debs: list[Path], tmp_path: Path) -> None:
     output = tmp_path / "thesis"
-    output.mkdir()
-    (output / "chapter-1.txt").write_text("years of work\n")
+    put(output / "chapter-1.txt", "years of work\n")
     before = snapshot(output)
     assert_clear(rocwheel.import_debs(debs, output, expect=FAILED), output)
     assert snapshot(output) == before

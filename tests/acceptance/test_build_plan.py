@@ -18,6 +18,7 @@ from workflows import job as workflows_job
 from workflows import run_step
 
 from command import Rocwheel, run
+from trees import put
 
 UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
 
@@ -185,8 +186,7 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     for mark, names in (("cell.json", ("one", "two")), ("done.json", ("one",))):
         for name in names:
             place = tmp_path / "marks" / f"{mark}-{name}"
-            place.mkdir(parents=True)
-            (place / mark).write_text(json.dumps({"name": name}))
+            put(place / mark, json.dumps({"name": name}))
     left = tmp_path / "left"
     run(sys.executable, "-c", dedent(gather), cwd=tmp_path, environment={"GITHUB_OUTPUT": str(left)})
     assert left.read_text() == 'count=1\nmatrix={"include": [{"name": "two"}]}\n'
@@ -208,8 +208,7 @@ def test_the_steps_of_the_workflow(rocwheel: Rocwheel, tmp_path: Path) -> None:
     from its own repository."""
     workflow = rocwheel.run("matrix", "--format", "workflow").stdout
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')
-    (tmp_path / "bin/rocwheel").chmod(0o755)
+    put(tmp_path / "bin/rocwheel", '#!/bin/sh\necho "$@"\n', 0o755)
     empty = ("SOURCE", "LINE", "REFERENCE", "SDK", "OPTIONS", "IMAGE", "NEEDS", "WITH", "WHEELS", "TARGETS")
     given = dict.fromkeys(empty, "")
     given |= {"RECIPE": "flash-attn", "VERSION": "2.8.3", "BACKEND": "ck", "ROCM": "6.2", "TORCH": "2.5.1"}
@@ -254,8 +253,7 @@ def test_a_script_for_sbatch_runs_every_cell(rocwheel: Rocwheel, tmp_path: Path)
     script.write_text(rocwheel.run(*base, "--format", "slurm").stdout)
     run("shellcheck", script)
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')
-    (tmp_path / "bin/rocwheel").chmod(0o755)
+    put(tmp_path / "bin/rocwheel", '#!/bin/sh\necho "$@"\n', 0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     said = [
         run(

@@ -30,6 +30,7 @@ from command import Result, Rocwheel, run
 
 __all__ = ["browser"]
 from doctor_trees import Machine, make_machine
+from trees import put
 
 LINUX = "py3-none-manylinux_2_28_x86_64"
 COMPILED = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
@@ -483,9 +484,7 @@ def test_without_hashes_uv_computes_them(case: Case) -> None:
 def test_pip_answers_where_there_is_no_uv(case: Case, tmp_path: Path) -> None:
     case.make(a_card)
     programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    (programs / "python3").chmod(0o755)
+    put(programs / "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n', 0o755)
     said = json.loads(case.choose("torch --gpu gfx1103", "--json", path=f"{programs}:/bin").stdout)
     assert said["resolved_by"] == "pip" and said["verdict"] == "yes"
     lines = {line["installer"]: line for line in said["lines"]}

@@ -12,6 +12,7 @@ import pytest
 from command import Rocwheel
 from doctor_trees import RENDER, VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
 from environment import create_venv
+from trees import put
 
 
 @pytest.fixture
@@ -318,7 +319,5 @@ def test_the_python_on_the_path_is_looked_at(rocwheel: Rocwheel, tmp_path: Path)
     assert report["python"]["path"].startswith(str(tmp_path / "image"))
     # pyenv puts scripts on the path, which choose a Python when they are started.
     scripts = tmp_path / "shims"
-    scripts.mkdir()
-    (scripts / "python3").write_text("#!/bin/sh\nexit 1\n")
-    (scripts / "python3").chmod(0o755)
+    put(scripts / "python3", "#!/bin/sh\nexit 1\n", 0o755)
     assert "no-python" in findings(scripts)[0]

@@ -15,6 +15,7 @@ from delta_stream import write_wheel
 from command import Rocwheel, run, unprivileged
 from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
 from environment import create_venv
+from trees import put
 
 PACKAGES = "lib/python3.12/site-packages"
 
@@ -26,8 +27,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def install(site: Path, name: str, version: str) -> None:
     info = site / f"{name}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    put(info / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (info / "RECORD").touch()
 
 
@@ -266,9 +266,7 @@ def test_a_named_pipe_is_not_waited_for(rocwheel: Rocwheel, machine: Machine) ->
 
 
 def executable(path: Path, text: str = "") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
+    put(path, text, 0o755)
     return path
 
 
@@ -304,8 +302,7 @@ def mise(home: Path) -> Path:
     (home / ".asdf/installs").rename(installs)
     (home / ".tool-versions").unlink()
     settings = home / ".config/mise/config.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text('[tools]\npython = "3.11.7"\n')
+    put(settings, '[tools]\npython = "3.11.7"\n')
     shims = home / ".local/share/mise/shims"
     shims.mkdir()
     (shims / "python3").symlink_to(executable(home / "bin/mise", "\x7fELF"))

@@ -26,6 +26,7 @@ import hip_wheels
 import linked_wheels
 import synthetic
 from command import Rocwheel
+from trees import put
 
 TESTS = Path(__file__).parent
 GPU_WHEEL = "demo_hip-1.2-cp312-cp312-linux_x86_64.whl"
@@ -101,9 +102,7 @@ class Page:
 
 
 def script(path: Path, *lines: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(0o755)
+    put(path, "\n".join(["#!/bin/sh", *lines, ""]), 0o755)
 
 
 def environment(folder: Path) -> None:
@@ -250,8 +249,7 @@ def hipified(place: Place) -> None:
         tables = "CUDA_TO_HIP_MAPPINGS = [{'cudaMalloc': 'hipMalloc'}]\n"
         (place.here / folder / "cuda_to_hip_mappings.py").write_text(tables)
     for folder in ("pytorch/aten", "vision/csrc", "ext/csrc"):
-        (place.here / folder).mkdir(parents=True, exist_ok=True)
-        (place.here / folder / "ops.cu").write_text("void f() { cudaMalloc(0, 1); cudaNewThing(); }\n")
+        put(place.here / folder / "ops.cu", "void f() { cudaMalloc(0, 1); cudaNewThing(); }\n")
 
 
 def suites(place: Place) -> None:
@@ -286,8 +284,7 @@ def suites(place: Place) -> None:
     }
     (place.here / "gtest.json").write_text(json.dumps(gtest))
     for folder in (".", "shard-1", "shard-2"):
-        (place.here / folder).mkdir(exist_ok=True)
-        (place.here / folder / ".test_durations").write_text(json.dumps({f"{folder}/t.py::test": 1.5}))
+        put(place.here / folder / ".test_durations", json.dumps({f"{folder}/t.py::test": 1.5}))
     (place.here / "test-times.json").write_text(
         json.dumps({"linux-noble-rocm-py3.12-mi300": {"default": {"test_nn": 3.0}}})
     )

@@ -10,7 +10,7 @@ import pytest
 from command import Rocwheel, run
 from packages import PackageSet, record_problems
 from synthetic import write_artifact
-from trees import differences, files, snapshot
+from trees import differences, files, put, snapshot
 
 INTERRUPTED = 130
 TEMPORARY = 4
@@ -199,8 +199,7 @@ def test_what_a_killed_edit_leaves_goes_with_the_next(
     assert [path.name for path in left if path.stat().st_size > 0] == [], left
     # What is somebody else's stays, whatever its name.
     other = output / ".rocwheel-Other5"
-    other.mkdir()
-    (other / "precious.txt").write_text("precious\n")
+    put(other / "precious.txt", "precious\n")
     rocwheel.run(*command)
     kept = sorted(path.name for path in output.iterdir())
     assert kept == [".rocwheel-Other5", command[1].name], kept

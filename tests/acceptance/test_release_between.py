@@ -15,7 +15,7 @@ from test_release_publish import TARGETS, WITH_UV, installed, requires, rocm, si
 
 from command import Result, Rocwheel, run
 from small_index import write_wheel
-from trees import differences, snapshot
+from trees import differences, put, snapshot
 
 NOW = "2026-11-20T01:02:03Z"
 OLD, NEW = "7.12.0rc1", "7.12.0"
@@ -83,15 +83,13 @@ class Signer:
                 **more,
             },
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.seal(statement)))
+        put(path, json.dumps(self.seal(statement)))
 
 
 def gate(store: Path, text: str, *public: Path) -> None:
     keys = "".join(f"'''{path.read_text()}''', " for path in public)
     folder = store / "release/.release"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "stream.toml").write_text(f'kind = "final"\n[gate]\nkeys = [{keys}]\n{text}')
+    put(folder / "stream.toml", f'kind = "final"\n[gate]\nkeys = [{keys}]\n{text}')
 
 
 def wheels_for(store: Path, target: str) -> list[Path]:
@@ -229,8 +227,7 @@ def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
     stranger.verdict(verdicts / "gfx942.json", wheels_for(store, "gfx942"), "gfx942")
     assert explained(1)["ignored"] == ["no key of the gate has signed it"]
     other = tmp_path / "other" / wheels_for(store, "gfx942")[0].name
-    other.parent.mkdir()
-    other.write_bytes(b"other")
+    put(other, b"other")
     lab.verdict(verdicts / "gfx942.json", [other, *wheels_for(store, "gfx942")[1:]], "gfx942")
     assert "about other bytes" in explained(1)["ignored"][0]
     envelope = json.loads(good)

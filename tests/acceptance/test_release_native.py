@@ -12,7 +12,7 @@ import pytest
 from test_release_between import promote, staged
 
 from command import Rocwheel, run
-from trees import snapshot
+from trees import put, snapshot
 
 
 def debian(folder: Path, *versions: str, text: str = "") -> Path:
@@ -163,8 +163,7 @@ def test_signed_lists_stay_signed(rocwheel: Rocwheel, tmp_path: Path, monkeypatc
         assert "gpg failed" in said.stderr and snapshot(published) == before
         promote(rocwheel, store, "--native", two, "--native-key", "lab@invalid")
         keys = tmp_path / "dnf/key.asc"
-        keys.parent.mkdir()
-        keys.write_text(run(*gpg, "--armor", "--export", "lab@invalid").stdout)
+        put(keys, run(*gpg, "--armor", "--export", "lab@invalid").stdout)
         run(*gpg, "--yes", "--output", tmp_path / "key.gpg", "--export", "lab@invalid")
         apt = Apt(tmp_path / "apt", published / "deb", f"signed-by={tmp_path}/key.gpg")
         assert apt.versions() == {"7.12.0", "7.13.0"}

@@ -20,7 +20,7 @@ from test_index import assert_every_link_is_true, pip, uv
 
 from command import Result, Rocwheel, run
 from small_index import write_wheel
-from trees import differences, snapshot
+from trees import differences, put, snapshot
 
 NOW = "2026-11-20T01:02:03Z"
 TARGETS = ("gfx942", "gfx1100")
@@ -184,8 +184,7 @@ def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> Non
 def test_pages_of_others_are_not_replaced(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store = tmp_path / "store"
     page = store / "nightly/rocm/index.html"
-    page.parent.mkdir(parents=True)
-    page.write_text('<a href="rocm-6.0.tar.gz">rocm-6.0.tar.gz</a>\n')
+    put(page, '<a href="rocm-6.0.tar.gz">rocm-6.0.tar.gz</a>\n')
     dist = rocm(tmp_path / "rocm", "7.2.0")
     before = snapshot(store)
     for words in ((), ("--dry-run",)):
@@ -197,8 +196,7 @@ def test_pages_of_others_are_not_replaced(rocwheel: Rocwheel, tmp_path: Path) ->
     publish(rocwheel, dist, store)
     # A project that comes later is another page; those of the stream are its own.
     foreign = store / "nightly/torch/index.html"
-    foreign.parent.mkdir()
-    foreign.write_text("torch\n")
+    put(foreign, "torch\n")
     before = snapshot(store)
     later = torch(tmp_path / "torch", "2.13.0", "7.2.0")
     assert f"`{foreign}` was not written" in publish(rocwheel, later, store, expect=1).stderr

@@ -9,7 +9,7 @@ import pytest
 
 import synthetic
 from command import Rocwheel, run
-from trees import snapshot
+from trees import put, snapshot
 
 MANIFEST = "artifact_manifest.txt"
 LIBRARY = "math-libs/BLAS/rocBLAS/stage/lib/rocblas/library"
@@ -153,8 +153,7 @@ def test_what_was_changed_in_the_own_tree_is_unpacked_again(rocwheel: Rocwheel, 
     files[runs].with_name("added").write_bytes(b"not in the archive")
     # Nothing else in the folder is ours.
     own = output / ".rocwheel/artifacts/my-data/x"
-    own.parent.mkdir()
-    own.write_text("precious")
+    put(own, "precious")
     package(rocwheel, nights, output)
     assert own.read_text() == "precious"
     assert_up_to_date(rocwheel, nights, output)

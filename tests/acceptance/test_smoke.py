@@ -14,6 +14,7 @@ import pytest
 
 from command import Result, Rocwheel
 from environment import create_venv
+from trees import put
 
 REQUIRES = ("rocm-sdk-core==7.1.0", "rocm-sdk-libraries==7.1.0; extra == 'libraries'")
 
@@ -82,8 +83,7 @@ class Site:
         rows = []
         for path, data in everything.items():
             target = self.packages / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
+            put(target, data)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             rows.append(f"{path},sha256={digest},{len(data)}")
         (self.packages / info / "RECORD").write_text("\n".join([*rows, f"{info}/RECORD,,"]) + "\n")
@@ -405,8 +405,7 @@ def test_a_container_gets_this_program_and_the_devices(rocwheel: Rocwheel, tmp_p
     """The engine is a stand-in that prints its words; real ones are in the tests of builds."""
     (tmp_path / "bin").mkdir()
     docker = tmp_path / "bin/docker"
-    docker.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/words\nexit ${{CODE:-0}}\n")
-    docker.chmod(0o755)
+    put(docker, f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/words\nexit ${{CODE:-0}}\n", 0o755)
     path = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     inside = ("--python", "/opt/venv/bin/python")
     words = ("test", "smoke", "torch", "--in", "example/image:1", *inside, "--engine-option=--shm-size=1g")

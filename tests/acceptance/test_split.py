@@ -24,7 +24,7 @@ from elftools.elf.relocation import RelocationSection
 from command import Rocwheel, run
 from environment import Environment
 from packages import PackageSet, record_problems
-from trees import snapshot
+from trees import put, snapshot
 
 WRAPPER = struct.Struct("<IIQQ")
 MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
@@ -347,8 +347,7 @@ def test_an_import_can_be_split_in_one_go(
     assert list(tmp_path.iterdir()) == []
 
     other = tmp_path / "other"
-    other.mkdir()
-    (other / "mine").write_text("mine")
+    put(other / "mine", "mine")
     rocwheel.import_debs(debs, other, "--split", "--force", expect=1)
     assert [path.name for path in other.iterdir()] == ["mine"]
     shutil.rmtree(other)

@@ -19,7 +19,7 @@ from test_index import assert_every_link_is_true, pip, uv
 from test_release_publish import change
 
 from command import Rocwheel, run
-from trees import differences, snapshot
+from trees import differences, put, snapshot
 
 NOW = "2026-11-20T01:02:03Z"
 LATER = "2026-11-21T01:02:03Z"
@@ -42,8 +42,7 @@ def write_linux_release(folder: Path, rocm: str, torch: str) -> None:
 
 def with_views(store: Path) -> Path:
     settings = store / "nightly/.release/stream.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(VIEWS)
+    put(settings, VIEWS)
     return store / "nightly"
 
 

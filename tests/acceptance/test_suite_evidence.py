@@ -9,6 +9,7 @@ import pytest
 from test_suite import Suite
 
 from command import Rocwheel
+from trees import put
 
 PROGRAM = r"""
 #include <cstdio>
@@ -97,9 +98,7 @@ def test_shards_of_the_environment_take_no_test_away(suite: Suite, program: Path
 
 def test_two_programs_of_one_name_are_both_tested(suite: Suite, program: Path):
     other = suite.folder / "other/small-test"
-    other.parent.mkdir()
-    other.write_text("#!/bin/sh\necho cannot open libamdhip64.so.7 >&2\nexit 127\n")
-    other.chmod(0o755)
+    put(other, "#!/bin/sh\necho cannot open libamdhip64.so.7 >&2\nexit 127\n", 0o755)
     run = suite.run(program, other, expect=1)
     outcomes = {event["id"]: event["outcome"] for event in run.of("attempt")}
     assert outcomes[str(other)] == "error"

@@ -16,6 +16,7 @@ import pytest
 from browser import Browser
 
 from command import Rocwheel, run
+from trees import put
 
 THEROCK = Path("/tmp/therock/external-builds/pytorch")
 
@@ -49,8 +50,7 @@ def test_clean_up(leaves): ...
 
 def pytest_report(folder: Path, family: str, text: str = SUITE) -> Path:
     """The report of a real run of pytest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "test_sample.py").write_text(text)
+    put(folder / "test_sample.py", text)
     report = folder / f"{family}.xml"
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", f"junit_family={family}"]
@@ -213,8 +213,7 @@ def test_what_did_not_run_has_not_passed(rocwheel: Rocwheel, tmp_path: Path) -> 
     empty.mkdir()
     assert report(rocwheel, empty, expect=1)["result"] == "incomplete"
     broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "r.xml").write_text("<testsuites><testsuite")
+    put(broken / "r.xml", "<testsuites><testsuite")
     assert report(rocwheel, broken, expect=1)["result"] == "incomplete"
     assert rocwheel.run("test", "report", tmp_path / "nowhere", expect=1).stderr.startswith("error: `")
     for folder in (empty, broken, tmp_path / "collected"):
@@ -298,8 +297,7 @@ def test_a_verdict_is_about_one_file_of_a_name_and_targets_that_exist(rocwheel: 
     words = ("test", "report", reports, "--verdict", tmp_path / "verdict.json")
     wheels = []
     for folder, text in (("A", b"one"), ("B", b"two"), ("C", b"one")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "x-1.0-py3-none-any.whl").write_bytes(text)
+        put(tmp_path / folder / "x-1.0-py3-none-any.whl", text)
         wheels.append(("--wheel", tmp_path / folder))
     rocwheel.run(*words, *wheels[0], *wheels[1], expect=2).says("different files of the name `x-1.0-py3-none-any.whl`")
     for targets, hint in (("gfx94l", "gfx942"), ("gfx942;gfx1100", "gfx942,gfx1100"), ("gfx94X-all", "a family")):
@@ -490,8 +488,7 @@ def test_two_states_are_measured_in_turns(rocwheel: Rocwheel, tmp_path: Path) ->
     # The second series is in the samples of both.
     assert (slower["summary"]["samples"], slower["base"]["samples"]) == (20, 20)
     other = tmp_path / "other-python"
-    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" 0.5\n')
-    other.chmod(0o755)
+    put(other, f'#!/bin/sh\nexec {sys.executable} "$@" 0.5\n', 0o755)
     assert measure("--base-python", other, "--", sys.executable, script, expect=1)["comparison"]["ratio"] > 1.8
     for wrong in ("", "'open"):
         words = ("test", "bench", "--cpu", "--base", wrong, "--", sys.executable, script)
