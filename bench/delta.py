@@ -52,10 +52,9 @@ class Delta(Benchmark):
         words = ("release", "publish", dist, "--to", work / "store", "--stream", "nightly", "--delta")
         published = self.rocwheel(*words)
         (work / "nginx").mkdir()
-        servers = Servers(Rocwheel(self.settings.rocwheel), work / "nginx")
-        address = servers.start("nginx", work / "store/nightly")
         rows, seconds = [], 0.0
-        try:
+        with Servers(Rocwheel(self.settings.rocwheel), work / "nginx") as servers:
+            address = servers.start("nginx", work / "store/nightly")
             for wheel in sorted(dist.glob("*.whl")):
                 begin = time.monotonic()
                 words = (self.settings.rocwheel, "--quiet", "--json", "release", "get", wheel.name, "--have", old,
@@ -70,8 +69,6 @@ class Delta(Benchmark):
                 delta = (work / "store/nightly" / canonical(wheel) / f"{wheel.name}.delta").stat().st_size
                 rows.append({"wheel": wheel.name, "size": got["size"], "transferred": got["transferred"],
                              "description": delta, "members": floor, "method": got["method"]})  # fmt: skip
-        finally:
-            servers.stop()
         total = {key: sum(row[key] for row in rows) for key in ("size", "transferred", "description", "members")}
         for row in [*rows, {"wheel": "all", **total}]:
             share = row["transferred"] / row["size"]

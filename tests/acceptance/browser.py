@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from small_index import free_port, wait_for
+from serving import free_port, wait_for
 
 TAB, ENTER, DOWN, UP, SPACE = "\ue004", "\ue007", "\ue015", "\ue013", " "
 

@@ -11,9 +11,11 @@ import subprocess
 import tempfile
 import tomllib
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from buckets import Bucket, forget, moto
 
 import synthetic
 from command import Rocwheel, own_suite
@@ -119,6 +121,21 @@ def artifacts(compiled: synthetic.Compiled, tmp_path: Path) -> Path:
     """A small set of artifacts in TheRock's layout, made by code, that packages in well under a
     second."""
     return synthetic.write_artifacts(tmp_path / "artifacts", compiled)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server."""
+    with moto(tmp_path_factory.mktemp("moto")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(server: str) -> Bucket:
+    """A bucket `wheels`, and no other."""
+    bucket = forget(server)
+    bucket.ask("PUT", "")
+    return bucket
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
-from refusing_bucket import refusing
+from buckets import Bucket, forget, refusing
 from test_artifact_fetch import FOLDER, RUN, fetch, home, names, store, visible, web  # noqa: F401
-from test_index_bucket import Bucket, server  # noqa: F401
 
 from command import Rocwheel, run
 from linked_wheels import write_wheel
@@ -23,8 +21,7 @@ from linked_wheels import write_wheel
 
 @pytest.fixture
 def buckets(server: str) -> Bucket:
-    urllib.request.urlopen(urllib.request.Request(f"{server}/moto-api/reset", method="POST"), timeout=30).close()
-    bucket = Bucket(server)
+    bucket = forget(server)
     for name in ("therock-ci-artifacts", "therock-nightly-artifacts"):
         request_bucket(bucket, name)
     return bucket

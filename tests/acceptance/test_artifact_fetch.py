@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+from serving import Answers, served
 
 import synthetic
 from command import Rocwheel, run
@@ -43,37 +43,21 @@ class Web:
     address: str = ""
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answers):
     protocol_version = "HTTP/1.1"
     web: Web
 
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_HEAD(self) -> None:
-        self.answer(body=False)
-
     def do_GET(self) -> None:
-        self.answer(body=True)
-
-    def answer(self, body: bool) -> None:
-        web, parts = self.web, urlsplit(self.path)
+        web, parts, body = self.web, urlsplit(self.path), self.command == "GET"
         path = unquote(parts.path)
         if path in web.answers:
             web.asked.append((path, parse_qs(parts.query), self.headers.get("Authorization")))
-            text = json.dumps(web.answers[path]).encode()
-            self.start(200, len(text), {"Content-Type": "application/json"})
-            self.wfile.write(text)
-            return
+            return self.reply(json.dumps(web.answers[path]).encode(), 200, "application/json")
         name = path.rsplit("/", 1)[-1]
         fault = web.faults.get(name, []).pop(0) if body and web.faults.get(name) else None
-        if isinstance(fault, int):
-            self.start(fault, 0, {})
-            return
         file = web.root / path.lstrip("/")
-        if not file.is_file():
-            self.start(404, 0, {})
-            return
+        if isinstance(fault, int) or not file.is_file():
+            return self.reply(b"", fault if isinstance(fault, int) else 404, None)
         content = file.read_bytes()
         headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()[:16]}"'}
         first, status = 0, 200
@@ -82,9 +66,12 @@ class Handler(BaseHTTPRequestHandler):
             first, status = int(asked.removeprefix("bytes=").rstrip("-")), 206
             headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
         content = content[first:]
-        self.start(status, len(content), headers)
+        self.send_response(status)
+        for header, value in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(header, value)
+        self.end_headers()
         if not body:
-            return
+            return None
         if fault == "cut":
             content = content[: len(content) // 2]
             self.close_connection = True
@@ -93,14 +80,9 @@ class Handler(BaseHTTPRequestHandler):
             web.stalled.set()
             web.resume.wait(60)
             content = content[web.stall[1] :]
-        self.send(name, content)
+        return self.send(name, content)
 
-    def start(self, status: int, length: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(length))
-        for header, value in headers.items():
-            self.send_header(header, value)
-        self.end_headers()
+    do_HEAD = do_GET
 
     def send(self, name: str, content: bytes) -> None:
         try:
@@ -115,14 +97,9 @@ class Handler(BaseHTTPRequestHandler):
 def web(tmp_path: Path) -> Iterator[Web]:
     web = Web(tmp_path / "web")
     web.root.mkdir()
-    handler = type("OwnHandler", (Handler,), {"web": web})
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    listener.daemon_threads = True
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
-    web.address = f"http://127.0.0.1:{listener.server_port}"
-    yield web
-    web.resume.set()
-    listener.shutdown()
+    with served(web.root, type("OwnHandler", (Handler,), {"web": web})) as web.address:
+        yield web
+        web.resume.set()
 
 
 @pytest.fixture

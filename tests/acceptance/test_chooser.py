@@ -93,11 +93,8 @@ def site(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     write_release(root, "7.1.0", "2.9.1")
     write_release(root, "7.2.0", "2.10.0", targets=("gfx942",))
     rocwheel.run("index", "build", root, "--now", NOW)
-    servers = Servers(rocwheel, tmp_path_factory.mktemp("servers"))
-    try:
+    with Servers(rocwheel, tmp_path_factory.mktemp("servers")) as servers:
         yield Site(root, servers.start("plain", root), f"{root.as_uri()}/")
-    finally:
-        servers.stop()
 
 
 @pytest.fixture(scope="module")
@@ -490,8 +487,7 @@ def test_hashes_that_cannot_be_had(rocwheel: Rocwheel, browser: Browser, tmp_pat
     tag = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
     write_wheel(root, "apex", "1.0+rocm7.1.0", tag, "Requires-Dist: rocm==7.1.0", "Requires-Dist: filelock")
     rocwheel.run("index", "build", root, "--now", NOW)
-    servers = Servers(rocwheel, tmp_path)
-    try:
+    with Servers(rocwheel, tmp_path) as servers:
         address = servers.start("plain", root)
         page = root / "simple/rocm-sdk-core/index.html"
         # A browser keeps an old page for a part of its age, if no header says otherwise.
@@ -508,8 +504,6 @@ def test_hashes_that_cannot_be_had(rocwheel: Rocwheel, browser: Browser, tmp_pat
                 break
             time.sleep(0.05)
         assert "has no hash of rocm_sdk_core-7.1.0" in text(browser, "hole-text")
-    finally:
-        servers.stop()
 
 
 def test_every_stop_of_the_keyboard_is_seen(browser: Browser, site: Site) -> None:
@@ -569,8 +563,7 @@ def test_web_servers_serve_it(rocwheel: Rocwheel, browser: Browser, site: Site, 
     # A configuration has no name with a quote.
     root = tmp_path / "dist"
     root.symlink_to(site.root)
-    servers = Servers(rocwheel, tmp_path)
-    try:
+    with Servers(rocwheel, tmp_path) as servers:
         address = servers.start(kind, root)
         browser.open(address)
         browser.run("document.querySelector('form button').click()")
@@ -579,8 +572,6 @@ def test_web_servers_serve_it(rocwheel: Rocwheel, browser: Browser, site: Site, 
         with urllib.request.urlopen(address + "chooser.html") as answer:
             assert answer.headers["Content-Type"].startswith("text/html")
             assert answer.headers["Cache-Control"] == "no-cache"
-    finally:
-        servers.stop()
 
 
 def test_a_run_for_one_project_renews_the_page(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:

@@ -53,11 +53,8 @@ def stream(published: Stream, tmp_path: Path) -> Stream:
 
 @pytest.fixture
 def servers(rocwheel: Rocwheel, tmp_path: Path) -> Iterator[Servers]:
-    scratch = tmp_path / "servers"
-    scratch.mkdir()
-    running = Servers(rocwheel, scratch)
-    yield running
-    running.stop()
+    with Servers(rocwheel, tmp_path) as running:
+        yield running
 
 
 def test_only_what_the_old_wheel_lacks_is_downloaded(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgpack
 import pytest
+from buckets import Bucket
 from delta_stream import Ranges
 from serving import served
 from test_kernels import code_objects
-from test_reuse import bucket
 
 import hip_wheels
 from command import Rocwheel, run
@@ -24,8 +24,6 @@ MEGABYTE = 1 << 20
 FILE = "demo_code-1.0+rocm7.2-py3-none-linux_x86_64.whl"
 ADDRESS = FILE.replace("+", "%2B")
 NOISE = random.Random(5)
-
-__all__ = ["bucket"]
 
 
 def compress(code: bytes) -> bytes:
@@ -127,7 +125,7 @@ def test_a_wheel_at_an_address_is_not_downloaded(rocwheel: Rocwheel, site: Path)
     assert said["totals"]["faults"] == 0
 
 
-def test_files_and_indexes_at_an_address(rocwheel: Rocwheel, site: Path, bucket: dict[str, str]) -> None:
+def test_files_and_indexes_at_an_address(rocwheel: Rocwheel, site: Path, bucket: Bucket) -> None:
     handler = type("Counting", (Ranges,), {"sent": []})
     with served(site, handler) as address:
         for name in ("plain.kpack", "packed.kpack", "libwide.so", "one.hsaco"):
@@ -138,9 +136,9 @@ def test_files_and_indexes_at_an_address(rocwheel: Rocwheel, site: Path, bucket:
         assert listed(kernels(rocwheel, f"{address}/")) == listed(kernels(rocwheel, site / FILE))
         people = rocwheel.run("kernels", f"{address}/one.hsaco", "--targets", "gfx90a,gfx942,gfx1100")
         assert "kernel" not in people.stderr and people.stdout.split("\n")[1].split()[2] == "-"
-    rocwheel.run("release", "upload", "--to", "s3://wheels/night", site / FILE, environment=bucket)
+    rocwheel.run("release", "upload", "--to", "s3://wheels/night", site / FILE, environment=bucket.environment)
     for address in ("s3://wheels/night", f"s3://wheels/night/{FILE}"):
-        said = kernels(rocwheel, address, environment=bucket)
+        said = kernels(rocwheel, address, environment=bucket.environment)
         assert listed(said) == listed(kernels(rocwheel, site / FILE)), address
 
 

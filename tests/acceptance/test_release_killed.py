@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pytest
+from buckets import Bucket
 from killed_publishers import (
     assert_whole,
     kill_promotions,
@@ -21,7 +22,6 @@ from killed_publishers import (
     write_set,
 )
 from serving import served
-from test_index_bucket import Bucket, bucket, server  # noqa: F401
 
 from command import Rocwheel, run
 
@@ -48,7 +48,7 @@ def test_readers_never_fail(rocwheel: Rocwheel, tmp_path: Path, count: int) -> N
         )
 
 
-def downloaded(bucket: Bucket, prefix: str, folder: Path) -> Path:  # noqa: F811
+def downloaded(bucket: Bucket, prefix: str, folder: Path) -> Path:
     """What a reader sees of the bucket at this moment: pages first, as a resolver reads them."""
     listing, _ = bucket.ask("GET", f"?list-type=2&max-keys=1000&prefix={prefix}/")
     keys = [unquote(key) for key in re.findall(r"<Key>([^<]*)</Key>", listing.decode())]
@@ -61,7 +61,7 @@ def downloaded(bucket: Bucket, prefix: str, folder: Path) -> Path:  # noqa: F811
 
 
 @pytest.mark.long
-def test_publishers_to_a_bucket_are_killed(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:  # noqa: F811
+def test_publishers_to_a_bucket_are_killed(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
     """The lock of a killed publisher ends after a minute, and the next one finishes its work."""
 
     def words(version: str) -> tuple[object, ...]:

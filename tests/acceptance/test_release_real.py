@@ -88,9 +88,8 @@ def index(rocwheel: Rocwheel, dist: Path, tmp_path_factory: pytest.TempPathFacto
     download(folder, *platform, "gafime-rocm==0.4.7")
     download(folder, "setuptools==80.9.0", "wheel==0.48.0", "packaging==26.3", "pip==26.3")
     rocwheel.run("index", "build", folder)
-    servers = Servers(rocwheel, tmp_path_factory.mktemp("servers"))
-    yield servers.start("plain", folder) + "simple/"
-    servers.stop()
+    with Servers(rocwheel, tmp_path_factory.mktemp("servers")) as servers:
+        yield servers.start("plain", folder) + "simple/"
 
 
 def test_the_files_are_those_of_a_release(dist: Path, wheel: Path, source: Path, program: Path) -> None:

@@ -6,19 +6,16 @@ import hashlib
 import json
 import shutil
 import socket
-import subprocess
 import sys
 import threading
-import time
-import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import unquote
 
 import pytest
+from buckets import Bucket
 from delta_stream import Ranges
 from serving import Answers, served
 
@@ -35,7 +32,6 @@ CHUNK = 4 << 20
 TEXTS = 4000
 REUSED = range(CHUNK, CHUNK + TEXTS)
 KERNELS = "math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.dat"
-KEYS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
 
 
 def code(length: int, seed: int) -> bytes:
@@ -281,33 +277,10 @@ def test_an_index_that_does_not_answer_is_an_error(rocwheel: Rocwheel, nights: N
     assert not (tmp_path / "new").exists()
 
 
-@pytest.fixture
-def bucket(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """moto's S3 with a bucket `wheels`; the variables that lead there."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with (tmp_path / "moto.log").open("wb") as log:
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    endpoint = f"http://127.0.0.1:{port}"
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(f"{endpoint}/moto-api/", timeout=5).close()
-            break
-        except (URLError, ConnectionError):
-            time.sleep(0.1)
-    scope = "Credential=AKIATEST/20261123/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
-    headers = {"Authorization": f"AWS4-HMAC-SHA256 {scope}"}
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/wheels", None, headers, method="PUT")).close()
-    yield {**KEYS, "AWS_ENDPOINT_URL": endpoint}
-    process.terminate()
-    process.wait()
-
-
-def test_wheels_of_a_bucket(rocwheel: Rocwheel, nights: Nights, bucket: dict[str, str], tmp_path: Path) -> None:
+def test_wheels_of_a_bucket(rocwheel: Rocwheel, nights: Nights, bucket: Bucket, tmp_path: Path) -> None:
     uploaded = ("release", "upload", "--to", "s3://wheels/night", *sorted((nights.first / "dist").glob("*.whl")))
-    rocwheel.run(*uploaded, environment=bucket)
-    said = nights.package(rocwheel, tmp_path / "new", "--reuse", "s3://wheels/night", **bucket)
+    rocwheel.run(*uploaded, environment=bucket.environment)
+    said = nights.package(rocwheel, tmp_path / "new", "--reuse", "s3://wheels/night", **bucket.environment)
     assert said["reused"] in REUSED
 
 
@@ -346,9 +319,9 @@ def vouched(published: Vouched, tmp_path: Path) -> Vouched:
 
 @pytest.mark.parametrize("kind", ["folder", "server", "bucket"])
 def test_a_signed_stream_is_reused_where_nothing_was_packed(
-    rocwheel: Rocwheel, made: Nights, published: Vouched, bucket: dict[str, str], tmp_path: Path, kind: str
+    rocwheel: Rocwheel, made: Nights, published: Vouched, bucket: Bucket, tmp_path: Path, kind: str
 ) -> None:
-    environment = {"ROCWHEEL_CACHE": str(tmp_path / "empty"), **bucket}
+    environment = {"ROCWHEEL_CACHE": str(tmp_path / "empty"), **bucket.environment}
     words = ("--reuse-key", published.other, "--reuse-key", published.key)
     if kind == "folder":
         said = made.package(rocwheel, tmp_path / "new", "--reuse", published.stream, *words, **environment)
@@ -361,7 +334,7 @@ def test_a_signed_stream_is_reused_where_nothing_was_packed(
     else:
         key = published.stream.parent / "key"
         where = ("--to", "s3://wheels", "--signing-key", key)
-        publish(rocwheel, made, *where, **{**bucket, "ROCWHEEL_CACHE": str(made.cache)})
+        publish(rocwheel, made, *where, **{**bucket.environment, "ROCWHEEL_CACHE": str(made.cache)})
         said = made.package(rocwheel, tmp_path / "new", "--reuse", "s3://wheels/nightly", *words, **environment)
     assert said["reused"] in REUSED
     for wheel in (tmp_path / "new/dist").glob("*.whl"):
