@@ -17,7 +17,7 @@ import pytest
 from serving import Answers, served
 
 import synthetic
-from command import Rocwheel, run
+from command import Rocwheel, on_a_disk, run
 from trees import put, snapshot
 
 RUN = "17123441166"
@@ -333,16 +333,10 @@ def test_all_failures_are_named_and_the_rest_is_there(
 
 def test_a_full_disk_is_named(rocwheel: Rocwheel, home: dict[str, str], tmp_path: Path) -> None:
     source, disk = tmp_path / "one", tmp_path / "disk"
-    disk.mkdir()
     synthetic.write_artifact(source, "blas_lib_gfx942", "stage", {"lib/noise.bin": os.urandom(4 << 20)})
     rocwheel.run("artifact", "push", source, "--to", tmp_path / "store", "--run-id", RUN)
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk/output"; code=$?\nfind "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    words = [rocwheel.binary, "artifact", "fetch", "--run-id", RUN, "--from", tmp_path / "store"]
-    result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=1, environment=home)
+    words = ("artifact", "fetch", "--run-id", RUN, "--from", tmp_path / "store", "--output", disk / "output")
+    result = on_a_disk("2m", disk, rocwheel.binary, *words, environment=home)
     assert "blas_lib_gfx942.tar.zst" in result.stderr and "hint: make room on the disk" in result.stderr
     assert result.stdout == "", f"left behind: {result.stdout}"
 

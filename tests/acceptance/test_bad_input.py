@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import synthetic
-from command import Result, Rocwheel, run, unprivileged
+from command import Result, Rocwheel, on_a_disk, run, unprivileged
 from packages import PackageSet
 from small_index import write_wheel
 from synthetic import BASE, Member, file_member, hard_link_member, link_member, write_artifact, write_deb
@@ -502,39 +502,22 @@ def test_full_disk(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) 
     """A file system of 8 MiB, in a mount namespace of its own: the error names the output, and no
     part of a wheel stays."""
     disk = tmp_path / "disk"
-    disk.mkdir()
-    script = (
-        'mount -t tmpfs -o size=8m tmpfs "$1" || exit 99\n'
-        '"$2" package --artifacts "$3" --output "$1/output"; code=$?\n'
-        'find "$1" -type f -printf "left %P %s\\n"\n'
-        "exit $code\n"
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    result = run(
-        *namespace, "bash", "-c", script, "full-disk", disk, rocwheel.binary, package_set.artifacts, expect=FAILED
-    )
+    words = ("package", "--artifacts", package_set.artifacts, "--output", disk / "output")
+    result = on_a_disk("8m", disk, rocwheel.binary, *words)
     assert_clear(result, f"no space is left on the disk of `{disk}/output`", "hint: make room on that disk")
     assert ".rocwheel" not in result.stderr, "the message names a file that is gone by now"
-    wheels = [line for line in result.stdout.splitlines() if line.startswith("left ") and ".whl" in line]
-    assert all(line.split()[1].endswith(".whl") for line in wheels), f"temporary files are left: {wheels}"
+    wheels = [line for line in result.stdout.splitlines() if line.startswith(f"{disk}/") and ".whl" in line]
+    assert all(line.endswith(".whl") for line in wheels), f"temporary files are left: {wheels}"
 
 
 @pytest.mark.parametrize("command", ["archive", "flatten", "import"])
 def test_full_disk_elsewhere(rocwheel: Rocwheel, tmp_path: Path, command: str) -> None:
     """The other commands that write, on 2 MiB: nothing is left but what was there."""
     disk, noise = tmp_path / "disk", os.urandom(4 << 20)
-    disk.mkdir()
     write_artifact(tmp_path / "artifacts", "blas_lib_generic", "stage", {"lib/noise.bin": noise})
     deb = write_deb(tmp_path / "libamdhip64-5_5.2.3-8_amd64.deb", [file_member("./usr/lib/libamdhip64.bin", noise)])
     inputs = ["--deb", deb] if command == "import" else [tmp_path / "artifacts"]
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk/output"; code=$?\n'
-        'find "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    words = [rocwheel.binary, "artifact", command, *inputs]
-    result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=FAILED)
+    result = on_a_disk("2m", disk, rocwheel.binary, "artifact", command, *inputs, "--output", disk / "output")
     assert_clear(result, disk / "output", "hint: make room on th")
     assert result.stdout == "", f"left behind: {result.stdout}"
 

@@ -25,7 +25,7 @@ from delta_stream import (
 )
 from serving import Answers, served
 
-from command import Rocwheel, run
+from command import Rocwheel
 
 
 @pytest.fixture(scope="module")
@@ -272,13 +272,10 @@ def test_a_size_that_no_page_says_has_a_limit(rocwheel: Rocwheel, stream: Stream
 def test_a_full_disk_is_no_fault_of_the_index(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
     """With a description, the pieces do not fit; without, the whole wheel does not."""
     output = tmp_path / "small"
-    output.mkdir()
-    script = 'mount -t tmpfs -o size=1m tmpfs "$1" || exit 99\nshift\nexec "$@"\n'
-    namespace = ("unshare", "--map-root-user", "--mount")
     for have in ((), ("--have", published.old)):
-        command = (rocwheel.binary, "release", "get", NEW, "--index", published.folder, "--output", output, *have)
-        said = run(*namespace, "bash", "-c", script, "small", output, *command, expect=1)
-        assert f"cannot write `{output / NEW}`" in said.stderr and "No space left" in said.stderr
+        words = ("release", "get", NEW, "--index", published.folder, "--output", output, *have)
+        said = on_a_disk("1m", output, rocwheel.binary, *words)
+        said.says(f"cannot write `{output / NEW}`", "No space left")
         assert "index check" not in said.stderr and "try again later" not in said.stderr
 
 

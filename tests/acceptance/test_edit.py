@@ -4,7 +4,6 @@ nothing half-done is left. In the long run, edited real wheels are imported."""
 import email.parser
 import io
 import os
-import signal
 import sys
 import tarfile
 import time
@@ -19,12 +18,12 @@ from small_wheels import core_metadata, pack
 from test_audit_real import TABLE, popular
 from test_kernels import cached_wheels
 
-from command import Rocwheel, run
+from command import Rocwheel, on_a_disk, run
 from environment import TOOLS, Environment
 from linked_wheels import check_record
 from packages import fetch_wheels
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 def write_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...] = (), **more: bytes) -> Path:
@@ -166,17 +165,10 @@ def test_full_disk(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """A file system of 2 MiB, in a mount namespace of its own: the error names the output, and
     nothing is left."""
     disk = tmp_path / "disk"
-    disk.mkdir()
     source = write_wheel(tmp_path, "large", "1.0", noise=os.urandom(4 << 20))
     before = source.read_bytes()
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk"; code=$?\nfind "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     for change in (["--version", "2.0"], ["--version", "1.0"]):
-        words = [rocwheel.binary, "edit", source, *change]
-        result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=FAILED)
+        result = on_a_disk("2m", disk, rocwheel.binary, "edit", source, *change, "--output", disk)
         assert "error: cannot write" in result.stderr and "hint: free space" in result.stderr, result.stderr
         assert result.stdout == "", f"left behind: {result.stdout}"
     assert source.read_bytes() == before
@@ -204,12 +196,7 @@ def test_interrupted(rocwheel: Rocwheel, tmp_path: Path, where: list[str]) -> No
     if path != source:
         source.unlink()
     stat = path.stat()
-    process = rocwheel.start("edit", path, "--version", "2.0", *where, cwd=tmp_path)
-    time.sleep(0.7)
-    assert process.poll() is None, process.communicate()
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, stderr
+    rocwheel.interrupted("edit", path, "--version", "2.0", *where, cwd=tmp_path, when=lambda: time.sleep(0.7) or True)
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
 

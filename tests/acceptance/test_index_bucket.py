@@ -4,10 +4,8 @@ a second implementation of S3 beside the one of the Rust tests."""
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -175,17 +173,9 @@ def test_a_refusal_of_a_bucket_is_not_temporary(rocwheel: Rocwheel, bucket: Buck
 def test_ctrl_c_leaves_no_parts(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
     large = tmp_path / "large.bin"
     large.write_bytes(os.urandom(1 << 20) * 256)
-    process = subprocess.Popen(
-        [rocwheel.binary, "release", "upload", large, "--to", "s3://wheels"],
-        env={**os.environ, **bucket.environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while b"<Upload>" not in bucket.ask("GET", "?uploads")[0]:
-        assert process.poll() is None and time.monotonic() < deadline
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130, process.stderr.read()
+    words = ("release", "upload", large, "--to", "s3://wheels")
+    begun = {"when": lambda: b"<Upload>" in bucket.ask("GET", "?uploads")[0]}
+    rocwheel.interrupted(*words, **begun, env={**os.environ, **bucket.environment})
     assert b"<Upload>" not in bucket.ask("GET", "?uploads")[0]
     with pytest.raises(HTTPError):
         bucket.ask("HEAD", "/large.bin")

@@ -21,7 +21,7 @@ from serving import Answers, served
 
 import hip_wheels
 import synthetic
-from command import Rocwheel, run
+from command import Rocwheel, on_a_disk, run
 from linked_wheels import INIT, check_record, extension, library
 from linked_wheels import write_wheel as linked_wheel
 from trees import snapshot
@@ -132,15 +132,11 @@ def test_a_folder_that_is_not_there_is_an_error(rocwheel: Rocwheel, nights: Nigh
 
 def test_a_full_cache_is_a_warning(rocwheel: Rocwheel, nights: Nights, tmp_path: Path) -> None:
     cache = tmp_path / "full"
-    cache.mkdir()
-    script = 'mount -t tmpfs -o size=4k tmpfs "$1" || exit 99\nhead -c 4096 /dev/zero > "$1/filled"\nshift\nexec "$@"\n'
-    namespace = ("unshare", "--map-root-user", "--mount")
-    command = (
-        rocwheel.binary, "package", "--artifacts", nights.second, "--output", tmp_path / "new", "--version", "7.1.1",
-    )  # fmt: skip
-    ran = run(*namespace, "bash", "-c", script, "full", cache, *command, environment={"ROCWHEEL_CACHE": str(cache)})
+    words = ("package", "--artifacts", nights.second, "--output", tmp_path / "new", "--version", "7.1.1")
+    full = {"filled": "4096", "expect": 0, "environment": {"ROCWHEEL_CACHE": str(cache)}}
+    ran = on_a_disk("4k", cache, rocwheel.binary, *words, **full)
     assert snapshot(tmp_path / "new/dist") == nights.expected
-    assert f"cannot record in `{cache}/packed` how wheels are packed" in ran.stderr
+    ran.says(f"cannot record in `{cache}/packed` how wheels are packed")
 
 
 def test_runs_share_a_cache(rocwheel: Rocwheel, nights: Nights, tmp_path: Path) -> None:

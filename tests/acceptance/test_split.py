@@ -12,7 +12,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -304,15 +303,8 @@ def test_a_split_interrupted_leaves_nothing(
     rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int
 ) -> None:
     output = tmp_path / "out"
-    process = rocwheel.start("split", package_set.artifacts, "--output", output, "--force")
-    deadline = time.monotonic() + 60
-    while not any(tmp_path.glob(".out.rocwheel-*/*")):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.005)
-    process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
-    assert "panicked" not in stderr
+    words = ("split", package_set.artifacts, "--output", output, "--force")
+    rocwheel.interrupted(*words, when=lambda: any(tmp_path.glob(".out.rocwheel-*/*")), number=number)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,6 @@ import shutil
 import signal
 import struct
 import sys
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +24,7 @@ from variantlib.api import VariantDescription, VariantProperty, get_variant_envi
 from variantlib.variant_dist_info import VariantDistInfo
 
 import hip_wheels
-from command import Rocwheel, run
+from command import Rocwheel, on_a_disk, run
 from environment import TOOLS, Environment
 from hip_wheels import DATA, DATABASES, FILE_NAME, INFO, NAME, REPOSITORY, VERSION, Compiled, Read, device, wheels
 from trees import files
@@ -532,29 +531,15 @@ def test_a_split_interrupted_leaves_nothing(
     rocwheel: Rocwheel, compiled: Compiled, tmp_path: Path, number: int
 ) -> None:
     wheel, output = big_wheel(compiled, tmp_path), tmp_path / "out"
-    process = rocwheel.start("split", wheel, "--output", output)
-    deadline = time.monotonic() + 60
-    while not any(output.glob(".rocwheel-split-*/*")):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.002)
-    process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
-    assert "panicked" not in stderr
+    words = ("split", wheel, "--output", output)
+    rocwheel.interrupted(*words, when=lambda: any(output.glob(".rocwheel-split-*/*")), number=number)
     assert files(output) == set()
 
 
 def test_a_full_disk_leaves_nothing(rocwheel: Rocwheel, compiled: Compiled, tmp_path: Path) -> None:
     """32 MB for a wheel of 64."""
     wheel, disk = big_wheel(compiled, tmp_path), tmp_path / "disk"
-    disk.mkdir()
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=32m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk/out"; code=$?\n'
-        'find "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    result = run(*namespace, "bash", "-c", script, "full-disk", disk, rocwheel.binary, "split", wheel, expect=1)
+    result = on_a_disk("32m", disk, rocwheel.binary, "split", wheel, "--output", disk / "out")
     assert f"cannot write `{disk}/out/" in result.stderr and "hint: free space on the file system" in result.stderr
     assert ".rocwheel" not in result.stderr, "a temporary folder is named"
     assert result.stdout == "", f"left behind: {result.stdout}"

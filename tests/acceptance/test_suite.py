@@ -30,6 +30,11 @@ class Run:
         attempts = [event for event in self.events if event["event"] == "attempt"]
         return {event["id"].rsplit("::", 1)[-1]: event["outcome"] for event in attempts}
 
+    def ended(self, **by_outcome: str) -> None:
+        """Insists on how the tests with these names ended."""
+        wanted = {f"test_{name}": outcome for outcome, names in by_outcome.items() for name in names.split()}
+        assert self.outcomes() == wanted
+
     def attempts(self, name: str) -> list[dict]:
         return [event for event in self.events if event["event"] == "attempt" and event["id"].endswith(name)]
 
@@ -138,24 +143,15 @@ def test_each_way_to_end_has_its_outcome(suite: Suite):
         """,
     )
     run = suite.run("test_a.py", expect=1)
-    assert run.outcomes() == {
-        "test_first": "passed",
-        "test_failed": "failed",
-        "test_set_up": "error",
-        "test_cleaned_up": "error",
-        "test_skipped": "skipped",
-        "test_known": "expected_failure",
-        "test_mended": "unexpected_pass",
-        "test_abort": "crashed",
-        "test_between": "passed",
-        "test_segfault": "crashed",
-        "test_exit_0": "crashed",
-        "test_exit_3": "crashed",
-        "test_killed": "crashed",
-        "test_sys_exit": "failed",
-        "test_binary": "failed",
-        "test_last": "passed",
-    }
+    run.ended(
+        passed="first between last",
+        failed="failed sys_exit binary",
+        error="set_up cleaned_up",
+        skipped="skipped",
+        expected_failure="known",
+        unexpected_pass="mended",
+        crashed="abort segfault exit_0 exit_3 killed",
+    )
     assert "SIGABRT" in run.attempts("test_abort")[0]["message"]
     assert "Fatal Python error: Aborted" in run.attempts("test_abort")[0]["output"]
     assert "code 3" in run.attempts("test_exit_3")[0]["message"]
@@ -183,13 +179,7 @@ def test_a_hanging_test_costs_itself(suite: Suite):
     begun = time.monotonic()
     run = suite.run("test_a.py", "--timeout", 2, expect=1)
     took = time.monotonic() - begun
-    assert run.outcomes() == {
-        "test_first": "passed",
-        "test_in_c": "timed_out",
-        "test_stopped": "timed_out",
-        "test_deaf": "timed_out",
-        "test_last": "passed",
-    }
+    run.ended(passed="first last", timed_out="in_c stopped deaf")
     assert "test_in_c" in run.attempts("test_in_c")[0]["output"], "the stack says where it hangs"
     # Each may take its time and ten seconds more; starting processes is slow on a busy machine.
     assert took < 3 * (2 + 10) + 60
@@ -301,12 +291,7 @@ def test_a_test_that_removes_the_report_changes_nothing(suite: Suite):
         """,
     )
     run = suite.run("test_a.py", expect=1)
-    assert run.outcomes() == {
-        "test_first": "passed",
-        "test_removes": "passed",
-        "test_failed": "failed",
-        "test_last": "passed",
-    }
+    run.ended(passed="first removes last", failed="failed")
 
 
 def test_forks_of_a_test_do_not_report_for_it(suite: Suite):
@@ -414,12 +399,7 @@ def test_lists_decide_and_are_checked(suite: Suite):
         """,
     )
     run = suite.run("test_a.py", "--list", "list.toml")
-    assert run.outcomes() == {
-        "test_print": "deselected",
-        "test_print_all": "passed",
-        "test_known": "expected_failure",
-        "test_mended": "unexpected_pass",
-    }
+    run.ended(deselected="print", passed="print_all", expected_failure="known", unexpected_pass="mended")
     assert [remark["kind"] for remark in run.summary["remarks"]] == ["stale"]
     assert len(run.events[0]["lists"]["list.toml"]) == 64
     only = suite.run("test_a.py", "--list", "list.toml", "--only-skipped", expect=1)
