@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import Browser
 from buckets import Bucket, forget, moto
+from delta_stream import Stream, published_stream
 
 import synthetic
 from command import Rocwheel, own_suite
 from environment import Environment
-from packages import PackageSet, fetch_debs, make_package_set
+from packages import PackageSet, fetch_debs, fetch_wheels, make_package_set
 from tool_wheel import write_tool_wheel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -121,6 +123,31 @@ def artifacts(compiled: synthetic.Compiled, tmp_path: Path) -> Path:
     """A small set of artifacts in TheRock's layout, made by code, that packages in well under a
     second."""
     return synthetic.write_artifacts(tmp_path / "artifacts", compiled)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real wheel of PyPI."""
+    (wheel,) = fetch_wheels(tmp_path_factory.mktemp("wheel"), "gafime-rocm==0.4.7").glob("gafime_rocm-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def described(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Stream:
+    """A stream whose wheels are described for `release get`."""
+    return published_stream(rocwheel, tmp_path_factory.mktemp("delta"))
+
+
+@pytest.fixture
+def stream(described: Stream, tmp_path: Path) -> Stream:
+    return described.copy(tmp_path)
 
 
 @pytest.fixture(scope="session")

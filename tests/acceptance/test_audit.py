@@ -21,16 +21,10 @@ from serving import Answers
 from command import Rocwheel
 from environment import Environment
 from linked_wheels import extension, library, write_wheel
-from packages import PackageSet, fetch_wheels
+from packages import PackageSet
 from trees import put
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    (wheel,) = fetch_wheels(tmp_path_factory.mktemp("wheel"), "gafime-rocm==0.4.7").glob("gafime_rocm-*.whl")
-    return wheel
 
 
 def test_the_set_passes(rocwheel: Rocwheel, package_set: PackageSet, least_loaded: int) -> None:

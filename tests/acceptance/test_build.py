@@ -16,6 +16,7 @@ from serving import Answers, served
 
 from command import Rocwheel, run
 from packages import PackageSet
+from recipes import recipe
 
 UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
 
@@ -60,15 +61,9 @@ def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: P
     ).says("2775 files, about 2 h 26 min of compiling")
 
 
-RECIPE = """
-schema = 1
-name = "asks"
-summary = "Asks what ROCm is there"
-distribution = "asks"
-source = "asks"
-platforms = ["linux"]
-backends = ["rocm"]
-any-python = ["rocm"]
+RECIPE = recipe(
+    "asks",
+    """
 layers = ["compilers", "rocm"]
 version-from-wheel = true
 
@@ -80,10 +75,9 @@ expect = 'found \\d'
 [[step]]
 name = "wheel"
 run = ["true"]
-
-[output]
-wheel = "dist/*.whl"
-"""
+""",
+    version=None,
+)
 
 
 class Guarded(Answers):
@@ -146,20 +140,11 @@ def test_rocm_packages_are_installed_for_a_build(
     assert is_open == ("secret" not in job.read_text())
 
 
-COMPILES = """
-schema = 1
-name = "compiles"
-summary = "A library that is compiled"
-distribution = "compiles"
-source = "compiles"
+COMPILES = recipe(
+    "compiles",
+    """
 layers = ["compilers"]
-platforms = ["linux"]
-backends = ["plain"]
-without-sdk = ["plain"]
 work-on = "copy"
-
-[[version]]
-text = "1.0"
 
 [[step]]
 name = "requirements"
@@ -176,10 +161,10 @@ run = ["cmake", "--build", "build"]
 [[step]]
 name = "wheel"
 run = ["${python}", "setup.py", "bdist_wheel", "--python-tag", "py3", "--plat-name", "linux_x86_64"]
-
-[output]
-wheel = "dist/*.whl"
-"""
+""",
+    "plain",
+    any_python=False,
+)
 COMPILED = {
     "CMakeLists.txt": "cmake_minimum_required(VERSION 3.18)\nproject(compiles CXX)\n"
     "add_library(compiles SHARED one.cpp two.cpp)\n"
@@ -237,19 +222,9 @@ def test_a_build_leaves_nothing_running(rocwheel: Rocwheel, sdist: Path, tmp_pat
     assert len(list(tmp_path.glob("*.whl"))) == 1
 
 
-HUGE = """
-schema = 1
-name = "huge"
-summary = "What no disk has room for, with an LLVM where one is named"
-distribution = "huge"
-source = "huge"
-platforms = ["linux"]
-backends = ["plain"]
-without-sdk = ["plain"]
-
-[[version]]
-text = "1.0"
-
+HUGE = recipe(
+    "huge",
+    """
 [[environment]]
 if-variable = "LLVM"
 exists = "${environment.LLVM}/libLLVM.so"
@@ -264,13 +239,14 @@ run = ["sh", "-c", "echo flags=$FLAGS."]
 name = "wheel"
 run = ["true"]
 
-[output]
-wheel = "dist/*.whl"
 
 [[cost]]
 memory-per-job = 1
 disk = 9000
-"""
+""",
+    "plain",
+    any_python=False,
+)
 
 
 def test_conditions_of_a_block_hold_together_and_space_is_for_what_compiles(rocwheel: Rocwheel, tmp_path: Path) -> None:

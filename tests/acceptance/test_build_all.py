@@ -22,6 +22,7 @@ import therock
 from command import Rocwheel, run, unprivileged
 from environment import create_venv
 from packages import metadata
+from recipes import recipe
 from small_index import write_wheel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -269,27 +270,16 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     run(python, "-c", "import torch")
 
 
-RECIPE = """
-schema = 1
-name = "demo"
-summary = "A wheel that requires ROCm and something else"
-distribution = "demo"
-source = "demo"
-platforms = ["linux"]
-backends = ["rocm"]
-any-python = ["rocm"]
+RECIPE = recipe(
+    "demo",
+    """
 work-on = "copy"
-
-[[version]]
-text = "1.0"
 
 [[step]]
 name = "wheel"
 run = ["${python}", "-c", "import shutil; shutil.copytree('wheels', 'dist')"]
-
-[output]
-wheel = "dist/*.whl"
-"""
+""",
+)
 
 
 def write_pages(root: Path, files: Iterable[Path]) -> str:

@@ -22,13 +22,11 @@ import pytest
 from browser import Browser
 from packaging.pylock import Pylock
 from pypi_simple import PyPISimple
-from test_chooser import ACCESSIBLE, BIN, NOW, OWN, OWN_TAG, browser, clean_environment, installed, write_wheel
+from test_chooser import ACCESSIBLE, BIN, NOW, OWN, OWN_TAG, clean_environment, installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_index import served
 
 from command import Result, Rocwheel, run
-
-__all__ = ["browser"]
 from doctor_trees import Machine, make_machine
 from trees import put
 

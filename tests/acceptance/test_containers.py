@@ -20,6 +20,7 @@ from test_build import with_uv
 import engines
 from command import NOBODY, Result, Rocwheel, download, own_suite, run
 from engines import Engine
+from recipes import recipe
 
 IMAGE = "rocwheel/python:1"
 NAME = "flash_attn-2.8.3+rocm7.2torch2.9triton-py3-none-any.whl"
@@ -27,19 +28,9 @@ FLASH = ["build", "flash-attn", "--backend", "triton", "--rocm", "7.2", "--torch
 # What its recipe installs, and any Python can use.
 WHEELS = ["setuptools==75.8.0", "wheel", "packaging", "psutil", "ninja"]
 
-RECIPE = """
-schema = 1
-name = "waits"
-summary = "Waits and packs"
-source = "waits"
-platforms = ["linux"]
-backends = ["cpu"]
-without-sdk = ["cpu"]
-any-python = ["cpu"]
-
-[[version]]
-text = "1"
-
+RECIPE = recipe(
+    "waits",
+    """
 [[step]]
 name = "wait"
 run = ["sh", "-c", "id -u; sleep ${environment.WAITS}"]
@@ -53,18 +44,17 @@ path = "NAME.tar.bz2"
 from = "${stage}"
 members = ["share"]
 holds = ["share/README"]
-"""
+""",
+    "cpu",
+    version="1",
+    wheel=False,
+)
 
 
 # A recipe of its own image, whose variables it gets, and of a package that the image lacks.
-OWN_RECIPE = """
-schema = 1
-name = "greets"
-summary = "Greets"
-source = "greets"
-platforms = ["linux"]
-backends = ["rocm"]
-any-python = ["rocm"]
+OWN_RECIPE = recipe(
+    "greets",
+    """
 layers = ["rocm"]
 in-container = true
 named-by-rocm = "greets-rocm"
@@ -74,9 +64,6 @@ apt = ["hello"]
 
 [[targets]]
 default = ["gfx1100"]
-
-[[version]]
-text = "1"
 
 [[environment]]
 default = { MKLROOT = "/opt/nowhere" }
@@ -90,7 +77,10 @@ path = "linux-64/greets-rocm${rocm.compact}.tar.bz2"
 from = "${stage}"
 members = ["share"]
 holds = ["share/said"]
-"""
+""",
+    version="1",
+    wheel=False,
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -14,19 +14,13 @@ from xml.etree import ElementTree
 import pytest
 
 from command import Rocwheel, run
-from packages import fetch_wheels, listed_wheel
+from packages import listed_wheel
 
 HERE = Path(__file__).resolve().parent
 
 
 def kernels(rocwheel: Rocwheel, *arguments: object, expect: int = 0) -> dict:
     return rocwheel.json("kernels", *arguments, expect=expect)
-
-
-@pytest.fixture(scope="module")
-def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    (wheel,) = fetch_wheels(tmp_path_factory.mktemp("wheel"), "gafime-rocm==0.4.7").glob("gafime_rocm-*.whl")
-    return wheel
 
 
 @pytest.fixture(scope="module")

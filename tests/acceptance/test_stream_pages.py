@@ -7,11 +7,9 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pypi_simple
-import pytest
 from browser import Browser
 from serving import served
 from test_chooser import OWN, OWN_TAG, clean_environment, fragment, installed, shell_words, write_release, write_wheel
@@ -44,13 +42,6 @@ def with_views(store: Path) -> Path:
     settings = store / "nightly/.release/stream.toml"
     put(settings, VIEWS)
     return store / "nightly"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
 
 
 def text(browser: Browser, name: str) -> str:

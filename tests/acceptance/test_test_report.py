@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import junitparser
@@ -326,13 +325,6 @@ def test_an_output_replaces_no_report_and_no_other_output(rocwheel: Rocwheel, tm
     said = rocwheel.run("test", "report", reports.parent, "--junit", merged, "--html", page, expect=2).stderr
     assert "which is one of the reports" in said and not page.exists()
     rocwheel.run("test", "report", reports, "--junit", "/dev/null", "--html", "/dev/null")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
 
 
 def test_the_page_works_from_a_file(rocwheel: Rocwheel, tmp_path: Path, browser: Browser) -> None:
