@@ -244,7 +244,9 @@ SIZELESS = (f"{NEW}`: the index does not say its size, and the server sends more
 
 
 @pytest.mark.parametrize(
-    ("server", "words"), [(Endless, ("the index is wrong: ",)), (Packing, PACKED), (Huge, SIZELESS)]
+    ("server", "words"),
+    [(Endless, ("the index is wrong: ",)), (Packing, PACKED), (Huge, SIZELESS)],
+    ids=["endless", "packed", "huge"],
 )
 def test_what_servers_make_of_a_wheel_is_their_fault(
     rocwheel: Rocwheel, stream: Stream, tmp_path: Path, server: type[Wheelless], words: tuple[str, ...]

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import small_wheels
 import therock
-from test_choose import write, write_pair
+from choose_indexes import write, write_pair
 from test_documentation import PAGES, REPOSITORY, blocks
 
 import doctor_trees
@@ -408,7 +408,7 @@ FOLLOWED: dict[str, Page] = {
             "test suite build/": "test_suite_programs.py::test_a_folder_of_ctest",
             "test report artifacts --shards": "test_test_report.py::test_what_did_not_run_has_not_passed",
             "test bench --history history --pytorch-dir": (
-                "test_test_report.py::test_operator_benchmarks_of_pytorch_are_run"
+                "test_bench.py::test_operator_benchmarks_of_pytorch_are_run"
             ),
             "test shards test-results/RUN": "test_test_report.py::test_shards_have_all_tests",
             "test report test-results --verdict": "test_test_report.py::test_a_verdict_is_signed_and_about_the_wheel",

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from test_index import assert_every_link_is_true, pip
-from test_release_publish import TARGETS, WITH_UV, installed, requires, rocm, signed_bytes
+from test_release_publish import TARGETS, WITH_UV, installed, requires, rocm
+from test_release_signed import signed_bytes
 
 from command import Result, Rocwheel, run
 from small_index import write_wheel
