@@ -130,23 +130,20 @@ def test_library_that_needs_something_missing(rocwheel: Rocwheel, artifacts: Pat
     refuse_package(rocwheel, artifacts, "libamdhip64.so.7", "librocblas.so")
 
 
-@pytest.mark.parametrize("suffix", ["tar.zst", "tar.xz"])
-def test_truncated_archive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path, suffix: str) -> None:
-    archives = tmp_path / "archives"
+def archived(artifacts: Path, archives: Path, suffix: str) -> Path:
+    """The artifacts as GNU tar packs them."""
     archives.mkdir()
+    option = "--zstd" if suffix == "tar.zst" else "--xz"
     for artifact in sorted(artifacts.iterdir()):
         members = ["artifact_manifest.txt", *sorted(entry.name for entry in artifact.iterdir() if entry.is_dir())]
-        option = "--zstd" if suffix == "tar.zst" else "--xz"
-        run(
-            "tar",
-            "--create",
-            option,
-            "--file",
-            archives / f"{artifact.name}.{suffix}",
-            "--directory",
-            artifact,
-            *members,
-        )
+        words = ("--file", archives / f"{artifact.name}.{suffix}", "--directory", artifact)
+        run("tar", "--create", option, *words, *members)
+    return archives
+
+
+@pytest.mark.parametrize("suffix", ["tar.zst", "tar.xz"])
+def test_truncated_archive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path, suffix: str) -> None:
+    archives = archived(artifacts, tmp_path / "archives", suffix)
     rocwheel.package(archives, tmp_path / "whole")
     rocwheel.package(artifacts, tmp_path / "exploded")
     assert snapshot(tmp_path / "whole/dist") == snapshot(tmp_path / "exploded/dist")
@@ -157,11 +154,7 @@ def test_truncated_archive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path, 
 
 
 def test_archive_that_is_not_what_its_checksum_says(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
-    archives = tmp_path / "archives"
-    archives.mkdir()
-    for artifact in sorted(artifacts.iterdir()):
-        run("tar", "--create", "--zstd", "--file", archives / f"{artifact.name}.tar.zst", "--directory", artifact,
-            "artifact_manifest.txt", *[entry.name for entry in artifact.iterdir() if entry.is_dir()])  # fmt: skip
+    archives = archived(artifacts, tmp_path / "archives", "tar.zst")
     (archives / "blas_lib_generic.tar.zst.sha256sum").write_text("0" * 64 + "\n")
     refuse_package(rocwheel, archives, "blas_lib_generic.tar.zst")
 

@@ -1,7 +1,6 @@
 """`rocwheel release publish`: what pip and uv see of a stream, and that no killed or beaten
 publisher leaves it broken."""
 
-import base64
 import fcntl
 import json
 import os
@@ -12,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from envelopes import payload
 from serving import served
 from test_chooser import write_wheel as tagged_wheel
 from test_index import assert_every_link_is_true, pip, uv
@@ -307,7 +307,7 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
     assert [line.split()[0] for line in listed.splitlines()[-3:]] == ["1", "2", "3"], listed
     shown = json.loads(change(rocwheel, "list", store, "--snapshot", 2, "--json").stdout)
     sealed = json.loads((stream / ".release/snapshots/2.json").read_text())
-    assert shown["files"] == json.loads(base64.b64decode(sealed["payload"]))["files"]
+    assert shown["files"] == payload(sealed)["files"]
     assert "rocm-7.1.0-py3-none-any.whl" in change(rocwheel, "list", store, "--snapshot", 2).stdout
     assert "added torch/torch-2.13.0-py3-none-any.whl" in change(rocwheel, "diff", store, 2, 3).stdout
     said = change(rocwheel, "diff", store, 1, 2, "--contents", "--fail-on", "any-but-version").stdout

@@ -1,7 +1,6 @@
 """What an earlier run packed is not compressed again, from a folder, an index or a bucket; whatever
 happens to it, the wheels have the bytes of a run from nothing."""
 
-import base64
 import hashlib
 import json
 import shutil
@@ -17,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 from buckets import Bucket
 from delta_stream import Ranges
+from envelopes import payload, sealed
 from serving import Answers, served
 
 import hip_wheels
@@ -405,16 +405,9 @@ def sign_again(vouched: Vouched, change: Callable[[dict], None]) -> None:
     stream = vouched.stream
     path = stream / ".release/snapshots/1.json"
     envelope = json.loads(path.read_bytes())
-    content = json.loads(base64.b64decode(envelope["payload"]))
+    content = payload(envelope)
     change(content)
-    payload, kind = json.dumps(content).encode(), envelope["payloadType"].encode()
-    signed, signature = stream.parent / "signed", stream.parent / "signature"
-    signed.write_bytes(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
-    key = vouched.key.with_suffix("")
-    run("openssl", "pkeyutl", "-sign", "-inkey", key, "-rawin", "-in", signed, "-out", signature)
-    envelope["payload"] = base64.b64encode(payload).decode()
-    envelope["signatures"][0]["sig"] = base64.b64encode(signature.read_bytes()).decode()
-    path.write_text(json.dumps(envelope))
+    path.write_text(json.dumps(sealed(content, vouched.key.with_suffix(""), envelope)))
     head = stream / ".release/head.json"
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     head.write_text(json.dumps({**json.loads(head.read_bytes()), "sha256": sha256}))
