@@ -30,14 +30,8 @@ __all__ = ["popular"]
 HERE = Path(__file__).parent
 
 NAMES = (
-    "cupy_rocm_7_0",
-    "cyllama_rocm",
-    "jax_rocm7_pjrt",
-    "jax_rocm7_plugin",
-    "onnxruntime_rocm",
-    "torch_scatter_rocm",
-    "torch_sparse_rocm",
-)
+    "cupy_rocm_7_0 cyllama_rocm jax_rocm7_pjrt jax_rocm7_plugin onnxruntime_rocm torch_scatter_rocm torch_sparse_rocm"
+).split()
 
 
 def summary(finding: dict) -> dict:
@@ -98,30 +92,13 @@ def test_a_second_audit_of_many_wheels_says_the_same(rocwheel: Rocwheel, tmp_pat
 # Of ROCm wheels: what their names, search paths or libraries say of the version they were built for
 # is each time something else.
 ROCM = (
-    "cupy-rocm-5-0==13.3.0",
-    "cupy-rocm-7-0==14.2.0",
-    "cyllama-rocm==0.7.0",
-    "gafime-rocm==0.4.7",
-    "jax-rocm60-plugin==0.5.0",
-    "jax-rocm7-plugin==0.12.0",
-    "onnxruntime-migraphx==1.27.1",
-    "onnxruntime-rocm==1.22.2.post3",
-    "torch-scatter-rocm==2.1.2",
-    "torch-sparse-rocm==0.6.18",
-    "torchao==0.18.0",
-    "torchcodec==0.17.0",
-)
+    "cupy-rocm-5-0==13.3.0 cupy-rocm-7-0==14.2.0 cyllama-rocm==0.7.0 gafime-rocm==0.4.7 "
+    "jax-rocm60-plugin==0.5.0 jax-rocm7-plugin==0.12.0 onnxruntime-migraphx==1.27.1 "
+    "onnxruntime-rocm==1.22.2.post3 torch-scatter-rocm==2.1.2 torch-sparse-rocm==0.6.18 torchao==0.18.0 "
+    "torchcodec==0.17.0"
+).split()
 
-POPULAR = (
-    "cupy_cuda12x",
-    "imageio_ffmpeg",
-    "lightgbm",
-    "numba",
-    "nvidia_cuda_nvrtc_cu12",
-    "ray",
-    "shapely",
-    "torchvision",
-)
+POPULAR = "cupy_cuda12x imageio_ffmpeg lightgbm numba nvidia_cuda_nvrtc_cu12 ray shapely torchvision".split()
 
 
 def identity(finding: dict) -> tuple[str, ...]:

@@ -402,26 +402,15 @@ def test_library_that_no_package_holds(rocwheel: Rocwheel, debs: list[Path], tmp
 
 
 PIPE = "ff-1-py3-none-any.whl"
-READERS_OF_FILES = (
-    ("audit", PIPE),
-    ("audit", "."),
-    ("edit", PIPE, "--version", "2"),
-    ("edit", "ff-1.tar.gz", "--version", "2"),
-    ("repair", PIPE),
-    ("split", PIPE),
-    ("prune", PIPE, "--keep", "gfx942"),
-    ("fuse", PIPE),
-    ("kernels", PIPE),
-    ("kernels", "libff.so"),
-    ("diff", PIPE, "ff-1.tar.gz"),
-    ("index", "build", "."),
-    ("release", "publish", ".", "--to", "store", "--stream", "nightly"),
-    ("artifact", "import", "--deb", "ff.deb"),
-    ("artifact", "import", "--tarball", "ff-1.tar.gz"),
-    ("artifact", "verify", "."),
-    ("test", "report", "."),
-    ("test", "report", "junit.xml"),
-)
+READERS_OF_FILES = [
+    command.replace("PIPE", PIPE).split()
+    for command in (
+        "audit PIPE|audit .|edit PIPE --version 2|edit ff-1.tar.gz --version 2|repair PIPE|split PIPE|"
+        "prune PIPE --keep gfx942|fuse PIPE|kernels PIPE|kernels libff.so|diff PIPE ff-1.tar.gz|index build .|"
+        "release publish . --to store --stream nightly|artifact import --deb ff.deb|"
+        "artifact import --tarball ff-1.tar.gz|artifact verify .|test report .|test report junit.xml"
+    ).split("|")
+]
 
 
 @pytest.mark.parametrize("words", READERS_OF_FILES, ids=" ".join)

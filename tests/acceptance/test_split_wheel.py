@@ -334,75 +334,62 @@ def test_parts_are_verified_alone(rocwheel: Rocwheel, wheel: Path, parts: Path, 
         assert words in failed.stdout, (missing, failed)
 
 
-def broken(tmp_path: Path, compiled: Compiled, case: str) -> tuple[Path, list[str], int, str]:
-    """A wheel or a request that cannot be split: path, options, exit code, and words of the
-    message."""
-    contents = hip_wheels.members(compiled)
-    options: list[str] = []
-    code, words = 1, ""
-    match case:
-        case "no code":
-            contents = {
-                name: content for name, content in contents.items() if ".so" not in name and name not in DATABASES
-            }
-            words = "holds no GPU code that can be split off"
-        case "no metadata":
-            del contents[f"{INFO}/METADATA"]
-            words = f"it has no `{INFO}/METADATA`"
-        case "split before":
-            contents[f"{INFO}/METADATA"] = hip_wheels.METADATA.replace("other", "device-gfx942").encode()
-            words = "has an extra `device-gfx942` already"
-        case "no version":
-            contents[f"{INFO}/METADATA"] = b"Metadata-Version: 2.1\nName: Demo.Hip\n\n"
-            words = "its METADATA has no Version"
-        case "cut bundle":
-            library = contents["demo/lib/libdemo.so"]
-            # The first entry is the host's, of no bytes; the second is cut off from its code.
-            table = library.index(b"__CLANG_OFFLOAD_BUNDLE__") + 32
-            place = table + 24 + int.from_bytes(library[table + 16 : table + 24], "little")
-            contents["demo/lib/libdemo.so"] = library[:place] + b"\xff" * 8 + library[place + 8 :]
-            words = "could not read the GPU code of `demo/lib/libdemo.so`"
-        case "wrong root":
-            options, words = ["--overlay-root", "torch/"], "`torch/` cannot be the folder for the archives"
-        case "root outside":
-            options, words = ["--overlay-root", "../x"], "is not a relative path inside of site-packages"
-        case "bad requirement":
-            options, code, words = ["--requires", "numpy ="], 2, "`numpy =` is not a requirement"
-        case "bad label":
-            options, code, words = ["--variant", "AMD-1"], 2, "`AMD-1` cannot be the label"
-        case "bad prefix":
-            options, words = ["--device-prefix", "größe"], "`größe` is not a valid distribution name"
-        case "bad database":
-            options, code, words = ["--split-databases", "cublas"], 2, "there is no kernel database `cublas`"
-        case "unknown target":
-            options, code, words = ["--targets", "gfx9999"], 2, "unknown GPU target or family `gfx9999`"
-    return hip_wheels.write_wheel(tmp_path / "broken", contents), options, code, words
+def cut(library: bytes) -> bytes:
+    """The first entry is the host's, of no bytes; the second is cut off from its code."""
+    table = library.index(b"__CLANG_OFFLOAD_BUNDLE__") + 32
+    place = table + 24 + int.from_bytes(library[table + 16 : table + 24], "little")
+    return library[:place] + b"\xff" * 8 + library[place + 8 :]
 
 
-CASES = [
-    "no code",
-    "no metadata",
-    "split before",
-    "no version",
-    "cut bundle",
-    "wrong root",
-    "root outside",
-    "bad requirement",
-    "bad label",
-    "bad prefix",
-    "bad database",
-    "unknown target",
+Members = dict[str, bytes]
+WITHOUT_NAME = b"Metadata-Version: 2.1\nName: Demo.Hip\n\n"
+SPLIT_BEFORE = hip_wheels.METADATA.replace("other", "device-gfx942").encode()
+LIBRARY = "demo/lib/libdemo.so"
+
+
+def without_code(members: Members) -> Members:
+    return {name: content for name, content in members.items() if ".so" not in name and name not in DATABASES}
+
+
+# What is changed in the wheel, and words of the message.
+BROKEN: dict[str, tuple[Callable[[Members], Members], str]] = {
+    "no code": (without_code, "holds no GPU code that can be split off"),
+    "no metadata": (
+        lambda members: {name: text for name, text in members.items() if name != f"{INFO}/METADATA"},
+        f"it has no `{INFO}/METADATA`",
+    ),
+    "split before": (
+        lambda members: {**members, f"{INFO}/METADATA": SPLIT_BEFORE}, "has an extra `device-gfx942` already",
+    ),
+    "no version": (lambda members: {**members, f"{INFO}/METADATA": WITHOUT_NAME}, "its METADATA has no Version"),
+    "cut bundle": (
+        lambda members: {**members, LIBRARY: cut(members[LIBRARY])}, f"could not read the GPU code of `{LIBRARY}`",
+    ),
+}  # fmt: skip
+# An option, its value, the exit code, and words of the message.
+OPTIONS = [
+    ("--overlay-root", "torch/", 1, "`torch/` cannot be the folder for the archives"),
+    ("--overlay-root", "../x", 1, "is not a relative path inside of site-packages"),
+    ("--requires", "numpy =", 2, "`numpy =` is not a requirement"),
+    ("--variant", "AMD-1", 2, "`AMD-1` cannot be the label"),
+    ("--device-prefix", "größe", 1, "`größe` is not a valid distribution name"),
+    ("--split-databases", "cublas", 2, "there is no kernel database `cublas`"),
+    ("--targets", "gfx9999", 2, "unknown GPU target or family `gfx9999`"),
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [*BROKEN, *OPTIONS], ids=lambda case: case if isinstance(case, str) else "=".join(case[:2])
+)
 def test_what_cannot_be_split_is_said_and_left_alone(
-    rocwheel: Rocwheel, compiled: Compiled, case: str, tmp_path: Path
+    rocwheel: Rocwheel, compiled: Compiled, case: str | tuple[str, str, int, str], tmp_path: Path
 ) -> None:
-    wheel, options, code, words = broken(tmp_path, compiled, case)
+    change, words = BROKEN.get(case, (dict, ""))
+    option, value, code, words = ("--jobs", "2", 1, words) if case in BROKEN else case
+    wheel = hip_wheels.write_wheel(tmp_path / "broken", change(hip_wheels.members(compiled)))
     content = wheel.read_bytes()
     output = tmp_path / "output"
-    failed = rocwheel.run("split", wheel, "--output", output, *options, expect=code).says(words)
+    failed = rocwheel.run("split", wheel, "--output", output, option, value, expect=code).says(words)
     assert "defect of rocwheel" not in failed.stderr
     assert not output.exists()
     assert wheel.read_bytes() == content
