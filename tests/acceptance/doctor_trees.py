@@ -8,6 +8,8 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from small_wheels import install
+
 from command import Rocwheel
 from trees import put
 
@@ -116,21 +118,7 @@ class Machine:
         self, name: str, version: str = VERSION, *, requires: tuple[str, ...] = (), **files: str | bytes
     ) -> Path:
         """An installed package with a RECORD; the names of files are paths."""
-        info = f"{name.replace('-', '_')}-{version}.dist-info"
-        metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
-        metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
-        content = {
-            **{path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()},
-            f"{info}/METADATA": ("\n".join(metadata) + "\n").encode(),
-            f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: py3-none-any\n",
-        }
-        rows = []
-        for path, data in content.items():
-            file = self.site / path
-            put(file, data)
-            rows.append(f"{path},sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,{len(data)}\n")
-        (self.site / info / "RECORD").write_text("".join(rows) + f"{info}/RECORD,,\n")
-        return self.site / info
+        return install(self.site, name, version, files, requires)
 
     def rocm(
         self, *targets: str, version: str = VERSION, offered: tuple[str, ...] = ("gfx1100", "gfx942", "gfx90a")

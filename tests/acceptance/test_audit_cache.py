@@ -3,8 +3,8 @@ the report is that of a run without one."""
 
 import os
 import shutil
-import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,10 +152,5 @@ def test_a_cache_that_is_a_file_is_a_warning(audits: Audits, tmp_path: Path) -> 
 
 def test_runs_share_a_cache(audits: Audits) -> None:
     plain = audits.audit("--no-cache")
-    results: list[str] = []
-    threads = [threading.Thread(target=lambda: results.append(audits.audit())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [plain] * 4
+    with ThreadPoolExecutor() as threads:
+        assert list(threads.map(lambda _: audits.audit(), range(4))) == [plain] * 4

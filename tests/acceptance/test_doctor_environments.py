@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from delta_stream import write_wheel
+from small_wheels import install
 
 from command import Rocwheel, run, unprivileged
 from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
@@ -23,12 +24,6 @@ PACKAGES = "lib/python3.12/site-packages"
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return make_healthy_machine(tmp_path)
-
-
-def install(site: Path, name: str, version: str) -> None:
-    info = site / f"{name}-{version}.dist-info"
-    put(info / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "RECORD").touch()
 
 
 def look(rocwheel: Rocwheel, *words: object, **variables: str) -> dict:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from small_wheels import install
 
 from command import Result, Rocwheel
 from environment import create_venv
@@ -74,19 +75,7 @@ class Site:
         return path
 
     def install(self, name: str, version: str, files: dict[str, bytes], requires: tuple[str, ...] = ()) -> None:
-        info = f"{name.replace('-', '_')}-{version}.dist-info"
-        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        metadata += "".join(f"Requires-Dist: {text}\n" for text in requires)
-        if name == "rocm":
-            metadata += "Provides-Extra: libraries\n"
-        everything = {**files, f"{info}/METADATA": metadata.encode()}
-        rows = []
-        for path, data in everything.items():
-            target = self.packages / path
-            put(target, data)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            rows.append(f"{path},sha256={digest},{len(data)}")
-        (self.packages / info / "RECORD").write_text("\n".join([*rows, f"{info}/RECORD,,"]) + "\n")
+        install(self.packages, name, version, files, requires)
 
     def smoke(self, *arguments: object, expect: int = 0, **environment: str) -> tuple[dict[str, str], dict, Result]:
         output = self.folder / "results"
