@@ -34,14 +34,8 @@ class Browser:
         try:
             wait_for(port, self.driver, log)
             arguments = [
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-dev-shm-usage",
-                "--disable-gpu",
-                "--no-first-run",
-                "--hide-scrollbars",
-                "--lang=en",
-                "--no-proxy-server",
+                *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"),
+                *("--no-first-run", "--hide-scrollbars", "--lang=en", "--no-proxy-server"),
                 f"--user-data-dir={scratch / 'profile'}",
             ]
             options = {"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}

@@ -245,9 +245,7 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     create_venv(tmp_path / "mine")
     python = tmp_path / "mine/bin/python"
     command = [
-        *"build triton torch --torch 2.9.1".split(),
-        *options(world, tmp_path / "out"),
-        "--into",
+        *("build", "triton", "torch", "--torch", "2.9.1", *options(world, tmp_path / "out"), "--into"),
         tmp_path / "mine",
     ]
     command[command.index("--rocm-sdk") + 1] = sdk[1]
@@ -376,9 +374,7 @@ def test_sources_are_installed_in_place_into_the_environment_that_is_named(
     python = tmp_path / "mine/bin/python"
     trees = tmp_path / "trees"
     command = [
-        *"build torch --develop --torch 2.9.1".split(),
-        *options(world, tmp_path / "out"),
-        "--source-root",
+        *("build", "torch", "--develop", "--torch", "2.9.1", *options(world, tmp_path / "out"), "--source-root"),
         trees,
     ]
     rocwheel.run(*command, "--feature", "flash-attention=off", "--into", tmp_path / "mine", environment=with_uv())
@@ -449,13 +445,8 @@ def test_rocm_is_built_anew_for_each_environment(rocwheel: Rocwheel, installer: 
         more = [] if installer == "uv" else ["--no-uv"]
         rocwheel.run(
             *(
-                "build",
-                "install-rocm",
-                "--rocm-sdk",
-                f"directory={tmp_path / 'dist'}",
-                "--into",
-                tmp_path / family,
-                *more,
+                *("build", "install-rocm", "--rocm-sdk", f"directory={tmp_path / 'dist'}", "--into"),
+                *(tmp_path / family, *more),
             ),
             environment={**cache, **path, "ROCM_SDK_TARGET_FAMILY": family},
             cwd=tmp_path,

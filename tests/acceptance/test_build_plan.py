@@ -238,16 +238,8 @@ def test_the_steps_of_the_workflow(rocwheel: Rocwheel, tmp_path: Path) -> None:
 def test_a_script_for_sbatch_runs_every_cell(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """`matrix --format slurm` without a cluster: each task calls rocwheel with its own cell."""
     base = (
-        "matrix",
-        "flash-attn",
-        "--rocm",
-        "7.1,7.2",
-        "--torch",
-        "2.11",
-        "--python",
-        "3.12",
-        "--framework-version",
-        "2.8.3",
+        *("matrix", "flash-attn", "--rocm", "7.1,7.2", "--torch", "2.11", "--python", "3.12"),
+        *("--framework-version", "2.8.3"),
     )
     script = tmp_path / "cells.sh"
     script.write_text(rocwheel.run(*base, "--format", "slurm").stdout)

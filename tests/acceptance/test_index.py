@@ -101,10 +101,7 @@ def test_installers_take_real_packages_from_the_index(
     lock = tmp_path / "lock.txt"
     (tmp_path / "wanted.in").write_text("rocm-sdk-core\n")
     uv(
-        *"pip compile --quiet --generate-hashes --index-url".split(),
-        address,
-        "--output-file",
-        lock,
+        *("pip", "compile", "--quiet", "--generate-hashes", "--index-url", address, "--output-file", lock),
         tmp_path / "wanted.in",
     )
     assert "--hash=sha256:" in lock.read_text()
@@ -117,11 +114,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
     index(rocwheel, dist)
     with served(dist) as address:
         wanted = [
-            "--index-url",
-            f"{address}/simple/",
-            "--dry-run",
-            "--ignore-installed",
-            "--report",
+            *("--index-url", f"{address}/simple/", "--dry-run", "--ignore-installed", "--report"),
             tmp_path / "report.json",
         ]
         pip("install", "--quiet", *wanted, "torch")
@@ -133,19 +126,13 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
         requirements = tmp_path / "in.txt"
         requirements.write_text("rocm-entry<7.2\n")
         uv(
-            *"pip compile --quiet --index-url".split(),
-            f"{address}/simple/",
-            "--exclude-newer",
-            "2026-11-21",
-            requirements,
+            *("pip", "compile", "--quiet", "--index-url", f"{address}/simple/", "--exclude-newer"),
+            *("2026-11-21", requirements),
         ).prints("rocm-sdk-core==7.1.0")
         # Everything was uploaded later than that.
         uv(
-            *"pip compile --quiet --index-url".split(),
-            f"{address}/simple/",
-            "--exclude-newer",
-            "2026-11-19",
-            requirements,
+            *("pip", "compile", "--quiet", "--index-url", f"{address}/simple/", "--exclude-newer"),
+            *("2026-11-19", requirements),
             expect=1,
         ).says("rocm-entry")
         links = pip("download", "--quiet", "--no-index", "--find-links", address, "--dest", tmp_path / "links", "torch")
@@ -283,11 +270,8 @@ def test_families_have_an_index_each(rocwheel: Rocwheel, tmp_path: Path) -> None
     built = index(rocwheel, tmp_path / "d")
     assert [one["folder"] for one in built["indexes"]] == ["gfx110X-all/simple", "gfx94X-dcgpu/simple"]
     pip(
-        *"download --quiet --no-deps --index-url".split(),
-        (tmp_path / "d/gfx94X-dcgpu/simple").as_uri(),
-        "--dest",
-        tmp_path / "got",
-        "rocm-sdk-libraries-gfx94x-dcgpu",
+        *("download", "--quiet", "--no-deps", "--index-url", (tmp_path / "d/gfx94X-dcgpu/simple").as_uri()),
+        *("--dest", tmp_path / "got", "rocm-sdk-libraries-gfx94x-dcgpu"),
     )
     assert_every_link_is_true(tmp_path / "d")
     for place in (tmp_path / "d", (tmp_path / "d").as_uri()):

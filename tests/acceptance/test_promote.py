@@ -282,13 +282,7 @@ def test_what_cannot_be_promoted_is_named_and_nothing_is_written(rocwheel: Rocwh
     error = refused("--ignore", "notes.txt", "--ignore", "more")
     assert "1 place still says version 7.12.0rc1" in error and "`rocm_sdk_core.py`: line 1" in error
     rocwheel.run(
-        "release",
-        "promote",
-        dist,
-        "--version",
-        "7.12.0a1",
-        "--output",
-        output,
+        *("release", "promote", dist, "--version", "7.12.0a1", "--output", output),
         *"--ignore notes.txt --ignore more".split(),
         expect=2,
     ).says("7.12.0rc1 cannot be promoted to 7.12.0a1: that version is older")
@@ -432,11 +426,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     venv = tmp_path_factory.mktemp("peer") / "venv"
     run(TOOLS / "uv", "venv", "--quiet", "--python", os.path.realpath(sys.executable), venv)
     run(
-        TOOLS / "uv",
-        "pip",
-        "install",
-        "--python",
-        venv / "bin/python",
+        *(TOOLS / "uv", "pip", "install", "--python", venv / "bin/python"),
         *"packaging==25.0 pkginfo installer wheel==0.45.1".split(),
     )
     return venv / "bin/python", checkout / SCRIPT

@@ -94,10 +94,7 @@ def dnf(folder: Path, repository: Path, *words: str, check: str = "0") -> list[s
         f"[rocm]\nname=rocm\nbaseurl=file://{repository}\nrepo_gpgcheck={check}\ngpgkey=file://{folder}/key.asc\n"
     )
     options = (
-        "--config",
-        folder / "dnf.conf",
-        "--installroot",
-        folder / "root",
+        *("--config", folder / "dnf.conf", "--installroot", folder / "root"),
         *"--releasever 9 --refresh --quiet -y".split(),
     )
     environment = {**os.environ, "HOME": str(folder)}

@@ -24,12 +24,8 @@ def archive(artifacts: Path, output: Path) -> Path:
     for artifact in sorted(artifacts.iterdir()):
         rest = sorted(path.name for path in artifact.iterdir() if path.name != MANIFEST)
         run(
-            *"tar --xz --create --file".split(),
-            output / f"{artifact.name}.tar.xz",
-            "--directory",
-            artifact,
-            MANIFEST,
-            *rest,
+            *("tar", "--xz", "--create", "--file", output / f"{artifact.name}.tar.xz", "--directory", artifact),
+            *(MANIFEST, *rest),
         )
     return output
 
