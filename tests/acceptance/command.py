@@ -12,6 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOBODY = 65534
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPTS = REPOSITORY / "scripts"
+# Where the tests' pip and uv are.
+TOOLS = Path(sys.prefix) / "bin"
+UV = TOOLS / "uv"
+
+
+def with_uv(**more: str) -> dict[str, str]:
+    """Variables with which a program finds uv."""
+    return {"PATH": f"{TOOLS}:{os.environ['PATH']}", **more}
 
 
 @dataclass(frozen=True)

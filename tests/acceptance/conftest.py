@@ -20,12 +20,11 @@ from buckets import Bucket, forget, moto
 from delta_stream import Stream, published_stream
 
 import synthetic
-from command import Rocwheel, own_suite
+from command import REPOSITORY, Rocwheel, own_suite
 from environment import Environment
 from packages import PackageSet, fetch_debs, fetch_wheels, make_package_set
 from tool_wheel import write_tool_wheel
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = tomllib.loads((REPOSITORY / "data/sources.toml").read_text())
 (SDIST,) = (archive for archive in SOURCES["archive"] if archive["version"] == "2.8.3")
 SHA256 = SDIST["sha256"]

@@ -13,7 +13,7 @@ import pytest
 from buckets import Bucket, forget, refusing
 from test_artifact_fetch import FOLDER, RUN, fetch, home, names, store, visible, web  # noqa: F401
 
-from command import Rocwheel, run
+from command import REPOSITORY, Rocwheel, run
 from linked_wheels import write_wheel
 
 # ruff: noqa: F811
@@ -249,9 +249,6 @@ def test_each_folder_of_packages_has_a_page_that_pip_installs_from(
     # A plan writes none.
     run(rocwheel.binary, *words[:-1], tmp_path / "planned", "--multiarch", "--dry-run", environment=home)
     assert not (tmp_path / "planned").exists()
-
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from test_kernels import cached_wheels
 
-from command import Rocwheel
+from command import REPOSITORY, Rocwheel
 from linked_wheels import write_wheel
 from packages import fetch_wheels, listed_wheel
 
@@ -175,8 +175,6 @@ def test_a_proposed_requirement_brings_the_library(rocwheel: Rocwheel, tmp_path:
     names = {one["metadata"]["name"] for one in planned["install"]}
     assert {"nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12"} <= names, names
 
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 TABLE = tomllib.loads(Path(__file__).with_name("popular-wheels.toml").read_text())["wheel"]
 

@@ -14,15 +14,9 @@ from pathlib import Path
 import pytest
 from serving import Answers, served
 
-from command import Rocwheel, run
+from command import Rocwheel, run, with_uv
 from packages import PackageSet
 from recipes import recipe
-
-UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
-
-
-def with_uv() -> dict[str, str]:
-    return {"PATH": f"{UV.parent}:{os.environ['PATH']}"}
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@ smoke tests."""
 
 import io
 import json
-import os
 import random
 import re
 import shutil
@@ -19,14 +18,12 @@ from pathlib import Path
 import pytest
 import therock
 
-from command import Rocwheel, run, unprivileged
+from command import REPOSITORY, UV, Rocwheel, run, unprivileged, with_uv
 from environment import create_venv
 from packages import metadata
 from recipes import recipe
 from small_index import write_wheel
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-UV = REPOSITORY / ".venv/bin/uv"
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.org", "-c", "protocol.file.allow=always"]
 
 SETUP = """\
@@ -128,10 +125,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options(world: Path, output: Path) -> list[object]:
     common = ["--source-table", world / "sources.toml", "--rocm-sdk", f"prefix={world / 'rocm'}", "--no-preflight"]
     return [*common, "--gpu-targets", "gfx942", "--output", output]
-
-
-def with_uv() -> dict[str, str]:
-    return {"PATH": f"{UV.parent}:{os.environ['PATH']}"}
 
 
 def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:

@@ -17,10 +17,8 @@ from cluster import Cluster
 from workflows import job as workflows_job
 from workflows import run_step
 
-from command import Rocwheel, run
+from command import Rocwheel, run, with_uv
 from trees import put
-
-UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
 
 ROCM = ["7.1", "7.2"]
 
@@ -54,10 +52,6 @@ jobs:
     steps:
       - run: echo "${{ needs.wheels.outputs.count }} cells"
 """
-
-
-def with_uv(**more: str) -> dict[str, str]:
-    return {"PATH": f"{UV.parent}:{os.environ['PATH']}", **more}
 
 
 def cells(rocwheel: Rocwheel, output: Path, expect: int, environment: dict[str, str]) -> dict[str, dict]:

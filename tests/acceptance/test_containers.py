@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from test_build import with_uv
 
 import engines
-from command import NOBODY, Result, Rocwheel, download, own_suite, run
+from command import NOBODY, Result, Rocwheel, download, own_suite, run, with_uv
 from engines import Engine
 from recipes import recipe
 

@@ -14,8 +14,8 @@ import magma_tree
 import pytest
 
 import engines
-from command import Result, Rocwheel, download, run
-from engines import REPOSITORY, Engine
+from command import REPOSITORY, Result, Rocwheel, download, run
+from engines import Engine
 
 TORCH = "rocwheel/torch:1"
 HIP = "rocwheel/hip:1"

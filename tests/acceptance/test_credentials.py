@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from serving import Answers, served
-from test_build_all import UV
 from test_release_publish import publish
 
-from command import Result, Rocwheel, run
+from command import UV, Result, Rocwheel, run
 from small_index import write_wheel
 
 # An `@`, so that it is another text in an address.

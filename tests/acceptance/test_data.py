@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from command import REPOSITORY, Rocwheel, run
 
 TARGET = """\
 [[target]]

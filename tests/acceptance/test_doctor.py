@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from doctor_cases import CASES, NOTHING, Case, mixed_versions, torch_with_the_runtime_of_another_rocm
 
-from command import Rocwheel
+from command import REPOSITORY, Rocwheel
 from doctor_trees import Machine, diagnose, make_cpx, make_healthy_machine, make_machine, named
 
 # The word in JSON, and the words for people that the Python has.
 NEEDS = {"host": "a shell on the host"}
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

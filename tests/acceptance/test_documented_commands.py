@@ -19,13 +19,13 @@ import pytest
 import small_wheels
 import therock
 from choose_indexes import write, write_pair
-from test_documentation import PAGES, REPOSITORY, blocks
+from test_documentation import PAGES, blocks
 
 import doctor_trees
 import hip_wheels
 import linked_wheels
 import synthetic
-from command import Rocwheel
+from command import REPOSITORY, Rocwheel
 from trees import put
 
 TESTS = Path(__file__).parent

@@ -18,8 +18,8 @@ from small_wheels import core_metadata, pack
 from test_audit_real import TABLE, popular
 from test_kernels import cached_wheels
 
-from command import Rocwheel, on_a_disk, run
-from environment import TOOLS, Environment
+from command import TOOLS, Rocwheel, on_a_disk, run
+from environment import Environment
 from linked_wheels import check_record
 from packages import fetch_wheels
 

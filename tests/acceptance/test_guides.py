@@ -9,11 +9,9 @@ import pytest
 import therock
 from guides import script
 
-from command import Rocwheel, download, run
+from command import REPOSITORY, Rocwheel, download, run
 from linked_wheels import extension, write_wheel
 from tool_wheel import pip_of
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.long

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
+from command import REPOSITORY, UV, Rocwheel, run
 from environment import Environment
 from packages import PackageSet
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE = REPOSITORY / "examples/hip-extension"
-UV = REPOSITORY / ".venv/bin/uv"
 TARGETS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
 
 

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 import hipify_original
-from command import Rocwheel, run
+from command import SCRIPTS, Rocwheel, run
 from trees import differences, snapshot
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from serving import served
 from small_wheels import write_sdist, write_wheel
 from test_index import Links, assert_every_link_is_true, pip, uv
 
-from command import Rocwheel, run
+from command import SCRIPTS, Rocwheel, run
 from trees import put
 
 NOW = "2026-11-20T01:02:03Z"
@@ -116,7 +116,6 @@ def test_projects_that_are_gone_leave(rocwheel: Rocwheel, tree: Path) -> None:
     aggregate(rocwheel, tree, "--replace-pages", owners=OWNERS[:1])
 
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 PROJECTS = {"rocm": "core", "rocm-sdk-core": "core", "torch": "pytorch", "amd-torch-device-gfx942": "pytorch"}
 
 

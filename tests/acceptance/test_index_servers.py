@@ -16,10 +16,9 @@ from pathlib import Path
 import pypi_simple
 import pytest
 
-from command import Result, Rocwheel, download, run
+from command import UV, Result, Rocwheel, download, run
 from small_index import BETWEEN, Servers, write_index, write_wheel
 
-UV = Path(sys.prefix) / "bin/uv"
 JSON, HTML = "application/vnd.pypi.simple.v1+json", "application/vnd.pypi.simple.v1+html"
 PLAIN_HTML = "text/html; charset=utf-8"
 # What pip 26 and uv 0.13 send.

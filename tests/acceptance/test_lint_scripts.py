@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from command import SCRIPTS
 
 
 def run(script: str, tree: Path, *arguments: str) -> tuple[int, str]:

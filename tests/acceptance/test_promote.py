@@ -19,8 +19,8 @@ import small_wheels
 from test_kernels import MEASURE, cached_wheels
 
 import synthetic
-from command import Rocwheel, run
-from environment import TOOLS, Environment
+from command import REPOSITORY, TOOLS, Rocwheel, run
+from environment import Environment
 from packages import record_problems
 
 OLD, NEW = "7.12.0rc1", "7.12.0"
@@ -370,7 +370,6 @@ def test_the_script_of_today_by_its_name(rocwheel: Rocwheel, tmp_path: Path) -> 
 
 __all__ = ["sets"]
 
-REPOSITORY = Path(__file__).parents[2]
 
 SCRIPT = "build_tools/packaging/promote_packages.py"
 

@@ -16,10 +16,8 @@ from test_chooser import write_wheel as tagged_wheel
 from test_release_publish import publish, rocm
 from workflows import run_step
 
-from command import Rocwheel, run
+from command import REPOSITORY, Rocwheel, run
 from tool_wheel import version_of
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 EMBEDDING = re.compile(r'include_(?:str|bytes)!\(\s*(?:concat!\(\s*)?"(\.\./[^"]*)"')
 

@@ -24,11 +24,9 @@ from test_guides import write_project
 
 import engines
 import synthetic
-from command import Rocwheel, download, run
-from environment import TOOLS
+from command import REPOSITORY, TOOLS, Rocwheel, download, run
 from small_index import Servers
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # Debian 11: the oldest release that mirrors carry.
 OLD, OLD_GLIBC = "bullseye", "2.31"
 

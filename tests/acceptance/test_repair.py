@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
-from environment import TOOLS, Environment
+from command import TOOLS, Rocwheel, run
+from environment import Environment
 from linked_wheels import (
     INIT,
     Dynamic,

@@ -11,8 +11,8 @@ import pytest
 import therock
 
 import synthetic
-from command import Rocwheel, run
-from environment import TOOLS, Environment
+from command import TOOLS, Rocwheel, run
+from environment import Environment
 
 VERSION = synthetic.VERSION
 

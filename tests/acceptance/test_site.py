@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from browser import Browser
 
-from command import Rocwheel
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from command import REPOSITORY, Rocwheel
 
 
 @pytest.fixture(scope="module")

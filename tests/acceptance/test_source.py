@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run, unprivileged
+from command import SCRIPTS, Rocwheel, run, unprivileged
 from trees import snapshot
 
 TABLES = """\
@@ -122,8 +122,6 @@ def test_a_narrow_terminal_breaks_nothing(rocwheel: Rocwheel, tmp_path: Path) ->
     again = rocwheel.run(*map(str, command[1:]), "--json", environment={"COLUMNS": "40"})
     assert [one["status"] for one in json.loads(again.stdout)["checkouts"]] == ["unchanged"] * 2
 
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 UPSTREAM = "THEROCK_UPSTREAM_DIFFBASE"
 

@@ -24,9 +24,9 @@ from variantlib.api import VariantDescription, VariantProperty, get_variant_envi
 from variantlib.variant_dist_info import VariantDistInfo
 
 import hip_wheels
-from command import Rocwheel, on_a_disk, run
-from environment import TOOLS, Environment
-from hip_wheels import DATA, DATABASES, FILE_NAME, INFO, NAME, REPOSITORY, VERSION, Compiled, Read, device, wheels
+from command import REPOSITORY, TOOLS, Rocwheel, on_a_disk, run
+from environment import Environment
+from hip_wheels import DATA, DATABASES, FILE_NAME, INFO, NAME, VERSION, Compiled, Read, device, wheels
 from trees import files
 
 # Where scripts/fetch-wheels keeps what it downloaded for `make test-real` too.

@@ -13,8 +13,7 @@ import msgpack
 import pytest
 
 import hip_wheels
-from command import Rocwheel, run
-from environment import TOOLS
+from command import TOOLS, Rocwheel, run
 from hip_wheels import SOURCES, Read, device, wheels
 from trees import files
 

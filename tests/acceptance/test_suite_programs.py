@@ -12,8 +12,7 @@ import pytest
 from test_containers_real import FOR_TORCH
 from test_suite import Suite
 
-from command import Result, Rocwheel, download, run
-from engines import REPOSITORY
+from command import REPOSITORY, Result, Rocwheel, download, run
 
 SOURCE = r"""
 #include <cstdlib>

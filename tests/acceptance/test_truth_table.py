@@ -31,8 +31,7 @@ from truth_table import (
     write_rows,
 )
 
-from command import Rocwheel, run
-from engines import REPOSITORY
+from command import REPOSITORY, Rocwheel, run
 
 FRAMEWORKS = frameworks()
 

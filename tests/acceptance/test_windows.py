@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 import therock
 
-from command import Rocwheel, download, run
-from environment import TOOLS
+from command import REPOSITORY, TOOLS, Rocwheel, download, run
 from tool_wheel import version_of
 from trees import files
 
@@ -209,9 +208,6 @@ def test_real_tools_of_python_accept_the_wheels(output: Path) -> None:
     said = subprocess.run([TOOLS / "check-wheel-contents", *wheels], capture_output=True, text=True).stdout
     # W002 (equal files) is normal in real trees.
     assert set(re.findall(r"\bW\d{3}\b", said)) <= {"W002"} and said.count("OK") + said.count("W002") == 5, said
-
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 # Built with hipcc for ROCm 7.2 on Windows, and linked by Microsoft's linker and by Rust's; 16 MB.

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_build_all import git, options, with_uv, world  # noqa: F401
+from test_build_all import git, options, world  # noqa: F401
 from workflows import run_step
 
-from command import Result, Rocwheel
+from command import Result, Rocwheel, with_uv
 from packages import metadata
 from trees import put
 
