@@ -1,28 +1,22 @@
 """Times `rocwheel repair`, `edit` and `audit` beside the tools people use for it today, in one run
 on the same files.
 
-In: the built binary, a folder of Debian 13's ROCm .deb files, a wheel to change the version of, a
-folder of wheels that belong together, a Python environment with the peers. Out: a table on stdout
-and the same as JSON in a file. Every figure is the median of several runs with the files in the
-page cache; peak RSS is the kernel's ru_maxrss of the largest process. MB/s are bytes of the input
+MB/s are bytes of the input
 (for repair: of the libraries that are bundled) by seconds; the ratio is to the row that is named.
 
 The wheel to repair has one extension module, linked against Debian's rocBLAS: the closure that is
 bundled is one library of 450 MB and what it needs.
 """
 
-import argparse
-import base64
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, write_figures
+from measuring import MEGABYTE, Benchmark, Measured, measure, median, options, packages_in
+from small_wheels import pack
 
 LIBRARY = "librocblas.so.0"
 VERSION = "99.0"
@@ -31,22 +25,17 @@ NAME = "bench_native"
 SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "libstdc++.so", "libgcc_s.so")
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work = settings.work
-        self.results: dict[str, dict] = {}
+class Audit(Benchmark):
+    columns = {"MB/s": ".0f", "out MB": ".1f", "ratio": ".2f"}
 
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
-        head = ("wall s", "user s", "sys s", "peak MB", "MB/s", "out MB", "ratio")
-        print(f"{'':44}" + "".join(f"{name:>9}" for name in head), flush=True)
+        self.head()
         for step in self.settings.only or ("repair", "edit", "audit"):
             getattr(self, step)()
-            write_figures(self.settings, self.results)
 
-    def timed(self, name: str, make: callable, read: int, base: Measured | None = None) -> Measured:
+    def timed(
+        self, name: str, make: Callable[[Path], tuple[list, dict]], read: int, base: Measured | None = None
+    ) -> Measured:
         """Runs what `make` gives: a command, a folder for its output that is emptied first, an
         environment."""
         runs = []
@@ -59,16 +48,11 @@ class Benchmark:
                 runs.append(measure(*command, stdout=log, stderr=log, env={**os.environ, **environment}))
         figures = median(runs)
         written = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
-        ratio = f"{figures.wall / base.wall:9.2f}" if base else ""
-        self.results[name] = {**asdict(figures), "read": read, "written": written}
-        print(
-            f"{name:<44}{figures.wall:9.2f}{figures.user:9.2f}{figures.system:9.2f}{figures.peak / MEGABYTE:9.0f}"
-            f"{read / MEGABYTE / figures.wall:9.0f}{written / MEGABYTE:9.1f}{ratio}",
-            flush=True,
-        )
-        return figures
+        sizes = (read / MEGABYTE / figures.wall, written / MEGABYTE)
+        ratio = figures.wall / base.wall if base else None
+        return self.show(name, figures, *sizes, ratio, read=read, written=written)
 
-    def rocwheel(self, *arguments: object) -> list[object]:
+    def words(self, *arguments: object) -> list[object]:
         return [self.settings.rocwheel, "--quiet", "--no-progress", *arguments]
 
     def peer(self, name: str) -> Path:
@@ -89,7 +73,7 @@ class Benchmark:
             return [self.peer("repairwheel"), "--output-dir", output, "--lib-dir", libraries, wheel], path
 
         def ours(output: Path) -> tuple[list[object], dict]:
-            command = self.rocwheel("repair", "--mode", "graft", "--lib-path", libraries, "--output", output, wheel)
+            command = self.words("repair", "--mode", "graft", "--lib-path", libraries, "--output", output, wheel)
             return command, {}
 
         base = self.timed("repair: auditwheel", auditwheel, read)
@@ -99,7 +83,7 @@ class Benchmark:
     def libraries(self) -> Path:
         """The closure of the library in a folder, from the packages."""
         tree = self.work / "tree"
-        for package in sorted(Path(self.settings.debs).glob("*.deb")):
+        for package in packages_in(self.settings.debs):
             subprocess.run(["dpkg-deb", "--extract", package, tree], check=True)
         files = {path.name: path for path in sorted(tree.rglob("*.so*")) if path.exists()}
         folder = self.work / "libraries"
@@ -123,24 +107,8 @@ class Benchmark:
         source.write_text("void *PyInit__native(void) { return 0; }\n")
         link = ["-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", f"-l:{LIBRARY}", f"-L{libraries}"]
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", module, source, *link], check=True)
-        info = f"{NAME}-1.0.dist-info"
-        members = {
-            f"{NAME}/__init__.py": b"",
-            f"{NAME}/{module.name}": module.read_bytes(),
-            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1.0\n".encode(),
-            f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: false\n"
-            b"Tag: cp312-cp312-linux_x86_64\n",
-        }
-        rows = []
-        for name, data in members.items():
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            rows.append(f"{name},sha256={digest},{len(data)}\n")
-        members[f"{info}/RECORD"] = ("".join(rows) + f"{info}/RECORD,,\n").encode()
-        wheel = self.work / f"{NAME}-1.0-cp312-cp312-linux_x86_64.whl"
-        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in members.items():
-                archive.writestr(name, data)
-        return wheel
+        members = {f"{NAME}/__init__.py": b"", f"{NAME}/{module.name}": module.read_bytes()}
+        return pack(self.work, NAME, "1.0", members, tag="cp312-cp312-linux_x86_64", hashed=True, packed=True)
 
     def edit(self) -> None:
         wheel = Path(self.settings.wheel)
@@ -159,7 +127,7 @@ class Benchmark:
             return [self.peer("python"), "-m", "change_wheel_version", "--version", VERSION, copied], {}
 
         def ours(output: Path) -> tuple[list[object], dict]:
-            return self.rocwheel("edit", wheel, "--version", VERSION, "--output", output), {}
+            return self.words("edit", wheel, "--version", VERSION, "--output", output), {}
 
         base = self.timed("edit: cp", copy, read)
         self.timed("edit: wheel unpack, wheel pack", unpack, read, base)
@@ -175,7 +143,7 @@ class Benchmark:
         kinds = {"with hashes": ["--no-cache"], "without hashes": ["--no-cache", "--no-hashes"], "again": []}
         for name, more in kinds.items():
             # The set has no errors; findings would end the benchmark here.
-            command = self.rocwheel("audit", *more, *wheels)
+            command = self.words("audit", *more, *wheels)
             if name == "again":
                 # Hashes of wheels count from the third audit on if the wheels are seconds old.
                 for _ in range(2):
@@ -199,7 +167,7 @@ rm -rf "$output/tree"
 """
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = options(__doc__, runs=3)
     parser.add_argument("--debs", required=True, help="a folder of Debian 13's .deb files")
     parser.add_argument("--wheel", required=True, help="a wheel to change the version of")
@@ -208,8 +176,4 @@ def main() -> None:
         "--peers", required=True, help="a Python environment with auditwheel, repairwheel, wheel and others"
     )
     parser.add_argument("--only", nargs="*", choices=("repair", "edit", "audit"), help="all when left out")
-    Benchmark(parser.parse_args()).run()
-
-
-if __name__ == "__main__":
-    main()
+    Audit(parser.parse_args()).start()

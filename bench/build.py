@@ -1,24 +1,19 @@
 """Times what `rocwheel build` adds to jobs, and the planning of thousands of cells.
 
-In: the built binary. Out: a table on stdout and the same as JSON in a file. A job's step copies a
-wheel that was made before. What its environment and its step take, as the job's own record says, is
-subtracted: the milliseconds are rocwheel's own, with the audit and without it. Figures are medians.
+A job's step copies a wheel that was made before. What its environment and its step take, as the
+job's own record says, is subtracted: the milliseconds are rocwheel's own, with the audit and
+without it.
 """
 
-import argparse
-import base64
-import hashlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import zipfile
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, write_figures
+from measuring import Benchmark, Measured, measure, median, options
+from small_wheels import core_metadata, pack
 
 RECIPE = """
 schema = 1
@@ -65,19 +60,16 @@ CELLS = [
 ]
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work = settings.work
-        self.results: dict[str, dict] = {}
-        self.environment = {**os.environ, "PATH": f"{self.work / 'bin'}:{os.environ['PATH']}"}
+class Build(Benchmark):
+    columns = {"ms each": ".2f"}
 
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
+        self.environment = {**os.environ, "PATH": f"{self.work / 'bin'}:{os.environ['PATH']}"}
         for folder in ("bin", "recipes", "wheels", "tiny", "flash-attention/flash_attn"):
             (self.work / folder).mkdir(parents=True)
         (self.work / "tiny/README").write_text("nothing\n")
         (self.work / "flash-attention/flash_attn/__init__.py").write_text('__version__ = "2.8.3"\n')
+        (self.work / "flash-attention/setup.py").write_text('allowed_archs = ["native", "gfx942"]\n')
         (self.work / "table.toml").write_text(TABLE)
         (self.work / "recipes/tiny.toml").write_text(RECIPE.format(wheels=self.work / "wheels"))
         installer = self.work / "bin/uv"
@@ -85,15 +77,16 @@ class Benchmark:
         installer.chmod(0o755)
         for rocm in JOBS[0]:
             for torch in JOBS[1]:
-                write_wheel(self.work / "wheels", f"1.0+rocm{rocm}torch{torch}")
+                version = f"1.0+rocm{rocm}torch{torch}"
+                metadata = core_metadata("tiny", version)
+                pack(self.work / "wheels", "tiny", version, {"tiny.py": b""}, metadata=metadata, hashed=True)
         for rocm in CELLS[0]:
             for folder in ("bin", ".info"):
                 (self.work / f"rocm-{rocm}" / folder).mkdir(parents=True)
             (self.work / f"rocm-{rocm}/.info/version").write_text(f"{rocm}.0\n")
-        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'ms each':>10}", flush=True)
+        self.head()
         self.jobs()
         self.plans()
-        write_figures(self.settings, self.results)
 
     def command(self, *arguments: object) -> list:
         return [self.settings.rocwheel, "--no-progress", "build", *arguments]
@@ -118,8 +111,8 @@ class Benchmark:
                 assert len(list(out.glob("*.whl"))) == count
                 others.append(self.others(out, count))
                 again.append(self.measure(*base, "--output", out, *more))
-            self.show(f"{count} {name}", median(first), count, statistics.median(others))
-            self.show(f"{count} {name}: once more", median(again), count)
+            self.row(f"{count} {name}", median(first), count, statistics.median(others))
+            self.row(f"{count} {name}: once more", median(again), count)
 
     def others(self, out: Path, count: int) -> float:
         """Seconds in which jobs waited for other programs: Python, uv and the steps of the
@@ -137,40 +130,21 @@ class Benchmark:
             *("--gpu-targets", "gfx942", "--table", "table.toml"),
         )
         runs = range(self.settings.runs)
-        self.show(f"plan of {count} cells", median([self.measure(*base, "--dry-run", "--json") for _ in runs]), count)
+        self.row(f"plan of {count} cells", median([self.measure(*base, "--dry-run", "--json") for _ in runs]), count)
         written = [self.measure(*base, "--write-plan", f"plan-{number}", "--output", "out") for number in runs]
-        self.show(f"plan of {count} cells, written", median(written), count)
+        self.row(f"plan of {count} cells, written", median(written), count)
         (looked,) = {len(list((self.work / f"plan-{number}/jobs").iterdir())) for number in runs}
         assert looked == count
         # Nothing is built yet: the exit code says so.
         asked = [
             self.measure("sh", "-c", f"{self.settings.rocwheel} build status plan-{n} || [ $? = 3 ]") for n in runs
         ]
-        self.show(f"status of {count} cells", median(asked), count)
+        self.row(f"status of {count} cells", median(asked), count)
 
-    def show(self, name: str, measured: Measured, count: int, others: float = 0) -> None:
+    def row(self, name: str, measured: Measured, count: int, others: float = 0) -> None:
         each = (measured.wall - others) * 1000 / count
-        self.results[name] = {**asdict(measured), "milliseconds_each": each}
-        row = f"{measured.wall:10.2f}{measured.user:10.2f}{measured.system:10.2f}{measured.peak / MEGABYTE:10.0f}{each:10.2f}"
-        print(f"{name:44}{row}", flush=True)
-
-
-def write_wheel(folder: Path, version: str) -> None:
-    info = f"tiny-{version}.dist-info"
-    files = {
-        "tiny.py": b"",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n".encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: benchmark\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    rows = ""
-    with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
-        for path, content in files.items():
-            wheel.writestr(zipfile.ZipInfo(path), content)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-            rows += f"{path},sha256={digest},{len(content)}\n"
-        wheel.writestr(zipfile.ZipInfo(f"{info}/RECORD"), rows + f"{info}/RECORD,,\n")
+        self.show(name, measured, each, milliseconds_each=each)
 
 
 if __name__ == "__main__":
-    parser = options(__doc__, runs=5)
-    Benchmark(parser.parse_args()).run()
+    Build(options(__doc__, runs=5).parse_args()).start()

@@ -1,26 +1,18 @@
 """Times `rocwheel choose`, an answer and a table, on the nights of an index with many GPUs.
 
-In: the built binary. Out: a table on stdout and the same as JSON in a file. The index has a torch
-for each night and Python, and a part of ROCm and torch for each night and GPU; one part in 50 is
-missing. It is served by Python's http.server. Beside an answer there is `uv pip compile` of the
-same packages, which is the floor: rocwheel asks uv. Figures are medians, without the first run,
-which fills uv's cache. Peak memory is that of the largest process.
+The index has a torch for each night and Python, and a part of ROCm and torch for each night and
+GPU; one part in 50 is missing. It is served by Python's http.server. Beside an answer there is `uv
+pip compile` of the same packages, which is the floor: rocwheel asks uv. The first run, which fills
+uv's cache, is not counted.
 """
 
-import argparse
-import http.server
 import os
-import shutil
 import subprocess
 import sys
-import threading
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, write_figures
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/acceptance"))
+from measuring import Benchmark, measure, options
+from serving import Answers, served
 from small_wheels import write_wheel
 
 LINUX = "py3-none-manylinux_2_28_x86_64"
@@ -56,73 +48,51 @@ def make(root: Path, nights: int) -> None:
             write_wheel(root, "torch", torch, *needs, tag=f"{tag}-{tag}-manylinux_2_28_x86_64")
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class Kept(Answers):
+    """Connections stay, as with a real server."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def log_message(self, *_: object) -> None:
-        pass
 
+class Choose(Benchmark):
+    columns = {"bar s": ".1f", "bar MB": ".0f"}
 
-def show(results: dict[str, dict], name: str, runs: list[Measured]) -> None:
-    middle = median(runs)
-    results[name] = asdict(middle)
-    bar = f"{BARS[name]:10.1f}{MEMORY_BAR:10}" if name in BARS else ""
-    figures = f"{middle.wall:10.2f}{middle.user:10.2f}{middle.system:10.2f}{middle.peak / MEGABYTE:10.0f}"
-    print(f"{name:28}{figures}{bar}", flush=True)
+    def run(self) -> None:
+        root = self.work / "dist"
+        make(root, self.settings.nights)
+        self.rocwheel("index", "build", root, "--now", "2026-11-20T00:00:00Z")
+        files = len(list(root.glob("*.whl")))
+        print(f"{files} files, {self.settings.nights} nights, {len(TARGETS)} GPUs, {len(PYTHONS)} Pythons")
+        self.head()
+        with served(root, Kept) as address:
+            for name, command in self.commands(f"{address}/simple/").items():
+                path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+                environment = {**os.environ, "UV_CACHE_DIR": str(self.work / "uv"), "PATH": path}
+                words = ("sh", "-c", '"$@" || [ $? -eq 1 ]', "sh", *command)
+                quiet = {"env": environment, "stdout": subprocess.DEVNULL}
+                measure(*words, **quiet)
+                bars = (BARS[name], MEMORY_BAR) if name in BARS else ()
+                self.show(name, self.repeat(measure, *words, **quiet), *bars)
 
-
-def main(settings: argparse.Namespace) -> None:
-    shutil.rmtree(settings.work, ignore_errors=True)
-    root = settings.work / "dist"
-    make(root, settings.nights)
-    index = [settings.rocwheel, "--quiet", "index", "build", root, "--now", "2026-11-20T00:00:00Z"]
-    measure(*index, stdout=2)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}/simple/"
-    print(
-        f"{len(list(root.glob('*.whl')))} files, {settings.nights} nights, {len(TARGETS)} GPUs, {len(PYTHONS)} Pythons"
-    )
-    print(f"{'':28}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'bar s':>10}{'bar MB':>10}", flush=True)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "UV_CACHE_DIR": str(settings.work / "cache"), "PATH": path}
-    asked = settings.work / "asked.txt"
-    asked.write_text(f"torch[device-{GPU}]\nrocm[device-{GPU}]\n")
-    place = ["--python", sys.executable, "--python-platform", "x86_64-manylinux_2_36", "--prerelease", "allow"]
-    uv = [
-        Path(sys.executable).parent / "uv",
-        "pip",
-        "compile",
-        "--quiet",
-        "--no-config",
-        "--index-url",
-        address,
-        *place,
-        asked,
-    ]
-    choose = [settings.rocwheel, "--quiet", "--json", "choose", "torch", "--index", address]
-    choose += ["--public-index", "no", "--system", "debian12"]
-    one = [*choose, "--gpu", GPU, "--python", sys.executable]
-    every = [word for gpu in TARGETS for word in ("--gpu", gpu)]
-    results: dict[str, dict] = {}
-    for name, command in {
-        "floor: uv pip compile": uv,
-        "choose --installer uv": [*one, "--installer", "uv"],
-        "choose, all installers": one,
-        "choose --table": [*choose, "--table", "--nights", 30, *every],
-    }.items():
-        runs = []
-        for _ in range(settings.runs + 1):
-            runs.append(
-                measure("sh", "-c", '"$@" || [ $? -eq 1 ]', "sh", *command, env=environment, stdout=subprocess.DEVNULL)
-            )
-        show(results, name, runs[1:])
-    server.shutdown()
-    write_figures(settings, results)
+    def commands(self, address: str) -> dict[str, list[object]]:
+        asked = self.work / "asked.txt"
+        asked.write_text(f"torch[device-{GPU}]\nrocm[device-{GPU}]\n")
+        uv = [Path(sys.executable).parent / "uv", *"pip compile --quiet --no-config --index-url".split(), address]
+        uv += ["--python", sys.executable, *"--python-platform x86_64-manylinux_2_36 --prerelease allow".split(), asked]
+        choose = [self.settings.rocwheel, *"--quiet --json choose torch --index".split(), address]
+        choose += "--public-index no --system debian12".split()
+        one = [*choose, "--gpu", GPU, "--python", sys.executable]
+        every = [word for gpu in TARGETS for word in ("--gpu", gpu)]
+        return {
+            "floor: uv pip compile": uv,
+            "choose --installer uv": [*one, "--installer", "uv"],
+            "choose, all installers": one,
+            "choose --table": [*choose, "--table", "--nights", 30, *every],
+        }
 
 
 if __name__ == "__main__":
     parser = options(__doc__, runs=3)
     parser.add_argument("--nights", type=int, default=40)
-    main(parser.parse_args())
+    Choose(parser.parse_args()).start()

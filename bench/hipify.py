@@ -1,44 +1,34 @@
 """Times `rocwheel source hipify` beside the original on the same trees in the same run.
 
-In: the built binary and the folder of scripts/fetch-sources. Out: a table on stdout and the same as
-JSON in a file. Every run is on a fresh copy of the tree with its files in the page cache, ours and
-the original's in turn; figures are medians. The two results are compared byte for byte before
-anything is printed. Peak memory is the kernel's ru_maxrss. MB/s are bytes of the sources that were
-looked at.
+Every run is on a fresh copy of the tree, ours and the original's in turn. The two results are
+compared byte for byte before anything is printed. MB/s are bytes of the sources that were looked
+at.
 """
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, write_figures
+from measuring import MEGABYTE, Benchmark, measure, median, options
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/acceptance"))
 import hipify_original
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work = settings.work
-        self.sources = Path(settings.sources).resolve()
-        self.results: dict[str, dict] = {}
-        self.environment = {key: value for key, value in os.environ.items() if key != "HIP_PATH"}
-        self.environment["PYTHONDONTWRITEBYTECODE"] = "1"
+class Hipify(Benchmark):
+    columns = {"MB/s": ".1f", "ratio": ".1f"}
 
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
+        self.sources = Path(self.settings.sources).resolve()
+        self.environment = {key: value for key, value in os.environ.items() if key != "HIP_PATH"}
+        self.environment["PYTHONDONTWRITEBYTECODE"] = "1"
         (self.work / "hip/lib").mkdir(parents=True)
         (self.work / "hip/lib/.hipInfo").write_text("HIP_COMPILER=clang\n")
         second = self.copy(self.sources / "pytorch", "second")
         hipify_original.second_algorithm(second, self.sources / "torch/utils/hipify")
-        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'MB/s':>10}{'ratio':>8}", flush=True)
+        self.head()
         pytorch = [sys.executable, "tools/amd_build/build_amd.py"], []
         self.compare("PyTorch 2.6, v1, launches converted", self.sources / "pytorch", *pytorch)
         self.compare("PyTorch 2.6, v1, launches kept", self.sources / "pytorch", *pytorch, hip=self.work / "hip")
@@ -47,7 +37,6 @@ class Benchmark:
             package = self.sources / "torch/utils/hipify"
             original = [sys.executable, hipify_original.__file__, package, ".", "", ""]
             self.compare(f"{name}, extension, v2", self.sources / name, original, ["--tables", package])
-        write_figures(self.settings, self.results)
 
     def copy(self, tree: Path, name: str) -> Path:
         target = self.work / name
@@ -57,7 +46,7 @@ class Benchmark:
 
     def compare(self, name: str, tree: Path, original: list, options: list, hip: Path | None = None) -> None:
         environment = self.environment | {"HIP_PATH": str(hip or self.work / "nothing")}
-        theirs, ours, said = [], [], {}
+        theirs, ours = [], []
         for _ in range(self.settings.runs):
             target = self.copy(tree, "original")
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -74,22 +63,14 @@ class Benchmark:
         command = [self.settings.rocwheel, "source", "hipify", again, *options, "--dry-run", "--json"]
         done = subprocess.run(list(map(str, command)), env=environment, check=True, capture_output=True)
         said = json.loads(done.stdout)["counts"]
-        self.show(f"{name}: original", median(theirs), said)
-        self.show(f"{name}: rocwheel", median(ours), said, median(theirs).wall / median(ours).wall)
-
-    def show(self, name: str, figures: Measured, counts: dict, ratio: float | None = None) -> None:
-        self.results[name] = {**asdict(figures), "counts": counts, "ratio": ratio}
-        times = "".join(f"{value:10.2f}" for value in (figures.wall, figures.user, figures.system))
-        speed = counts["source_bytes"] / MEGABYTE / figures.wall
-        shown = f"{ratio:8.1f}" if ratio else ""
-        print(f"{name:<44}{times}{figures.peak / MEGABYTE:10.0f}{speed:10.1f}{shown}", flush=True)
-
-
-def main() -> None:
-    parser = options(__doc__, runs=5)
-    parser.add_argument("--sources", required=True, help="the folder that scripts/fetch-sources filled")
-    Benchmark(parser.parse_args()).run()
+        megabytes = said["source_bytes"] / MEGABYTE
+        original, own = median(theirs), median(ours)
+        ratio = original.wall / own.wall
+        self.show(f"{name}: original", original, megabytes / original.wall, counts=said)
+        self.show(f"{name}: rocwheel", own, megabytes / own.wall, ratio, counts=said, ratio=ratio)
 
 
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__, runs=5)
+    parser.add_argument("--sources", required=True, help="the folder that scripts/fetch-sources filled")
+    Hipify(parser.parse_args()).start()

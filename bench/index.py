@@ -1,24 +1,16 @@
 """Times `rocwheel index build` beside dumb-pypi on the same files in the same run.
 
-In: the built binary. Out: a table on stdout and the same as JSON in a file. The files are wheels of
-a few hundred bytes, as many as four months of nightly builds leave in one stream: 130 projects, of
-which the largest page lists 4,800 files. Hashes are known from the first run, which reads every
-file; dumb-pypi gets them in its list of packages. Figures are medians. Peak memory is the kernel's
-ru_maxrss.
+The files are wheels of a few hundred bytes, as many as four months of nightly builds leave in one
+stream: 130 projects, of which the largest page lists 4,800 files. Hashes are known from the first
+run, which reads every file; dumb-pypi gets them in its list of packages.
 """
 
-import argparse
 import json
 import os
-import shutil
-import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, write_figures
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/acceptance"))
+from measuring import Benchmark, Measured, measure, options
 from small_wheels import write_wheel
 
 PROJECTS = 130
@@ -40,29 +32,25 @@ def make(root: Path, count: int) -> None:
             os.utime(path, (OLD, OLD))
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.root = settings.work / "whl-next"
-        self.results: dict[str, dict] = {}
+class Index(Benchmark):
+    columns = {"bar s": ".2f", "bar MB": ".0f"}
 
     def run(self) -> None:
-        shutil.rmtree(self.settings.work, ignore_errors=True)
+        self.root = self.work / "whl-next"
         began = time.monotonic()
         make(self.root, self.settings.files)
         files = sum(1 for _ in self.root.glob("*/*.whl"))
         print(f"{files} files in {PROJECTS} projects, made in {time.monotonic() - began:.0f} s")
-        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'bar s':>8}{'bar MB':>8}", flush=True)
-        self.show("every file is new", [measure(*self.build())])
-        self.show("nothing changed", [measure(*self.build()) for _ in range(self.settings.runs)])
-        self.show("no pages, hashes known", [self.without_pages() for _ in range(self.settings.runs)])
-        self.show("one more wheel", [self.one_more(number) for number in range(self.settings.runs)])
-        self.show(
-            "one more wheel, --project",
-            [self.one_more(number, "--project", "project-1") for number in range(100, 100 + self.settings.runs)],
-        )
+        self.head()
+        self.row("every file is new", measure(*self.build()))
+        self.row("nothing changed", self.repeat(measure, *self.build()))
+        self.row("no pages, hashes known", self.repeat(self.without_pages))
+        self.row("one more wheel", self.repeat(self.one_more))
+        self.row("one more wheel, --project", self.repeat(self.one_more, "--project", "project-1"))
         self.peer(min(files, self.settings.peer_files))
-        write_figures(self.settings, self.results)
+
+    def row(self, name: str, figures: Measured) -> None:
+        self.show(name, figures, BARS.get(name), MEMORY_BAR)
 
     def build(self, *more: object) -> list[object]:
         return [self.settings.rocwheel, "--quiet", "index", "build", self.root, "--now", "2026-11-20T00:00:00Z", *more]
@@ -72,43 +60,22 @@ class Benchmark:
             page.unlink()
         return measure(*self.build(), stdout=2)
 
-    def one_more(self, number: int, *more: object) -> Measured:
+    def one_more(self, *more: object) -> Measured:
+        number = len(list((self.root / "project-1").glob("*.whl")))
         path = write_wheel(self.root / "project-1", "project-1", f"9.{number}", tag="cp312-cp312-linux_x86_64")
         os.utime(path, (OLD, OLD))
         return measure(*self.build(*more), stdout=2)
 
     def peer(self, files: int) -> None:
         """dumb-pypi makes HTML and JSON of a list that has names, hashes and times already."""
-        listed = self.settings.work / "packages.json"
+        listed = self.work / "packages.json"
         with listed.open("w") as lines:
             for path in sorted(self.root.glob("*/*.whl"))[:files]:
-                row = {
-                    "filename": path.name,
-                    "hash": f"sha256={'0' * 64}",
-                    "upload_timestamp": OLD,
-                    "requires_python": ">=3.8",
-                }
-                lines.write(json.dumps(row) + "\n")
-        command = [
-            self.settings.peers / "bin/dumb-pypi",
-            "--package-list-json",
-            listed,
-            "--packages-url",
-            "../../packages",
-            "--output-dir",
-            self.settings.work / "peer",
-        ]
-        self.show(f"dumb-pypi, {files} files only", [measure(*command, stdout=2)], is_peer=True)
-
-    def show(self, name: str, runs: list[Measured], *, is_peer: bool = False) -> None:
-        middle = median(runs)
-        self.results[name] = asdict(middle)
-        bar = BARS.get(name, "")
-        bars = "" if is_peer else f"{bar:>8}{MEMORY_BAR:8}"
-        print(
-            f"{name:44}{middle.wall:10.2f}{middle.user:10.2f}{middle.system:10.2f}{middle.peak / MEGABYTE:10.0f}{bars}",
-            flush=True,
-        )
+                row = {"filename": path.name, "hash": f"sha256={'0' * 64}", "upload_timestamp": OLD}
+                lines.write(json.dumps({**row, "requires_python": ">=3.8"}) + "\n")
+        command = [self.settings.peers / "bin/dumb-pypi", "--package-list-json", listed]
+        command += ["--packages-url", "../../packages", "--output-dir", self.work / "peer"]
+        self.show(f"dumb-pypi, {files} files only", measure(*command, stdout=2))
 
 
 if __name__ == "__main__":
@@ -116,4 +83,4 @@ if __name__ == "__main__":
     parser.add_argument("--peers", type=Path, required=True, help="environment with dumb-pypi")
     parser.add_argument("--files", type=int, default=300_000)
     parser.add_argument("--peer-files", type=int, default=100_000, help="how many of them dumb-pypi lists")
-    Benchmark(parser.parse_args()).run()
+    Index(parser.parse_args()).start()

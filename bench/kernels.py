@@ -1,23 +1,16 @@
 """Times `rocwheel kernels` on wheels and libraries, beside one read of the same bytes.
 
-In: the built binary, files. Out: a table on stdout and the same as JSON in a file. Every figure is
-the median of several runs with the files in the page cache; peak RSS is the kernel's ru_maxrss,
-which counts mapped pages. The floor is one read of the file, and, of a wheel, one inflation of what
-it holds, by Python's zlib on one core. "written" is what the run leaves in the folder for temporary
-files at any moment, the largest of the sizes that a look every 20 ms sees.
+The floor is one read of the file, and, of a wheel, one inflation of what it holds, by Python's zlib
+on one core. "written" is what the run leaves in the folder for temporary files at any moment, the
+largest of the sizes that a look every 20 ms sees.
 """
 
-import os
-import shutil
-import subprocess
 import sys
-import threading
 import time
 import zipfile
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
+from measuring import MEGABYTE, Benchmark, Disk, Measured, options
 
 PIECE = 1 << 20
 
@@ -38,56 +31,32 @@ def floor(path: Path) -> tuple[float, int]:
     return time.monotonic() - begin, total
 
 
-def watched(command: list[object], scratch: Path) -> tuple[Measured, int]:
-    """A run, and the most bytes that were in its folder for temporary files."""
-    most, done = 0, threading.Event()
+class Kernels(Benchmark):
+    columns = {"file MB": ".2f", "read MB": ".2f", "floor s": ".2f", "written MB": ".2f", "x floor": ".2f"}
 
-    def watch() -> None:
-        nonlocal most
-        while not done.wait(0.02):
-            try:
-                most = max(most, size(scratch))
-            except FileNotFoundError:
-                continue
+    def run(self) -> None:
+        self.head()
+        for path in self.settings.files:
+            if not path.is_file():
+                sys.exit(f"error: {path} is not a file")
+            least, total = floor(path)
+            written = [0]
+            figures = self.repeat(self.watched, path, written, empty=self.work)
+            sizes = (path.stat().st_size / MEGABYTE, total / MEGABYTE)
+            more = {"size": path.stat().st_size, "read": total, "floor": least, "written": max(written)}
+            self.show(path.name, figures, *sizes, least, max(written) / MEGABYTE, figures.wall / least, **more)
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        environment = {**os.environ, "TMPDIR": str(scratch)}
-        figures = measure(*command, stdout=subprocess.DEVNULL, env=environment)
-    finally:
-        done.set()
-        watcher.join()
-    return figures, most
-
-
-def main() -> None:
-    parser = options(__doc__, runs=3)
-    parser.add_argument("files", nargs="+", type=Path, help="wheels and libraries with GPU code")
-    settings = parser.parse_args()
-    results: dict[str, dict] = {}
-    heads = ("file MB", "read MB", "floor s", "wall s", "user s", "peak MB", "written MB")
-    print(f"{'':30}" + "".join(f"{head:>11}" for head in heads) + f"{'x floor':>9}", flush=True)
-    for path in settings.files:
-        if not path.is_file():
-            sys.exit(f"error: {path} is not a file")
-        least, total = floor(path)
-        runs, most = [], 0
-        for _ in range(settings.runs):
-            shutil.rmtree(settings.work, ignore_errors=True)
-            settings.work.mkdir(parents=True)
-            command = [settings.rocwheel, "--quiet", "--no-progress", "kernels", "--json", path]
-            figures, written = watched(command, settings.work)
-            runs.append(figures)
-            most = max(most, written)
-        figures = median(runs)
-        length = path.stat().st_size
-        results[path.name] = {**asdict(figures), "size": length, "read": total, "floor": least, "written": most}
-        columns = (length / MEGABYTE, total / MEGABYTE, least, figures.wall, figures.user)
-        row = "".join(f"{value:11.2f}" for value in (*columns, figures.peak / MEGABYTE, most / MEGABYTE))
-        print(f"{path.name[:29]:<30}{row}{figures.wall / least:9.2f}", flush=True)
-    write_figures(settings, results)
+    def watched(self, path: Path, written: list[int]) -> Measured:
+        """A run, and the most bytes that were in its folder for temporary files."""
+        self.work.mkdir()
+        disk = Disk(self.work, every=0.02)
+        disk.start()
+        figures = self.rocwheel("kernels", "--json", path, env={**self.environment, "TMPDIR": str(self.work)})
+        written.append(disk.stop())
+        return figures
 
 
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__, runs=3)
+    parser.add_argument("files", nargs="+", type=Path, help="wheels and libraries with GPU code")
+    Kernels(parser.parse_args()).start()

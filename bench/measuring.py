@@ -1,15 +1,22 @@
-"""What the benchmarks share: a program run to its end with its times and its peak memory."""
+"""What the benchmarks share: a program run to its end with its times and its peak memory, the table
+on stdout, and the same as JSON in a file. Every figure is the median of several runs with the files
+in the page cache; peak memory is the kernel's ru_maxrss, which counts mapped pages."""
 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+# Wheels are written, and machines made, as for the tests.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/acceptance"))
 
 MEGABYTE = 1e6
 
@@ -90,3 +97,61 @@ class Disk(threading.Thread):
         self.is_done.set()
         self.join()
         return self.most
+
+
+class Benchmark:
+    """An empty folder, a table, and the figures of every row."""
+
+    # What a row has beside times and memory, and its format.
+    columns: dict[str, str] = {}
+    width = 44
+
+    def __init__(self, settings: argparse.Namespace) -> None:
+        self.settings, self.work = settings, settings.work
+        self.results: dict[str, dict] | list[dict] = {}
+        self.environment = {**os.environ, "ROCWHEEL_CACHE": str(self.work / "cache")}
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+
+    def run(self) -> None:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        self.run()
+        write_figures(self.settings, self.results)
+
+    def rocwheel(self, *arguments: object, **options: object) -> Measured:
+        quiet = {"stdout": subprocess.DEVNULL, "env": self.environment}
+        return measure(self.settings.rocwheel, "--quiet", "--no-progress", *arguments, **{**quiet, **options})
+
+    def repeat(
+        self, work: Callable[..., Measured], *words: object, empty: Path | None = None, **options: object
+    ) -> Measured:
+        """The median of all runs; `empty` is removed before each."""
+        runs = []
+        for _ in range(self.settings.runs):
+            if empty:
+                shutil.rmtree(empty, ignore_errors=True)
+            runs.append(work(*words, **options))
+        return median(runs)
+
+    def head(self) -> None:
+        heads = ("wall s", "user s", "sys s", "peak MB", *self.columns)
+        print(f"{'':{self.width}}" + "".join(f"{head:>11}" for head in heads), flush=True)
+
+    def show(self, name: str, figures: Measured, *cells: float | None, **more: object) -> Measured:
+        """Prints a row and keeps its figures with `more`. What is 0 or None was not measured."""
+        self.results[name] = {**asdict(figures), **more}
+        values = (figures.wall, figures.user, figures.system, figures.peak / MEGABYTE, *cells)
+        formats = (".3f", ".3f", ".3f", ".0f", *self.columns.values())
+        row = (f"{value:>11{how}}" if value else f"{'':11}" for value, how in zip(values, formats, strict=False))
+        print(f"{name[: self.width - 1]:<{self.width}}" + "".join(row).rstrip(), flush=True)
+        return figures
+
+
+def packages_in(folder: str) -> list[Path]:
+    """The .deb files of a folder."""
+    found = sorted(Path(folder).glob("*.deb"))
+    if not found:
+        sys.exit(f"error: no .deb files in {folder}")
+    return found

@@ -1,7 +1,6 @@
 """Times `rocwheel package` of a night in which a part of a Debian release's ROCm changed, beside a
 run from nothing.
 
-In: the built binary, a folder of .deb files. Out: a table on stdout and the same as JSON in a file.
 Every night is a fresh copy of all artifacts with another version, packaged into an empty folder
 with `--reuse` of the wheels of the first night, and once more with `--no-reuse`: the wheels of both
 have to be equal. Changed libraries have other bytes in every 64 KiB of their largest section, so
@@ -9,19 +8,15 @@ nothing of them can be reused; that is the worst case. The floor is one read and
 changed files, on one core.
 """
 
-import argparse
 import filecmp
 import hashlib
-import os
 import shutil
 import struct
-import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
+from measuring import MEGABYTE, Benchmark, Measured, median, options, packages_in, size
 
 STEP = 64 << 10
 
@@ -67,60 +62,34 @@ def change_share(artifacts: Path, share: float) -> tuple[list[Path], int]:
     return chosen, changed
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work = settings.work
-        self.results: dict[str, dict] = {}
-        self.environment = {**os.environ, "ROCWHEEL_CACHE": str(self.work / "cache")}
+class Nightly(Benchmark):
+    columns = {"x nothing": ".1%"}
 
-    def rocwheel(self, *arguments: object) -> Measured:
-        words = (self.settings.rocwheel, "--quiet", "--no-progress", *arguments)
-        return measure(*words, stdout=subprocess.DEVNULL, env=self.environment)
+    def words(self, artifacts: Path, output: Path, *more: object) -> tuple[object, ...]:
+        return ("package", "--artifacts", artifacts, "--output", output, "--shape", "split", *more)
 
-    def package(self, artifacts: Path, output: Path, *arguments: object) -> Measured:
-        runs = []
-        for _ in range(self.settings.runs):
-            shutil.rmtree(output, ignore_errors=True)
-            words = ("package", "--artifacts", artifacts, "--output", output, "--shape", "split", *arguments)
-            runs.append(self.rocwheel(*words))
-        return median(runs)
-
-    def show(self, name: str, figures: Measured, nothing: Measured | None = None, **more: object) -> None:
+    def row(self, name: str, figures: Measured, nothing: Measured | None = None, **more: object) -> Measured:
         ratio = figures.wall / nothing.wall if nothing else None
-        self.results[name] = {**asdict(figures), "ratio": ratio, **more}
-        share = f"{ratio:8.1%}" if ratio is not None else ""
-        print(
-            f"{name:<40}{figures.wall:9.2f}{figures.user:9.2f}{figures.system:9.2f}"
-            f"{figures.peak / MEGABYTE:9.0f}  {share}",
-            flush=True,
-        )
+        return self.show(name, figures, ratio, ratio=ratio, **more)
 
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
-        debs = sorted(Path(self.settings.debs).glob("*.deb"))
-        if not debs:
-            sys.exit(f"error: no .deb files in {self.settings.debs}")
+        debs = packages_in(self.settings.debs)
         first = self.work / "first"
         self.rocwheel("artifact", "import", "--deb", *debs, "--output", first)
         raw = size(first)
         old = self.work / "old"
-        print(f"{'':40}{'wall s':>9}{'user s':>9}{'sys s':>9}{'peak MB':>9}  {'x nothing':>8}")
-        nothing = self.package(first, old, "--no-reuse")
-        self.show("from nothing, --no-reuse", nothing)
-        shutil.rmtree(self.work / "cache", ignore_errors=True)
-        runs = self.settings.runs
-        self.settings.runs = 1
-        self.show("from nothing, with records", self.package(first, old), nothing)
-        self.settings.runs = runs
+        self.head()
+        fresh = self.repeat(self.rocwheel, *self.words(first, old, "--no-reuse"), empty=old)
+        nothing = self.row("from nothing, --no-reuse", fresh)
+        for folder in (self.work / "cache", old):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.row("from nothing, with records", self.rocwheel(*self.words(first, old)), nothing)
         for share in self.settings.shares:
             self.night(first, old, share, nothing)
         records = size(self.work / "cache" / "packed")
         wheels = size(old / "dist", "*.whl")
         print(f"{len(debs)} packages; artifacts {raw / MEGABYTE:.0f} MB; wheels {wheels / MEGABYTE:.1f} MB; "
               f"records {records / MEGABYTE:.2f} MB")  # fmt: skip
-        write_figures(self.settings, self.results)
 
     def night(self, first: Path, old: Path, share: float, nothing: Measured) -> None:
         """A night in which files with this share of all bytes changed."""
@@ -135,7 +104,7 @@ class Benchmark:
                 hashlib.file_digest(file, "sha256")
         floor = Measured(time.monotonic() - begin, 0, 0, 0)
         name = f"night, {share:.0%} changed"
-        self.show(f"floor: read and hash {changed / MEGABYTE:.0f} MB", floor, nothing)
+        self.row(f"floor: read and hash {changed / MEGABYTE:.0f} MB", floor, nothing)
         new, fresh = self.work / "new", self.work / "fresh"
         # The records of the first night stay, those of this one go: each run is the first.
         records = self.work / "cache" / "packed"
@@ -145,24 +114,17 @@ class Benchmark:
             for record in set(records.iterdir()) - known:
                 record.unlink()
             shutil.rmtree(new, ignore_errors=True)
-            words = ("package", "--artifacts", artifacts, "--output", new, "--shape", "split", *version)
-            runs.append(self.rocwheel(*words, "--reuse", old))
-        self.show(name, median(runs), nothing, changed=changed)
-        self.rocwheel(
-            "package", "--artifacts", artifacts, "--output", fresh, "--shape", "split", *version, "--no-reuse"
-        )
+            runs.append(self.rocwheel(*self.words(artifacts, new, *version, "--reuse", old)))
+        self.row(name, median(runs), nothing, changed=changed)
+        self.rocwheel(*self.words(artifacts, fresh, *version, "--no-reuse"))
         for wheel in sorted((fresh / "dist").iterdir()):
             if not filecmp.cmp(wheel, new / "dist" / wheel.name, shallow=False):
                 sys.exit(f"error: {wheel.name} differs from that of a run from nothing")
         shutil.rmtree(fresh)
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = options(__doc__, runs=3)
     parser.add_argument("--debs", required=True, help="a folder of .deb files")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.05], help="shares of bytes that change")
-    Benchmark(parser.parse_args()).run()
-
-
-if __name__ == "__main__":
-    main()
+    Nightly(parser.parse_args()).start()

@@ -1,14 +1,11 @@
 """Times `rocwheel artifact import` and `rocwheel package` on a whole Debian release's ROCm, beside
 what no program can beat.
 
-In: the built binary, the built floor program, a folder of .deb files. Out: a table on stdout and
-the same as JSON in a file. Every figure is the median of several runs with the files in the page
-cache; peak RSS is the kernel's ru_maxrss, which counts mapped pages. The floor is measured in the
-same run: for the import, the packages unpacked by dpkg-deb on all cores; for the packages, one read
-of all artifact bytes, one deflate on all cores and one write, one after the other.
+The floor is measured in the same run: for the import, the packages unpacked by dpkg-deb on all
+cores; for the packages, one read of all artifact bytes, one deflate on all cores and one write,
+one after the other.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -17,80 +14,50 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
+from measuring import MEGABYTE, Benchmark, Measured, measure, median, options, packages_in, size
 
 # libdeflate's level that `--compression default` uses.
 LEVEL = 5
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work = settings.work
-        self.debs = sorted(Path(settings.debs).glob("*.deb"))
-        self.artifacts = self.work / "artifacts"
-        self.output = self.work / "packages"
-        self.results: dict[str, dict] = {}
-        if not self.debs:
-            sys.exit(f"error: no .deb files in {settings.debs}")
-
-    def rocwheel(self, *arguments: object) -> Measured:
-        return measure(self.settings.rocwheel, "--quiet", "--no-progress", *arguments, stdout=subprocess.DEVNULL)
+class Package(Benchmark):
+    columns = {"MB/s in": ".0f", "x floor": ".2f"}
 
     def package(self) -> Measured:
         force = ["--force"] if self.settings.split else []
         places = ("--artifacts", self.artifacts, "--output", self.output)
         return self.rocwheel("package", *places, "--shape", "split", *force)
 
-    def show(self, name: str, figures: Measured, read: int = 0, **more: object) -> None:
-        """Prints one row; `read` is how many bytes of input the time stands for."""
-        self.results[name] = {**asdict(figures), "read": read, **more}
-        speed = f"{read / MEGABYTE / figures.wall:8.0f}" if read else f"{'':8}"
-        ratio = f"{more['ratio']:6.2f}" if "ratio" in more else ""
-        print(
-            f"{name:<34}{figures.wall:9.2f}{figures.user:9.2f}{figures.system:9.2f}"
-            f"{figures.peak / MEGABYTE:9.0f} {speed}  {ratio}",
-            flush=True,
-        )
+    def row(self, name: str, figures: Measured, read: int = 0, **more: object) -> Measured:
+        """`read` is how many bytes of input the time stands for."""
+        return self.show(name, figures, read / MEGABYTE / figures.wall, more.get("ratio"), read=read, **more)
 
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
+        self.debs = packages_in(self.settings.debs)
+        self.artifacts, self.output = self.work / "artifacts", self.work / "packages"
         packed = sum(deb.stat().st_size for deb in self.debs)
-        print(f"{'':34}{'wall s':>9}{'user s':>9}{'sys s':>9}{'peak MB':>9} {'MB/s in':>8}  {'x floor':>6}")
-
-        floor = self.unpack_floor()
-        self.show("floor: dpkg-deb on all cores", floor, packed)
+        self.head()
+        floor = self.row("floor: dpkg-deb on all cores", self.unpack_floor(), packed)
         # Debian's runtime cannot read archives yet.
         split = ["--split", "--force"] if self.settings.split else []
-        runs = []
-        for _ in range(self.settings.runs):
-            shutil.rmtree(self.artifacts, ignore_errors=True)
-            runs.append(self.rocwheel("artifact", "import", *split, "--deb", *self.debs, "--output", self.artifacts))
-        imported = median(runs)
+        words = ("artifact", "import", *split, "--deb", *self.debs, "--output", self.artifacts)
+        imported = self.repeat(self.rocwheel, *words, empty=self.artifacts)
         name = " ".join(["rocwheel artifact import", *split])
-        self.show(name, imported, packed, ratio=imported.wall / floor.wall)
+        self.row(name, imported, packed, ratio=imported.wall / floor.wall)
 
         raw = size(self.artifacts)
         floor = self.deflate_floor()
-        runs = []
-        for _ in range(self.settings.runs):
-            shutil.rmtree(self.output, ignore_errors=True)
-            runs.append(self.package())
-        made = median(runs)
+        made = self.repeat(self.package, empty=self.output)
         wheels = size(self.output / "dist", "*.whl")
-        self.show("rocwheel package, from nothing", made, raw, ratio=made.wall / floor.wall, wheels=wheels)
-
-        self.show("rocwheel package, nothing changed", median([self.package() for _ in range(self.settings.runs)]))
-        self.show("rocwheel package, one GPU changed", self.changed())
+        self.row("rocwheel package, from nothing", made, raw, ratio=made.wall / floor.wall, wheels=wheels)
+        self.row("rocwheel package, nothing changed", self.repeat(self.package))
+        self.row("rocwheel package, one GPU changed", self.changed())
         print(f"{len(self.debs)} packages, {packed / MEGABYTE:.0f} MB; artifacts {raw / MEGABYTE:.0f} MB; "
               f"wheels {wheels / MEGABYTE:.1f} MB in {len(list((self.output / 'dist').glob('*.whl')))} files")  # fmt: skip
         if self.settings.peer:
             self.peer()
-        write_figures(self.settings, self.results)
 
     def unpack_floor(self) -> Measured:
         """Every package unpacked to one file by dpkg-deb, the largest first, as many at a time as
@@ -123,10 +90,8 @@ class Benchmark:
             seconds = statistics.median(run[name] for run in runs)
             total += seconds
             amount = runs[0]["output" if name == "write" else "input"]
-            self.show(f"floor: one {name}", Measured(seconds, 0, 0, 0), amount)
-        floor = Measured(total, 0, 0, 0)
-        self.show("floor: their sum", floor, runs[0]["input"], output=runs[0]["output"])
-        return floor
+            self.row(f"floor: one {name}", Measured(seconds, 0, 0, 0), amount)
+        return self.row("floor: their sum", Measured(total, 0, 0, 0), runs[0]["input"], output=runs[0]["output"])
 
     def changed(self) -> Measured:
         """One more byte in one GPU's kernels, and back again."""
@@ -152,10 +117,7 @@ class Benchmark:
         script = Path(self.settings.peer) / "build_tools/build_python_packages.py"
         if not script.is_file():
             sys.exit(f"error: {script} is not there: PEER names a checkout of TheRock")
-        destination = self.work / "peer"
-        artifacts = self.work / "peer-artifacts"
-        for folder in (destination, artifacts):
-            shutil.rmtree(folder, ignore_errors=True)
+        destination, artifacts = self.work / "peer", self.work / "peer-artifacts"
         self.peer_artifacts(artifacts)
         with open(self.work / "peer.log", "wb") as log:
             figures = measure(
@@ -163,7 +125,7 @@ class Benchmark:
                 stdout=log, stderr=log,
             )  # fmt: skip
         wheels = size(destination / "dist", "*.whl")
-        self.show("build_python_packages.py", figures, size(self.artifacts), wheels=wheels)
+        self.row("build_python_packages.py", figures, size(self.artifacts), wheels=wheels)
         print(f"its wheels: {wheels / MEGABYTE:.1f} MB")
 
     def peer_artifacts(self, destination: Path) -> None:
@@ -182,14 +144,10 @@ class Benchmark:
         (profiler / "artifact_manifest.txt").write_text("rocprofiler-systems/stage\n")
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = options(__doc__, runs=3)
     parser.add_argument("--floor", required=True, help="the built floor program")
     parser.add_argument("--debs", required=True, help="a folder of .deb files")
     parser.add_argument("--split", action="store_true", help="split the GPU code of libraries as they are imported")
     parser.add_argument("--peer", help="a checkout of TheRock to run beside it")
-    Benchmark(parser.parse_args()).run()
-
-
-if __name__ == "__main__":
-    main()
+    Package(parser.parse_args()).start()

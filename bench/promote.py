@@ -1,6 +1,6 @@
 """Times a promotion from one stream to another beside a plain copy of the set.
 
-In: the built binary. Out: a table on stdout and the same as JSON in a file. The set has 300 wheels:
+The set has 300 wheels:
 five Pythons of a few frameworks and a device wheel for each of many targets, each with random bytes
 that zlib cannot pack, as libraries and kernels are. Members have the order of real wheels: those of
 ROCm have their version after the libraries, those of frameworks before. Besides time and the
@@ -10,20 +10,15 @@ it needs root. Nothing is removed before the end: ext4 without a journal gives n
 was just freed, and looks for another one for as long as it takes.
 """
 
-import argparse
-import base64
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import time
-import zipfile
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Disk, Measured, measure, median, options, size, write_figures
+from measuring import MEGABYTE, Benchmark, Disk, Measured, measure, median, options, size
+from small_wheels import core_metadata, pack
 
 OLD, NEW = "7.12.0rc1", "7.12.0"
 PYTHONS = (10, 11, 12, 13, 14)
@@ -32,26 +27,13 @@ NOW = "2026-11-20T00:00:00Z"
 
 def write_wheel(folder: Path, name: str, version: str, tag: str, megabytes: int, requires: list[str]) -> None:
     stem = name.replace("-", "_")
-    info = f"{stem}-{version}.dist-info"
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-    lines += [f"Requires-Dist: {text}" for text in requires]
-    said, library = f"version = '{version}'\n".encode(), os.urandom(megabytes << 20)
+    said, library = f"version = '{version}'\n", os.urandom(megabytes << 20)
     if stem.startswith("rocm"):
         members = {f"_{stem}/lib/kernels.dat": library, f"{stem}/_dist_info.py": said}
     else:
         members = {f"{stem}/__init__.py": b"", f"{stem}/version.py": said, f"{stem}/lib/kernels.dat": library}
-    members |= {
-        f"{info}/METADATA": "".join(f"{line}\n" for line in lines).encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
-    }
-    rows = ""
-    folder.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(folder / f"{stem}-{version}-{tag}.whl", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for member, content in members.items():
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-            rows += f"{member},sha256={digest},{len(content)}\n"
-            archive.writestr(member, content)
-        archive.writestr(f"{info}/RECORD", f"{rows}{info}/RECORD,,\n")
+    metadata = core_metadata(name, version, requires)
+    pack(folder, name, version, members, tag=tag, metadata=metadata, hashed=True, packed=True)
 
 
 def make(folder: Path, count: int, megabytes: int) -> None:
@@ -72,14 +54,8 @@ def make(folder: Path, count: int, megabytes: int) -> None:
             wheel.result()
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work = settings.work
-        self.results: dict[str, dict] = {}
-
+class Promote(Benchmark):
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
         dist, store = self.work / "dist", self.work / "store"
         began = time.monotonic()
         make(dist, self.settings.wheels, self.settings.megabytes)
@@ -87,10 +63,10 @@ class Benchmark:
         print(
             f"{self.settings.wheels} wheels, {bytes_of_set / MEGABYTE:.0f} MB, made in {time.monotonic() - began:.0f} s"
         )
-        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}", flush=True)
+        self.head()
         words = ["release", "publish", dist, "--to", store, "--stream", "staging", "--set", f"rocm-{OLD}"]
-        measure(self.settings.rocwheel, "--quiet", *words, "--now", NOW, stdout=subprocess.DEVNULL)
-        copies = [self.copy(store / "staging", number) for number in range(self.settings.runs)]
+        self.rocwheel(*words, "--now", NOW)
+        copies = median([self.copy(store / "staging", number) for number in range(self.settings.runs)])
         self.show("cp of the set", copies)
         promotions, most = [], 0
         for number in range(self.settings.runs):
@@ -98,11 +74,9 @@ class Benchmark:
             disk.start()
             promotions.append(self.promote(store, f"release-{number}"))
             most = max(most, disk.stop() - before)
-        self.show("promote it to another stream", promotions)
-        ratio = median(promotions).wall / median(copies).wall
+        ratio = self.show("promote it to another stream", median(promotions)).wall / copies.wall
         print(f"{ratio:.1f} times a copy; at most {most / bytes_of_set:.2f} times the set was written", flush=True)
         self.results["ratio"] = {"copy": ratio, "disk": most / bytes_of_set}
-        write_figures(self.settings, self.results)
 
     def measure(self, *command: object) -> Measured:
         if not self.settings.cold:
@@ -118,14 +92,6 @@ class Benchmark:
         streams = ["--store", store, "--from", "staging", "--to", stream, "--version", NEW, "--now", NOW]
         return self.measure(self.settings.rocwheel, "--quiet", "release", "promote", *streams)
 
-    def show(self, name: str, runs: list[Measured]) -> None:
-        middle = median(runs)
-        self.results[name] = asdict(middle)
-        print(
-            f"{name:44}{middle.wall:10.2f}{middle.user:10.2f}{middle.system:10.2f}{middle.peak / MEGABYTE:10.0f}",
-            flush=True,
-        )
-
 
 if __name__ == "__main__":
     parser = options(__doc__, runs=3)
@@ -135,4 +101,4 @@ if __name__ == "__main__":
     settings = parser.parse_args()
     if settings.wheels < 20:
         sys.exit("error: at least 20 wheels")
-    Benchmark(settings).run()
+    Promote(settings).start()

@@ -1,25 +1,20 @@
-"""Times `rocwheel package`, `artifact archive`, `split` and `kernels` on one core, two, four and so
-on, up to all that this machine has.
+"""Times `rocwheel package`, `artifact archive`, `split` and `kernels` on one core, two, four and
+so on, up to all that this machine has.
 
-In: the built binary; optionally artifacts, and wheels with GPU code. Without artifacts, real
-libraries of this machine stand for them: any Linux machine has some. Out: a table on stdout and the
-same as JSON in a file. A program gets its cores from the kernel (sched_setaffinity), as in a
-container or a job of Slurm; nothing tells it otherwise. Each figure is the median of several runs
-with the files in the page cache. Speed-up is the time on one core over the time on N; efficiency is
-that over N.
+Without artifacts, real libraries of this machine stand for them: any Linux machine has some. A
+program gets its cores from the kernel (sched_setaffinity), as in a container or a job of Slurm;
+nothing tells it otherwise. Speed-up is the time on one core over the time on N; efficiency is that
+over N.
 """
 
-import argparse
 import hashlib
 import json
 import os
-import shutil
-import subprocess
 import sys
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
+from measuring import MEGABYTE, Benchmark, options, size
 
 # Where data files of rocBLAS lie in its artifact.
 BASE = "math-libs/BLAS/rocBLAS/stage"
@@ -72,45 +67,25 @@ def counts(cores: int) -> list[int]:
     return sorted({*(1 << power for power in range(cores.bit_length())), cores})
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work: Path = settings.work
-        self.cores = sorted(os.sched_getaffinity(0))
-        self.results: list[dict] = []
-
-    def rocwheel(self, cores: int, *arguments: object) -> Measured:
-        chosen = self.cores[:cores]
-        with (self.work / "messages").open("w") as messages:
-            return measure(
-                *(self.settings.rocwheel, "--quiet", "--no-progress", "--no-config", *arguments),
-                stdout=subprocess.DEVNULL,
-                stderr=messages,
-                env={**os.environ, "ROCWHEEL_CACHE": str(self.work / "cache")},
-                preexec_fn=lambda: os.sched_setaffinity(0, chosen),
-            )
+class Scaling(Benchmark):
+    columns = {"MB/s": ".0f", "speed-up": ".2f", "efficiency": ".0%"}
 
     def curve(self, name: str, read: int, *arguments: object) -> None:
         """One row for each number of cores; `read` is how many bytes of input the time is for."""
         one = 0.0
-        for cores in self.settings.cores or counts(len(self.cores)):
-            runs = []
-            for _ in range(self.settings.runs):
-                shutil.rmtree(self.work / "output", ignore_errors=True)
-                runs.append(self.rocwheel(cores, *arguments))
-            figures = median(runs)
+        every = sorted(os.sched_getaffinity(0))
+        for cores in self.settings.cores or counts(len(every)):
+            bound = {"preexec_fn": partial(os.sched_setaffinity, 0, every[:cores])}
+            with (self.work / "messages").open("w") as messages:
+                words = (self.rocwheel, "--no-config", *arguments)
+                figures = self.repeat(*words, empty=self.work / "output", stderr=messages, **bound)
             one = one or figures.wall * cores
             speedup = one / figures.wall
-            self.results.append({"name": name, "cores": cores, "read": read, "speedup": speedup, **asdict(figures)})
-            print(
-                f"{name:<18}{cores:6}{figures.wall:9.2f}{figures.user + figures.system:9.2f}"
-                f"{figures.peak / MEGABYTE:9.0f}{read / MEGABYTE / figures.wall:9.0f}{speedup:10.2f}{speedup / cores:12.0%}",
-                flush=True,
-            )
+            more = {"cores": cores, "read": read, "speedup": speedup}
+            speed = read / MEGABYTE / figures.wall
+            self.show(f"{name}, {cores} cores", figures, speed, speedup, speedup / cores, **more)
 
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
         output = self.work / "output"
         artifacts = self.settings.artifacts
         if artifacts is None:
@@ -120,10 +95,10 @@ class Benchmark:
                 sys.exit(f"error: no libraries in {', '.join(map(str, self.settings.libraries))}")
             write_artifacts(artifacts, files)
         raw = size(artifacts)
-        print(f"{len(self.cores)} cores; artifacts {raw / MEGABYTE:.0f} MB in {len(list(artifacts.rglob('*')))} files")
         print(
-            f"{'':18}{'cores':>6}{'wall s':>9}{'cpu s':>9}{'peak MB':>9}{'MB/s':>9}{'speed-up':>10}{'efficiency':>12}"
+            f"{len(os.sched_getaffinity(0))} cores; artifacts {raw / MEGABYTE:.0f} MB in {len(list(artifacts.rglob('*')))} files"
         )
+        self.head()
         package = ("package", "--artifacts", artifacts, "--output", output, "--no-reuse", "--no-audit")
         self.curve("package", raw, *package)
         self.curve("artifact archive", raw, "artifact", "archive", artifacts, "--output", output)
@@ -131,18 +106,13 @@ class Benchmark:
             packed = sum(wheel.stat().st_size for wheel in self.settings.wheels)
             self.curve("split", packed, "split", *self.settings.wheels, "--output", output)
             self.curve("kernels", packed, "kernels", *self.settings.wheels)
-        write_figures(self.settings, self.results)
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = options(__doc__, runs=3)
     parser.add_argument("--cores", type=int, nargs="+", help="numbers of cores; the default is 1, 2, 4 … and all")
     parser.add_argument("--artifacts", type=Path, help="a folder of artifacts")
     parser.add_argument("--libraries", type=Path, nargs="+", default=[Path("/usr")], help="folders of real libraries")
     parser.add_argument("--megabytes", type=int, default=2000, help="how much of them stands for artifacts")
     parser.add_argument("--wheels", type=Path, nargs="*", default=[], help="wheels with GPU code")
-    Benchmark(parser.parse_args()).run()
-
-
-if __name__ == "__main__":
-    main()
+    Scaling(parser.parse_args()).start()

@@ -1,16 +1,12 @@
 """Times `rocwheel split` on real ROCm wheels and on Debian 12's librocsparse, beside what no
 program can beat.
 
-In: the built binary, the built floor program, a folder of wheels, a folder of .deb files. Out: a
-table on stdout and the same as JSON in a file. Every figure is the median of several runs with the
-files in the page cache; peak RSS is the kernel's ru_maxrss, which counts mapped pages. MB/s are
-bytes of GPU code, decompressed, by seconds. The floor is measured in the same run: one read, one
-inflation of what holds GPU code, one zstd level 3 of the code objects, one deflate of the host
-parts and one write, one after the other. The check that split ends with is in the first row of each
-input and not in the second.
+MB/s are bytes of GPU code, decompressed, by seconds. The floor is measured in the same run: one
+read, one inflation of what holds GPU code, one zstd level 3 of the code objects, one deflate of
+the host parts and one write, one after the other. The check that split ends with is in the first
+row of each input and not in the second.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -18,25 +14,19 @@ import statistics
 import subprocess
 import sys
 import zipfile
-from dataclasses import asdict
 from pathlib import Path
 
-from measuring import MEGABYTE, Measured, measure, median, options, size, write_figures
+from measuring import MEGABYTE, Benchmark, Measured, measure, options, size
 
 STEPS = ("read", "inflate", "decompress", "zstd", "deflate", "write")
 LIBRARY = "librocsparse"
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work = settings.work
-        self.output = self.work / "output"
-        self.results: dict[str, dict] = {}
+class Split(Benchmark):
+    columns = {"MB/s code": ".0f", "x floor": ".2f"}
 
     def run(self) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
+        self.output = self.work / "output"
         inputs = {path.name.split("-")[0]: path for path in sorted(Path(self.settings.wheels).glob("*.whl"))}
         if self.settings.debs:
             inputs[LIBRARY] = self.artifact()
@@ -44,29 +34,20 @@ class Benchmark:
         missing = sorted(set(wanted) - set(inputs))
         if missing:
             sys.exit(f"error: no {', '.join(missing)} among {', '.join(inputs)}")
-        head = ("wall s", "user s", "sys s", "peak MB", "MB/s code")
-        print(f"{'':42}" + "".join(f"{name:>10}" for name in head) + f"{'x floor':>9}", flush=True)
+        self.head()
         for name in wanted:
             self.split(name, inputs[name])
-        write_figures(self.settings, self.results)
 
     def split(self, name: str, path: Path) -> None:
         floor, total = self.floor(path)
-        self.show(f"{name}: floor", Measured(total, 0, 0, 0), floor["code"], steps=floor)
+        self.row(f"{name}: floor", Measured(total, 0, 0, 0), floor["code"], steps=floor)
         for label, arguments in (("rocwheel split", []), ("rocwheel split --no-verify", ["--no-verify"])):
-            runs = []
-            for _ in range(self.settings.runs):
-                shutil.rmtree(self.output, ignore_errors=True)
-                runs.append(self.rocwheel(path, *arguments))
-            figures = median(runs)
-            self.show(f"{name}: {label}", figures, floor["code"], ratio=figures.wall / total, output=size(self.output))
+            words = ("split", path, "--output", self.output, *arguments)
+            figures = self.repeat(self.rocwheel, *words, empty=self.output)
+            self.row(f"{name}: {label}", figures, floor["code"], ratio=figures.wall / total, output=size(self.output))
         shutil.rmtree(self.output)
         if self.settings.peer:
             self.peer(name, path, floor["code"])
-
-    def rocwheel(self, path: Path, *arguments: str) -> Measured:
-        command = [self.settings.rocwheel, "--quiet", "--no-progress", "split", path, "--output", self.output]
-        return measure(*command, *arguments, stdout=subprocess.DEVNULL)
 
     def floor(self, path: Path) -> tuple[dict, float]:
         """The floor program's sizes and steps, each the median of the runs, and the steps' sum."""
@@ -116,7 +97,7 @@ class Benchmark:
         try:
             with open(self.work / f"peer-{name}.log", "wb") as log:
                 figures = measure(*command, stdout=log, stderr=log, env=environment)
-            self.show(f"{name}: split_artifacts.py", figures, code, output=size(output))
+            self.row(f"{name}: split_artifacts.py", figures, code, output=size(output))
         except SystemExit as error:
             print(f"{name}: split_artifacts.py failed: {error}", flush=True)
             self.results[f"{name}: split_artifacts.py"] = {"failed": str(error)}
@@ -124,25 +105,15 @@ class Benchmark:
         if path.is_file():
             shutil.rmtree(artifact)
 
-    def show(self, name: str, figures: Measured, code: float, **more: object) -> None:
-        self.results[name] = {**asdict(figures), "code": code, **more}
-        peak = f"{figures.peak / MEGABYTE:10.0f}" if figures.peak else f"{'':10}"
-        times = "".join(
-            f"{value:10.2f}" if value else f"{'':10}" for value in (figures.wall, figures.user, figures.system)
-        )
-        ratio = f"{more['ratio']:9.2f}" if "ratio" in more else ""
-        print(f"{name:<42}{times}{peak}{code / MEGABYTE / figures.wall:10.0f}{ratio}", flush=True)
+    def row(self, name: str, figures: Measured, code: float, **more: object) -> None:
+        self.show(name, figures, code / MEGABYTE / figures.wall, more.get("ratio"), code=code, **more)
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = options(__doc__, runs=3)
     parser.add_argument("--floor", required=True, help="the built split-floor program")
     parser.add_argument("--wheels", required=True, help="a folder of wheels with GPU code")
     parser.add_argument("--debs", help="a folder of Debian 12's .deb files, for its librocsparse")
     parser.add_argument("--only", nargs="*", help="names of inputs, for example jax_rocm7_pjrt; all when left out")
     parser.add_argument("--peer", help="a checkout of rocm-kpack to run beside it")
-    Benchmark(parser.parse_args()).run()
-
-
-if __name__ == "__main__":
-    main()
+    Split(parser.parse_args()).start()

@@ -1,9 +1,6 @@
 """Simulates the nights of a stream of ROCm for many GPU families: what a build of every night costs
 from archives to the published index, with what was packed the night before and without.
 
-In: the built binary, and real libraries of this machine. Out: tables on stdout and the same as JSON
-in a file.
-
 The plan has all families and nights: which libraries change each night, in bytes and in wheels. It
 is made of sizes alone. The sample is the beginning of the same stream, fewer bytes, families and
 nights, and it is run: `artifact archive` of what the builds of a night leave, `package` from these
@@ -16,17 +13,15 @@ A library is real bytes of this machine. Each family and each night that changed
 in every 64 KiB, so nothing of a changed library can be used again: that is the worst case.
 """
 
-import argparse
 import filecmp
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from measuring import MEGABYTE, Disk, Measured, measure, options, size, write_figures
+from measuring import MEGABYTE, Benchmark, Disk, Measured, options, size
 from scaling import BASE, libraries, write_base
 
 # Families of the plan; the sample has the first of them.
@@ -115,19 +110,11 @@ class Night:
     disk: int
 
 
-class Benchmark:
-    def __init__(self, settings: argparse.Namespace) -> None:
-        self.settings = settings
-        self.work: Path = settings.work
-
-    def rocwheel(self, cache: str, *arguments: object) -> Measured:
+class Nights(Benchmark):
+    def with_cache(self, cache: str, *arguments: object) -> Measured:
         with (self.work / "messages").open("a") as messages:
-            return measure(
-                *(self.settings.rocwheel, "--quiet", "--no-progress", "--no-config", *arguments),
-                stdout=subprocess.DEVNULL,
-                stderr=messages,
-                env={**os.environ, "ROCWHEEL_CACHE": str(self.work / cache)},
-            )
+            environment = {**os.environ, "ROCWHEEL_CACHE": str(self.work / cache)}
+            return self.rocwheel("--no-config", *arguments, stderr=messages, env=environment)
 
     def run(self) -> None:
         settings = self.settings
@@ -139,8 +126,7 @@ class Benchmark:
         sample = Stream(sources, FAMILIES[: settings.sample_families], settings.megabytes * MEGABYTE, settings.share)
         nights = self.sample(sample)
         self.estimate(whole, sample, nights)
-        result = {"plan": plan, "sample": nights}
-        write_figures(settings, result)
+        self.results = {"plan": plan, "sample": nights}
 
     def plan(self, stream: Stream) -> list[dict]:
         print(
@@ -163,8 +149,6 @@ class Benchmark:
         return rows
 
     def sample(self, stream: Stream) -> list[dict]:
-        shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
         print(
             f"sample: {len(stream.families)} families, {stream.bytes / MEGABYTE:.0f} MB in "
             f"{len(stream.libraries)} files, {self.settings.sample_nights} nights"
@@ -175,12 +159,12 @@ class Benchmark:
         results = []
         for night in range(self.settings.sample_nights):
             stream.write(tree, night)
-            archived = self.rocwheel("cache", "artifact", "archive", tree, "--output", archives)
+            archived = self.with_cache("cache", "artifact", "archive", tree, "--output", archives)
             row = {"night": night, "changed": sum(library.size for library in stream.changed(night))}
             for name in ("without", "with"):
                 figures = self.night(archives, night, name, archived)
                 row[name] = asdict(figures)
-                self.show(f"night {night}, {name}", figures)
+                self.row(f"night {night}, {name}", figures)
             results.append(row)
             self.compare(night)
             for name in ("without", "with"):
@@ -202,8 +186,8 @@ class Benchmark:
         else:
             package += ["--reuse", self.work / f"with-{night - 1}"] if night else []
             publish.append("--delta")
-        packaged = self.rocwheel(f"cache-{name}", *package)
-        published = self.rocwheel(f"cache-{name}", *publish)
+        packaged = self.with_cache(f"cache-{name}", *package)
+        published = self.with_cache(f"cache-{name}", *publish)
         most = disk.stop()
         new = {path for path in store.rglob("*") if path.is_file()} - before
         uploaded = {path.stat().st_ino: path.stat().st_size for path in new}
@@ -218,7 +202,7 @@ class Benchmark:
             if not filecmp.cmp(one / name, other / name, shallow=False):
                 sys.exit(f"error: {name} differs")
 
-    def show(self, name: str, night: Night) -> None:
+    def row(self, name: str, night: Night) -> None:
         runs = (night.archive, night.package, night.publish)
         seconds = [run.wall for run in runs]
         processor = sum(run.user + run.system for run in runs)
@@ -240,7 +224,7 @@ class Benchmark:
             )
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = options(__doc__)
     parser.add_argument("--libraries", type=Path, nargs="+", default=[Path("/usr")], help="folders of real libraries")
     parser.add_argument("--families", type=int, default=len(FAMILIES), help="of the plan, at most 20")
@@ -253,8 +237,4 @@ def main() -> None:
     settings = parser.parse_args()
     if not (1 <= settings.sample_families <= settings.families <= len(FAMILIES) and 2 <= settings.sample_nights <= 28):
         sys.exit(f"error: 1 to {len(FAMILIES)} families, and 2 to 28 nights of the sample")
-    Benchmark(settings).run()
-
-
-if __name__ == "__main__":
-    main()
+    Nights(settings).start()

@@ -10,7 +10,6 @@ processes that were started; on a busy machine, compare that alone.
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -19,16 +18,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from measuring import options, write_figures
+from measuring import Benchmark, options
 
-PACKAGES = (
-    "pytest==9.0.3",
-    "packaging==25.0",
-    "pretend==1.0.9",
-    "networkx==3.6.1",
-    "numpy==2.4.6",
-    "hypothesis==6.148.2",
-)
+PACKAGES = "pytest==9.0.3 packaging==25.0 pretend==1.0.9 networkx==3.6.1 numpy==2.4.6 hypothesis==6.148.2".split()
 SDIST = "packaging==25.0"
 
 
@@ -98,22 +90,19 @@ def compare(rocwheel: Path, python: Path, suite: Suite, output: Path, runs: int)
     return row
 
 
-def main() -> None:
-    parser = options(__doc__, runs=5)
-    parser.add_argument("--only", default="", help="suites whose names begin so")
-    arguments = parser.parse_args()
-    shutil.rmtree(arguments.work, ignore_errors=True)
-    arguments.work.mkdir(parents=True)
-    python, suites = prepare(arguments.work)
-    rows = []
-    for suite in suites:
-        if suite.name.startswith(arguments.only):
-            output = arguments.work / "results"
-            row = compare(arguments.rocwheel, python.absolute(), suite, output, arguments.runs)
-            print(json.dumps(row), flush=True)
-            rows.append(row)
-    write_figures(arguments, rows)
+class Supervisor(Benchmark):
+    def run(self) -> None:
+        self.results = []
+        python, suites = prepare(self.work)
+        for suite in suites:
+            if suite.name.startswith(self.settings.only):
+                output = self.work / "results"
+                row = compare(self.settings.rocwheel, python.absolute(), suite, output, self.settings.runs)
+                print(json.dumps(row), flush=True)
+                self.results.append(row)
 
 
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__, runs=5)
+    parser.add_argument("--only", default="", help="suites whose names begin so")
+    Supervisor(parser.parse_args()).start()

@@ -3,18 +3,12 @@
 The files and cases are made by code: 811 files (the job linux-noble-rocm-py3.12-mi300 of 22 August
 2026), a name of some 60 characters for each case, four in ten skipped with a reason as long as
 PyTorch's, one in a thousand failed with a traceback of 4 KB, one in a thousand passed at its second
-try. Prints seconds and the largest memory of each run.
-"""
+try."""
 
-import json
-import resource
-import shutil
-import statistics
 import subprocess
-import time
 from pathlib import Path
 
-from measuring import options, write_figures
+from measuring import MEGABYTE, Benchmark, measure, options
 
 FILES = 811
 TRACE = "\n".join(f"  File &quot;test_nn.py&quot;, line {line}, in test" for line in range(90))
@@ -48,31 +42,23 @@ def write_reports(folder: Path, cases: int) -> int:
     return size
 
 
-def main() -> None:
-    parser = options(__doc__, runs=5)
-    parser.add_argument("--cases", type=int, default=100_000)
-    arguments = parser.parse_args()
-    shutil.rmtree(arguments.work, ignore_errors=True)
-    folder = arguments.work / "reports"
-    size = write_reports(folder, arguments.cases)
-    seconds, processor = [], []
-    command = [arguments.rocwheel, "test", "report", folder, "--suite", "pytorch"]
-    command += ["--html", arguments.work / "report.html", "--junit", arguments.work / "junit.xml"]
-    for _ in range(arguments.runs):
-        begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        finished = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(time.monotonic() - begin)
-        processor.append(used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime)
-        assert finished.returncode == 1, finished.returncode
-    memory = used.ru_maxrss / 1000
-    page = (arguments.work / "report.html").stat().st_size
-    row = {"cases": arguments.cases, "files": FILES, "megabytes": size / 1e6, "page_megabytes": page / 1e6}
-    row |= {"median_seconds": statistics.median(seconds), "median_processor_seconds": statistics.median(processor)}
-    row |= {"largest_memory_megabytes": memory}
-    print(json.dumps(row))
-    write_figures(arguments, row)
+class Report(Benchmark):
+    columns = {"report MB": ".0f", "page MB": ".1f"}
+
+    def run(self) -> None:
+        folder, page = self.work / "reports", self.work / "report.html"
+        written = write_reports(folder, self.settings.cases)
+        outputs = ("--html", page, "--junit", self.work / "junit.xml")
+        words = (self.settings.rocwheel, "test", "report", folder, "--suite", "pytorch", *outputs)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        # Tests failed, which the exit code says.
+        figures = self.repeat(measure, "sh", "-c", '"$@"; [ $? -eq 1 ]', "sh", *words, **quiet)
+        self.head()
+        sizes = (written / MEGABYTE, page.stat().st_size / MEGABYTE)
+        self.show(f"{self.settings.cases} cases in {FILES} files", figures, *sizes, cases=self.settings.cases)
 
 
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__, runs=5)
+    parser.add_argument("--cases", type=int, default=100_000)
+    Report(parser.parse_args()).start()

@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from small_index import free_port, wait_for
+from serving import free_port, wait_for
 
 TAB, ENTER, DOWN, UP, SPACE = "\ue004", "\ue007", "\ue015", "\ue013", " "
 
@@ -34,14 +34,8 @@ class Browser:
         try:
             wait_for(port, self.driver, log)
             arguments = [
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-dev-shm-usage",
-                "--disable-gpu",
-                "--no-first-run",
-                "--hide-scrollbars",
-                "--lang=en",
-                "--no-proxy-server",
+                *("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"),
+                *("--no-first-run", "--hide-scrollbars", "--lang=en", "--no-proxy-server"),
                 f"--user-data-dir={scratch / 'profile'}",
             ]
             options = {"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}

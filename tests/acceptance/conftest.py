@@ -11,17 +11,20 @@ import subprocess
 import tempfile
 import tomllib
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import Browser
+from buckets import Bucket, forget, moto
+from delta_stream import Stream, published_stream
 
 import synthetic
-from command import Rocwheel, own_suite
+from command import REPOSITORY, Rocwheel, own_suite
 from environment import Environment
-from packages import PackageSet, fetch_debs, make_package_set
+from packages import PackageSet, fetch_debs, fetch_wheels, make_package_set
 from tool_wheel import write_tool_wheel
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = tomllib.loads((REPOSITORY / "data/sources.toml").read_text())
 (SDIST,) = (archive for archive in SOURCES["archive"] if archive["version"] == "2.8.3")
 SHA256 = SDIST["sha256"]
@@ -119,6 +122,46 @@ def artifacts(compiled: synthetic.Compiled, tmp_path: Path) -> Path:
     """A small set of artifacts in TheRock's layout, made by code, that packages in well under a
     second."""
     return synthetic.write_artifacts(tmp_path / "artifacts", compiled)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real wheel of PyPI."""
+    (wheel,) = fetch_wheels(tmp_path_factory.mktemp("wheel"), "gafime-rocm==0.4.7").glob("gafime_rocm-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def described(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Stream:
+    """A stream whose wheels are described for `release get`."""
+    return published_stream(rocwheel, tmp_path_factory.mktemp("delta"))
+
+
+@pytest.fixture
+def stream(described: Stream, tmp_path: Path) -> Stream:
+    return described.copy(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server."""
+    with moto(tmp_path_factory.mktemp("moto")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(server: str) -> Bucket:
+    """A bucket `wheels`, and no other."""
+    bucket = forget(server)
+    bucket.ask("PUT", "")
+    return bucket
 
 
 @pytest.fixture

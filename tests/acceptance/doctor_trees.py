@@ -4,101 +4,36 @@ The numbers of the nodes are those that kernels printed on real machines: of an 
 MI300X in the modes SPX and CPX, an MI210, and a processor with a GPU inside beside a discrete one.
 """
 
-import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from small_wheels import install
+
 from command import Rocwheel
+from trees import put
 
 CPU = {"cpu_cores_count": 24, "simd_count": 0, "mem_banks_count": 1, "gfx_target_version": 0, "vendor_id": 0}
 
 # Of the keys of a real node those that matter, and some that a reader has to ignore.
-GPUS = {
-    "gfx1100": {
-        "simd_count": 192,
-        "caches_count": 206,
-        "simd_id_base": 2147488032,
-        "lds_size_in_kb": 64,
-        "simd_per_cu": 2,
-        "gfx_target_version": 110000,
-        "device_id": 29772,
-        "location_id": 768,
-        "drm_render_minor": 128,
-        "num_xcc": 1,
-        "unique_id": 11673270660693242239,
-        "memory": 25753026560,
-    },
-    "gfx1151": {
-        "simd_count": 80,
-        "simd_per_cu": 2,
-        "gfx_target_version": 110501,
-        "device_id": 5510,
-        "location_id": 49664,
-        "drm_render_minor": 128,
-        "unique_id": 0,
-        "memory": 122406567936,
-    },
-    "gfx1152": {
-        "simd_count": 16,
-        "simd_per_cu": 2,
-        "gfx_target_version": 110502,
-        "device_id": 4372,
-        "location_id": 49664,
-        "drm_render_minor": 128,
-        "unique_id": 0,
-        "memory": 16377958400,
-    },
-    "gfx1036": {
-        "simd_count": 4,
-        "simd_per_cu": 2,
-        "gfx_target_version": 100306,
-        "device_id": 5710,
-        "location_id": 4096,
-        "drm_render_minor": 129,
-        "unique_id": 0,
-        "memory": 16377958400,
-    },
-    "gfx90a": {
-        "simd_count": 416,
-        "caches_count": 217,
-        "simd_per_cu": 4,
-        "gfx_target_version": 90010,
-        "device_id": 29711,
-        "location_id": 25344,
-        "drm_render_minor": 128,
-        "hive_id": 12609507387757274807,
-        "num_xcc": 1,
-        "unique_id": 1801979520617338022,
-        "memory": 68702699520,
-    },
-    "gfx942": {
-        "simd_count": 1216,
-        "caches_count": 626,
-        "simd_per_cu": 4,
-        "gfx_target_version": 90402,
-        "device_id": 29857,
-        "location_id": 18176,
-        "drm_render_minor": 128,
-        "hive_id": 10631624818852212319,
-        "num_xcc": 8,
-        "unique_id": 4376936076086227261,
-        "memory": 206141652992,
-    },
-    "gfx942-cpx": {
-        "simd_count": 152,
-        "caches_count": 80,
-        "simd_per_cu": 4,
-        "gfx_target_version": 90402,
-        "device_id": 29857,
-        "location_id": 1280,
-        "drm_render_minor": 128,
-        "hive_id": 15188982192727901047,
-        "num_xcc": 1,
-        "unique_id": 16404946649897475633,
-        "memory": 25753026560,
-    },
+COLUMNS = "target simd_count simd_per_cu gfx_target_version device_id location_id drm_render_minor unique_id memory"
+ROWS = """
+gfx1100    192 2 110000 29772   768 128 11673270660693242239  25753026560
+gfx1151     80 2 110501  5510 49664 128                    0 122406567936
+gfx1152     16 2 110502  4372 49664 128                    0  16377958400
+gfx1036      4 2 100306  5710  4096 129                    0  16377958400
+gfx90a     416 4  90010 29711 25344 128  1801979520617338022  68702699520
+gfx942    1216 4  90402 29857 18176 128  4376936076086227261 206141652992
+gfx942-cpx 152 4  90402 29857  1280 128 16404946649897475633  25753026560
+"""
+GPUS: dict[str, dict[str, int]] = {
+    row.split()[0]: dict(zip(COLUMNS.split()[1:], map(int, row.split()[1:]), strict=True))
+    for row in ROWS.strip().splitlines()
 }
+GPUS["gfx1100"] |= {"caches_count": 206, "simd_id_base": 2147488032, "lds_size_in_kb": 64, "num_xcc": 1}
+GPUS["gfx90a"] |= {"caches_count": 217, "hive_id": 12609507387757274807, "num_xcc": 1}
+GPUS["gfx942"] |= {"caches_count": 626, "hive_id": 10631624818852212319, "num_xcc": 8}
+GPUS["gfx942-cpx"] |= {"caches_count": 80, "hive_id": 15188982192727901047, "num_xcc": 1}
 
 LIMITS = (
     "Limit                     Soft Limit           Hard Limit           Units     \n"
@@ -126,8 +61,7 @@ class Machine:
 
     def write(self, path: str, content: str | bytes = "") -> Path:
         file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        put(file, content if isinstance(content, bytes) else content.encode())
         return file
 
     def note(self, path: str, **values: str) -> None:
@@ -184,22 +118,7 @@ class Machine:
         self, name: str, version: str = VERSION, *, requires: tuple[str, ...] = (), **files: str | bytes
     ) -> Path:
         """An installed package with a RECORD; the names of files are paths."""
-        info = f"{name.replace('-', '_')}-{version}.dist-info"
-        metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
-        metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
-        content = {
-            **{path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()},
-            f"{info}/METADATA": ("\n".join(metadata) + "\n").encode(),
-            f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: py3-none-any\n",
-        }
-        rows = []
-        for path, data in content.items():
-            file = self.site / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-            rows.append(f"{path},sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,{len(data)}\n")
-        (self.site / info / "RECORD").write_text("".join(rows) + f"{info}/RECORD,,\n")
-        return self.site / info
+        return install(self.site, name, version, files, requires)
 
     def rocm(
         self, *targets: str, version: str = VERSION, offered: tuple[str, ...] = ("gfx1100", "gfx942", "gfx90a")
@@ -297,8 +216,7 @@ def make_healthy_machine(folder: Path) -> Machine:
 
 def diagnose(rocwheel: Rocwheel, machine: Machine, *arguments: object, expect: int = 0) -> dict:
     machine.finish()
-    found = rocwheel.run("--json", "doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect)
-    return json.loads(found.stdout)
+    return rocwheel.json("doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect)
 
 
 def named(report: dict) -> dict[str, dict]:

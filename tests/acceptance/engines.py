@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from command import NOBODY, Result, run
+from command import NOBODY, REPOSITORY, Result, run
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
 
 

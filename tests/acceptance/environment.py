@@ -13,10 +13,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from command import Result, run
+from command import TOOLS, Result, run
 from trees import files
-
-TOOLS = Path(sys.prefix) / "bin"
 
 
 @functools.cache

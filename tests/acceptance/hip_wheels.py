@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
-from command import run
+from command import REPOSITORY, run
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = REPOSITORY / "crates/base/fixtures/gpu"
 NAME, VERSION = "Demo.Hip", "1.2+rocm7.1"
 TAGS = ("cp38-abi3-manylinux2014_x86_64", "cp38-abi3-manylinux_2_17_x86_64")

@@ -4,8 +4,7 @@ what they lack."""
 import json
 from pathlib import Path
 
-from command import run
-from environment import TOOLS
+from command import TOOLS, run
 from packages import PackageSet
 
 HERE = Path(__file__).resolve().parent

@@ -4,6 +4,8 @@ which they are."""
 import zipfile
 from pathlib import Path
 
+from trees import put
+
 RECIPE = """
 schema = 1
 name = "{name}"
@@ -98,11 +100,9 @@ def write(root: Path, rocm: list[str], failing: set[tuple[str, str]] = frozenset
     """Writes recipes, sources and installations of ROCm. `failing`: ROCm and torch for which `base`
     cannot be built."""
     for name, after, fresh in (("base", "", "fresh = true"), ("top", 'after = ["base"]', "")):
-        (root / "recipes").mkdir(exist_ok=True, parents=True)
-        (root / "recipes" / f"{name}.toml").write_text(RECIPE.format(name=name, after=after, fresh=fresh))
+        put(root / "recipes" / f"{name}.toml", RECIPE.format(name=name, after=after, fresh=fresh))
         source = root / "sources" / name
-        source.mkdir(parents=True)
-        (source / "version.txt").write_text("1.0\n")
+        put(source / "version.txt", "1.0\n")
         (source / "library.c").write_text(LIBRARY)
         fails = sorted(failing) if name == "base" else []
         (source / "make.py").write_text(MAKE.format(name=name, failing=fails, seconds=seconds, needs=name == "top"))

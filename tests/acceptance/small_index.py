@@ -4,14 +4,12 @@ import gzip
 import io
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import tarfile
-import time
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 
+from serving import daemon, free_port
 from small_wheels import pack
 
 from command import Rocwheel
@@ -84,20 +82,13 @@ def write_index(rocwheel: Rocwheel, root: Path, layout: str) -> None:
     rocwheel.run("index", "build", root, "--layout", layout, "--now", NEW)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+class Servers(ExitStack):
+    """Web servers on the loopback, started by hand: no service of the system is touched. In
+    `scratch` are configurations and what the servers write."""
 
-
-@dataclass
-class Servers:
-    """Web servers on the loopback, started by hand: no service of the system is touched."""
-
-    rocwheel: Rocwheel
-    # For configurations and what the servers write.
-    scratch: Path
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    def __init__(self, rocwheel: Rocwheel, scratch: Path) -> None:
+        super().__init__()
+        self.rocwheel, self.scratch = rocwheel, scratch
 
     def start(self, kind: str, root: Path, changes: tuple[str, str] = ("", "")) -> str:
         """The address of an index, ending in `/`. `changes` is a text of the configuration and what
@@ -125,19 +116,8 @@ class Servers:
             else:
                 command = ["caddy", "run", "--adapter", "caddyfile", "--config", configuration]
         environment = {**os.environ, "XDG_DATA_HOME": str(state), "XDG_CONFIG_HOME": str(state)}
-        with (state / "log").open("wb") as log:
-            started = subprocess.Popen(
-                [str(part) for part in command], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
-            )
-        self.running.append(started)
-        wait_for(port, started, state / "log")
+        self.enter_context(daemon(command, port, state / "log", env=environment))
         return f"http://127.0.0.1:{port}/"
-
-    def stop(self) -> None:
-        for server in self.running:
-            server.terminate()
-        for server in self.running:
-            server.wait(30)
 
 
 def as_somebody(state: Path) -> list[str]:
@@ -157,15 +137,3 @@ def program(name: str) -> str:
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
     assert found, f"{name} is not installed: run scripts/setup"
     return found
-
-
-def wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 60
-    while True:
-        assert server.poll() is None, f"the server ended:\n{log.read_text()}"
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < end, f"no server on port {port}:\n{log.read_text()}"
-            time.sleep(0.05)

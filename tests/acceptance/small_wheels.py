@@ -11,6 +11,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from trees import put
+
 
 def core_metadata(name: str, version: str, requires: Sequence[str] = (), python: str | None = None) -> str:
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
@@ -76,6 +78,23 @@ def write_wheel(
     members = {f"{name.replace('-', '_')}.py": f'VERSION = "{version}"\n'}
     metadata = core_metadata(name, said or version, requires, python)
     return pack(folder, name, version, members, tag=tag, metadata=metadata)
+
+
+def install(
+    site: Path, name: str, version: str, files: dict[str, bytes | str] | None = None, requires: Sequence[str] = ()
+) -> Path:
+    """A package in site-packages with its RECORD, as an installer leaves it; gives its
+    `.dist-info`."""
+    info = f"{name.replace('-', '_')}-{version}.dist-info"
+    wheel = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: py3-none-any\n"
+    members = {**(files or {}), f"{info}/METADATA": core_metadata(name, version, requires), f"{info}/WHEEL": wheel}
+    rows = ""
+    for member, content in members.items():
+        data = put(site / member, content).read_bytes()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows += f"{member},sha256={digest},{len(data)}\n"
+    put(site / info / "RECORD", f"{rows}{info}/RECORD,,\n")
+    return site / info
 
 
 def write_sdist(folder: Path, name: str, version: str) -> Path:

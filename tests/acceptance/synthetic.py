@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from command import run
+from trees import put
 
 VERSION = "7.1.0"
 BASE = "base/aux-overlay/stage"
@@ -49,11 +50,7 @@ def write_artifact(
     """One artifact directory with one base directory."""
     artifact = root / name
     for relative, content in files.items():
-        path = artifact / basedir / relative
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        if relative.startswith("bin/") or ".so" in relative:
-            path.chmod(0o755)
+        put(artifact / basedir / relative, content, 0o755 if relative.startswith("bin/") or ".so" in relative else None)
     for relative, target in (links or {}).items():
         path = artifact / basedir / relative
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,53 +60,25 @@ def write_artifact(
 
 
 def manifest(**changes: object) -> str:
-    return json.dumps(
-        {
-            "the_rock_commit": None,
-            "rocm_package_version": VERSION,
-            "rocm_version": VERSION,
-            "submodules": [],
-            "flags": {"KPACK_SPLIT_ARTIFACTS": True},
-            **changes,
-        },
-        indent=2,
-    )
+    versions = {"the_rock_commit": None, "rocm_package_version": VERSION, "rocm_version": VERSION, "submodules": []}
+    return json.dumps({**versions, "flags": {"KPACK_SPLIT_ARTIFACTS": True}, **changes}, indent=2)
 
 
 def write_artifacts(root: Path, compiled: Compiled) -> Path:
     """A runtime, rocBLAS, and rocBLAS kernels for two GPU targets."""
     root.mkdir(parents=True, exist_ok=True)
     targets = ("gfx942", "gfx1100")
-    write_artifact(
-        root,
-        "base_lib_generic",
-        BASE,
-        {
-            "share/therock/therock_manifest.json": manifest(),
-            "share/therock/dist_info.json": json.dumps({"dist_amdgpu_targets": ";".join(targets)}),
-        },
-    )
-    write_artifact(
-        root,
-        "core-hip_lib_generic",
-        "core/clr/stage",
-        {f"lib/libamdhip64.so.{VERSION}": compiled.runtime, "lib/libamd_comgr.so.3": compiled.comgr},
-        {"lib/libamdhip64.so.7": f"libamdhip64.so.{VERSION}", "lib/libamdhip64.so": "libamdhip64.so.7"},
-    )
-    write_artifact(
-        root,
-        "core-hip_dev_generic",
-        "core/clr/stage",
-        {"include/hip/hip_runtime.h": "#pragma once\n", "lib/cmake/hip/hip-config.cmake": "# hip\n"},
-    )
-    blas = "math-libs/BLAS/rocBLAS/stage"
-    write_artifact(
-        root,
-        "blas_lib_generic",
-        blas,
-        {"lib/librocblas.so.5.1": compiled.rocblas},
-        {"lib/librocblas.so.5": "librocblas.so.5.1", "lib/librocblas.so": "librocblas.so.5"},
-    )
+    therock, hip, blas = "share/therock", "core/clr/stage", "math-libs/BLAS/rocBLAS/stage"
+    inventory = json.dumps({"dist_amdgpu_targets": ";".join(targets)})
+    texts = {f"{therock}/therock_manifest.json": manifest(), f"{therock}/dist_info.json": inventory}
+    write_artifact(root, "base_lib_generic", BASE, texts)
+    libraries = {f"lib/libamdhip64.so.{VERSION}": compiled.runtime, "lib/libamd_comgr.so.3": compiled.comgr}
+    links = {"lib/libamdhip64.so.7": f"libamdhip64.so.{VERSION}", "lib/libamdhip64.so": "libamdhip64.so.7"}
+    write_artifact(root, "core-hip_lib_generic", hip, libraries, links)
+    headers = {"include/hip/hip_runtime.h": "#pragma once\n", "lib/cmake/hip/hip-config.cmake": "# hip\n"}
+    write_artifact(root, "core-hip_dev_generic", hip, headers)
+    links = {"lib/librocblas.so.5": "librocblas.so.5.1", "lib/librocblas.so": "librocblas.so.5"}
+    write_artifact(root, "blas_lib_generic", blas, {"lib/librocblas.so.5.1": compiled.rocblas}, links)
     for target in targets:
         kernel = f"lib/rocblas/library/TensileLibrary_{target}.dat"
         write_artifact(root, f"blas_lib_{target}", blas, {kernel: f"kernels for {target}\n" * 100})

@@ -1,19 +1,19 @@
 """`artifact push` and `artifact fetch` with buckets, and the scripts of TheRock that they stand
-for."""
+for. In the long run, the other side is artifact_manager.py itself: ROCWHEEL_THEROCK names a
+checkout; scripts/fetch-therock makes one."""
 
 import json
 import os
 import shutil
+import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
-from refusing_bucket import refusing
+from buckets import Bucket, forget, refusing
 from test_artifact_fetch import FOLDER, RUN, fetch, home, names, store, visible, web  # noqa: F401
-from test_index_bucket import Bucket, server  # noqa: F401
 
-from command import Rocwheel, run
+from command import REPOSITORY, Rocwheel, run
 from linked_wheels import write_wheel
 
 # ruff: noqa: F811
@@ -21,8 +21,7 @@ from linked_wheels import write_wheel
 
 @pytest.fixture
 def buckets(server: str) -> Bucket:
-    urllib.request.urlopen(urllib.request.Request(f"{server}/moto-api/reset", method="POST"), timeout=30).close()
-    bucket = Bucket(server)
+    bucket = forget(server)
     for name in ("therock-ci-artifacts", "therock-nightly-artifacts"):
         request_bucket(bucket, name)
     return bucket
@@ -250,3 +249,61 @@ def test_each_folder_of_packages_has_a_page_that_pip_installs_from(
     # A plan writes none.
     run(rocwheel.binary, *words[:-1], tmp_path / "planned", "--multiarch", "--dry-run", environment=home)
     assert not (tmp_path / "planned").exists()
+
+
+@pytest.fixture(scope="module")
+def manager() -> list[object]:
+    """The words that start the script."""
+    checkout = subprocess.run([REPOSITORY / "scripts/fetch-therock"], capture_output=True, text=True, check=True)
+    script = Path(checkout.stdout.strip()) / "build_tools/artifact_manager.py"
+    assert script.is_file(), script
+    return [sys.executable, script]
+
+
+def built(artifacts: Path, folder: Path) -> Path:
+    """A build tree whose artifacts are all of the topology."""
+    (folder / "build").mkdir()
+    (folder / "build/artifacts").symlink_to(artifacts)
+    return folder / "build"
+
+
+@pytest.mark.long
+def test_what_their_script_pushed_into_a_bucket_is_fetched(
+    rocwheel: Rocwheel,
+    manager: list[object],
+    artifacts: Path,
+    buckets: Bucket,  # noqa: F811
+    home: dict[str, str],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    signed = {**home, **buckets.environment, "GITHUB_REPOSITORY": "ROCm/TheRock", "RELEASE_TYPE": "ci"}
+    push = ["push", "--stage", "all", "--build-dir", built(artifacts, tmp_path), "--run-id", RUN]
+    run(*manager, *push, "--platform", "linux", "--compression-type", "xz", environment=signed)
+    fetch(rocwheel, signed, "--run-id", RUN, "--output", tmp_path / "out")
+    assert visible(tmp_path / "out") == visible(artifacts)
+    words = ["--run-id", RUN, "--targets", "gfx1100", "--components", "lib", "--output", tmp_path / "some"]
+    fetch(rocwheel, signed, *words)
+    assert names(tmp_path / "some") == [
+        "base_lib_generic", "blas_lib_generic", "blas_lib_gfx1100", "core-hip_lib_generic",
+    ]  # fmt: skip
+
+
+@pytest.mark.long
+def test_both_scripts_read_each_other_through_a_directory(
+    rocwheel: Rocwheel,
+    manager: list[object],
+    artifacts: Path,
+    home: dict[str, str],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    push = ["push", "--stage", "all", "--build-dir", built(artifacts, tmp_path), "--run-id", RUN]
+    local = {**os.environ, **home}
+    run(*manager, *push, "--compression-type", "xz", "--local-staging-dir", theirs, environment=local)
+    fetch(rocwheel, home, "--run-id", RUN, "--from", theirs, "--output", tmp_path / "out")
+    assert visible(tmp_path / "out") == visible(artifacts)
+    rocwheel.run("artifact", "push", artifacts, "--to", ours, "--run-id", RUN, "--compression", "xz")
+    words = ["fetch", "--stage", "all", "--run-id", RUN, "--platform", "linux", "--local-staging-dir", ours]
+    words += ["--amdgpu-targets", "gfx942,gfx1100", "--output-dir", tmp_path / "read"]
+    run(*manager, *words, environment=local)
+    assert visible(tmp_path / "read/artifacts") == visible(artifacts)

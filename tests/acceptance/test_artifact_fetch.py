@@ -10,15 +10,15 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+from serving import Answers, served
 
 import synthetic
-from command import Rocwheel, run
-from trees import snapshot
+from command import Rocwheel, on_a_disk, run
+from trees import put, snapshot
 
 RUN = "17123441166"
 FOLDER = f"{RUN}-linux"
@@ -43,37 +43,21 @@ class Web:
     address: str = ""
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answers):
     protocol_version = "HTTP/1.1"
     web: Web
 
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_HEAD(self) -> None:
-        self.answer(body=False)
-
     def do_GET(self) -> None:
-        self.answer(body=True)
-
-    def answer(self, body: bool) -> None:
-        web, parts = self.web, urlsplit(self.path)
+        web, parts, body = self.web, urlsplit(self.path), self.command == "GET"
         path = unquote(parts.path)
         if path in web.answers:
             web.asked.append((path, parse_qs(parts.query), self.headers.get("Authorization")))
-            text = json.dumps(web.answers[path]).encode()
-            self.start(200, len(text), {"Content-Type": "application/json"})
-            self.wfile.write(text)
-            return
+            return self.reply(json.dumps(web.answers[path]).encode(), 200, "application/json")
         name = path.rsplit("/", 1)[-1]
         fault = web.faults.get(name, []).pop(0) if body and web.faults.get(name) else None
-        if isinstance(fault, int):
-            self.start(fault, 0, {})
-            return
         file = web.root / path.lstrip("/")
-        if not file.is_file():
-            self.start(404, 0, {})
-            return
+        if isinstance(fault, int) or not file.is_file():
+            return self.reply(b"", fault if isinstance(fault, int) else 404, None)
         content = file.read_bytes()
         headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()[:16]}"'}
         first, status = 0, 200
@@ -82,9 +66,12 @@ class Handler(BaseHTTPRequestHandler):
             first, status = int(asked.removeprefix("bytes=").rstrip("-")), 206
             headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
         content = content[first:]
-        self.start(status, len(content), headers)
+        self.send_response(status)
+        for header, value in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(header, value)
+        self.end_headers()
         if not body:
-            return
+            return None
         if fault == "cut":
             content = content[: len(content) // 2]
             self.close_connection = True
@@ -93,14 +80,9 @@ class Handler(BaseHTTPRequestHandler):
             web.stalled.set()
             web.resume.wait(60)
             content = content[web.stall[1] :]
-        self.send(name, content)
+        return self.send(name, content)
 
-    def start(self, status: int, length: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(length))
-        for header, value in headers.items():
-            self.send_header(header, value)
-        self.end_headers()
+    do_HEAD = do_GET
 
     def send(self, name: str, content: bytes) -> None:
         try:
@@ -115,14 +97,9 @@ class Handler(BaseHTTPRequestHandler):
 def web(tmp_path: Path) -> Iterator[Web]:
     web = Web(tmp_path / "web")
     web.root.mkdir()
-    handler = type("OwnHandler", (Handler,), {"web": web})
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    listener.daemon_threads = True
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
-    web.address = f"http://127.0.0.1:{listener.server_port}"
-    yield web
-    web.resume.set()
-    listener.shutdown()
+    with served(web.root, type("OwnHandler", (Handler,), {"web": web})) as web.address:
+        yield web
+        web.resume.set()
 
 
 @pytest.fixture
@@ -165,9 +142,7 @@ def test_a_directory_comes_back_as_it_was_and_is_packaged(
     assert list((tmp_path / "packages/dist").glob("rocm_sdk_core-*.whl"))
     # Pushing it again changes nothing, and other bytes are refused.
     before = snapshot(store)
-    again = json.loads(
-        rocwheel.run("artifact", "push", artifacts, "--to", store.parent, "--run-id", RUN, "--json").stdout
-    )
+    again = rocwheel.json("artifact", "push", artifacts, "--to", store.parent, "--run-id", RUN)
     assert {file["state"] for file in again["artifacts"]} == {"unchanged"}
     assert {name: what for name, what in snapshot(store).items() if str(name) != "index.html"} == {
         name: what for name, what in before.items() if str(name) != "index.html"
@@ -358,16 +333,10 @@ def test_all_failures_are_named_and_the_rest_is_there(
 
 def test_a_full_disk_is_named(rocwheel: Rocwheel, home: dict[str, str], tmp_path: Path) -> None:
     source, disk = tmp_path / "one", tmp_path / "disk"
-    disk.mkdir()
     synthetic.write_artifact(source, "blas_lib_gfx942", "stage", {"lib/noise.bin": os.urandom(4 << 20)})
     rocwheel.run("artifact", "push", source, "--to", tmp_path / "store", "--run-id", RUN)
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk/output"; code=$?\nfind "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    words = [rocwheel.binary, "artifact", "fetch", "--run-id", RUN, "--from", tmp_path / "store"]
-    result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=1, environment=home)
+    words = ("artifact", "fetch", "--run-id", RUN, "--from", tmp_path / "store", "--output", disk / "output")
+    result = on_a_disk("2m", disk, rocwheel.binary, *words, environment=home)
     assert "blas_lib_gfx942.tar.zst" in result.stderr and "hint: make room on the disk" in result.stderr
     assert result.stdout == "", f"left behind: {result.stdout}"
 
@@ -377,8 +346,7 @@ def test_what_others_put_into_the_output_stays(
 ) -> None:
     output = tmp_path / "out"
     mine = output / "base_lib_generic/mine.txt"
-    mine.parent.mkdir(parents=True)
-    mine.write_text("mine\n")
+    put(mine, "mine\n")
     words = ["--run-id", RUN, "--from", store.parent, "--output", output, "--include", "base_*"]
     refused = fetch(rocwheel, home, *words, expect=1)
     assert "exists and was not fetched by rocwheel" in refused.stderr and mine.read_text() == "mine\n"

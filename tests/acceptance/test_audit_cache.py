@@ -3,14 +3,14 @@ the report is that of a run without one."""
 
 import os
 import shutil
-import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
+from command import Rocwheel, on_a_disk
 from packages import fetch_wheels
 
 
@@ -139,13 +139,8 @@ def test_a_publication_audits_with_the_same_facts(audits: Audits, tmp_path: Path
 def test_a_full_cache_is_a_warning(audits: Audits, tmp_path: Path) -> None:
     plain = audits.audit("--no-cache")
     full = tmp_path / "full"
-    full.mkdir()
-    script = 'mount -t tmpfs -o size=4k tmpfs "$1" || exit 99\nhead -c 4096 /dev/zero > "$1/filled"\nshift\nexec "$@"\n'
     command = (audits.rocwheel.binary, "audit", "--json", "--offline", audits.wheels)
-    ran = run(
-        "unshare", "--map-root-user", "--mount", "bash", "-c", script, "full", full, *command,
-        environment={"ROCWHEEL_CACHE": str(full)}, expect=1,
-    )  # fmt: skip
+    ran = on_a_disk("4k", full, *command, filled="4096", environment={"ROCWHEEL_CACHE": str(full)})
     assert ran.stdout == plain
     assert ran.stderr.count(f"cannot keep facts in `{full}/facts`") == 1
 
@@ -157,10 +152,5 @@ def test_a_cache_that_is_a_file_is_a_warning(audits: Audits, tmp_path: Path) -> 
 
 def test_runs_share_a_cache(audits: Audits) -> None:
     plain = audits.audit("--no-cache")
-    results: list[str] = []
-    threads = [threading.Thread(target=lambda: results.append(audits.audit())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [plain] * 4
+    with ThreadPoolExecutor() as threads:
+        assert list(threads.map(lambda _: audits.audit(), range(4))) == [plain] * 4

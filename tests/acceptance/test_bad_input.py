@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import synthetic
-from command import Result, Rocwheel, run, unprivileged
+from command import Result, Rocwheel, on_a_disk, run, unprivileged
 from packages import PackageSet
 from small_index import write_wheel
 from synthetic import BASE, Member, file_member, hard_link_member, link_member, write_artifact, write_deb
-from trees import files, snapshot
+from trees import files, put, snapshot
 
 FAILED = 1
 USAGE = 2
@@ -130,23 +130,20 @@ def test_library_that_needs_something_missing(rocwheel: Rocwheel, artifacts: Pat
     refuse_package(rocwheel, artifacts, "libamdhip64.so.7", "librocblas.so")
 
 
-@pytest.mark.parametrize("suffix", ["tar.zst", "tar.xz"])
-def test_truncated_archive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path, suffix: str) -> None:
-    archives = tmp_path / "archives"
+def archived(artifacts: Path, archives: Path, suffix: str) -> Path:
+    """The artifacts as GNU tar packs them."""
     archives.mkdir()
+    option = "--zstd" if suffix == "tar.zst" else "--xz"
     for artifact in sorted(artifacts.iterdir()):
         members = ["artifact_manifest.txt", *sorted(entry.name for entry in artifact.iterdir() if entry.is_dir())]
-        option = "--zstd" if suffix == "tar.zst" else "--xz"
-        run(
-            "tar",
-            "--create",
-            option,
-            "--file",
-            archives / f"{artifact.name}.{suffix}",
-            "--directory",
-            artifact,
-            *members,
-        )
+        words = ("--file", archives / f"{artifact.name}.{suffix}", "--directory", artifact)
+        run("tar", "--create", option, *words, *members)
+    return archives
+
+
+@pytest.mark.parametrize("suffix", ["tar.zst", "tar.xz"])
+def test_truncated_archive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path, suffix: str) -> None:
+    archives = archived(artifacts, tmp_path / "archives", suffix)
     rocwheel.package(archives, tmp_path / "whole")
     rocwheel.package(artifacts, tmp_path / "exploded")
     assert snapshot(tmp_path / "whole/dist") == snapshot(tmp_path / "exploded/dist")
@@ -157,11 +154,7 @@ def test_truncated_archive(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path, 
 
 
 def test_archive_that_is_not_what_its_checksum_says(rocwheel: Rocwheel, artifacts: Path, tmp_path: Path) -> None:
-    archives = tmp_path / "archives"
-    archives.mkdir()
-    for artifact in sorted(artifacts.iterdir()):
-        run("tar", "--create", "--zstd", "--file", archives / f"{artifact.name}.tar.zst", "--directory", artifact,
-            "artifact_manifest.txt", *[entry.name for entry in artifact.iterdir() if entry.is_dir()])  # fmt: skip
+    archives = archived(artifacts, tmp_path / "archives", "tar.zst")
     (archives / "blas_lib_generic.tar.zst.sha256sum").write_text("0" * 64 + "\n")
     refuse_package(rocwheel, archives, "blas_lib_generic.tar.zst")
 
@@ -294,9 +287,8 @@ def test_names_that_could_steer_a_terminal(rocwheel: Rocwheel, artifacts: Path, 
     """Escape sequences and line breaks in names come out as text, and no wheel gets them."""
     files = {"lib/\x1b[31mtwo\nlines.txt": "x\n", "lib/qu\"ote's, $(x) `y`.txt": "x\n"}
     write_artifact(artifacts, "rand_lib_generic", "math-libs/stage", files)
-    result = rocwheel.run("artifact", "verify", artifacts)
+    result = rocwheel.run("artifact", "verify", artifacts).prints("two\\nlines.txt", "qu\"ote's, $(x) `y`.txt")
     assert "\x1b" not in result.stdout + result.stderr
-    assert "two\\nlines.txt" in result.stdout and "qu\"ote's, $(x) `y`.txt" in result.stdout, result.stdout
     refused = refuse_package(rocwheel, artifacts, "cannot be packaged under its name")
     assert "\x1b" not in refused.stderr
     deb = write_deb(inbox / "libamdhip64-5_5.2.3-8_amd64.deb", [file_member("./usr/share/two\nlines")])
@@ -410,26 +402,15 @@ def test_library_that_no_package_holds(rocwheel: Rocwheel, debs: list[Path], tmp
 
 
 PIPE = "ff-1-py3-none-any.whl"
-READERS_OF_FILES = (
-    ("audit", PIPE),
-    ("audit", "."),
-    ("edit", PIPE, "--version", "2"),
-    ("edit", "ff-1.tar.gz", "--version", "2"),
-    ("repair", PIPE),
-    ("split", PIPE),
-    ("prune", PIPE, "--keep", "gfx942"),
-    ("fuse", PIPE),
-    ("kernels", PIPE),
-    ("kernels", "libff.so"),
-    ("diff", PIPE, "ff-1.tar.gz"),
-    ("index", "build", "."),
-    ("release", "publish", ".", "--to", "store", "--stream", "nightly"),
-    ("artifact", "import", "--deb", "ff.deb"),
-    ("artifact", "import", "--tarball", "ff-1.tar.gz"),
-    ("artifact", "verify", "."),
-    ("test", "report", "."),
-    ("test", "report", "junit.xml"),
-)
+READERS_OF_FILES = [
+    command.replace("PIPE", PIPE).split()
+    for command in (
+        "audit PIPE|audit .|edit PIPE --version 2|edit ff-1.tar.gz --version 2|repair PIPE|split PIPE|"
+        "prune PIPE --keep gfx942|fuse PIPE|kernels PIPE|kernels libff.so|diff PIPE ff-1.tar.gz|index build .|"
+        "release publish . --to store --stream nightly|artifact import --deb ff.deb|"
+        "artifact import --tarball ff-1.tar.gz|artifact verify .|test report .|test report junit.xml"
+    ).split("|")
+]
 
 
 @pytest.mark.parametrize("words", READERS_OF_FILES, ids=" ".join)
@@ -478,8 +459,7 @@ def test_output_that_is_a_link(rocwheel: Rocwheel, artifacts: Path, inbox: Path,
 
 def test_import_output_that_is_not_ours(rocwheel: Rocwheel, debs: list[Path], tmp_path: Path) -> None:
     output = tmp_path / "thesis"
-    output.mkdir()
-    (output / "chapter-1.txt").write_text("years of work\n")
+    put(output / "chapter-1.txt", "years of work\n")
     before = snapshot(output)
     assert_clear(rocwheel.import_debs(debs, output, expect=FAILED), output)
     assert snapshot(output) == before
@@ -504,39 +484,22 @@ def test_full_disk(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) 
     """A file system of 8 MiB, in a mount namespace of its own: the error names the output, and no
     part of a wheel stays."""
     disk = tmp_path / "disk"
-    disk.mkdir()
-    script = (
-        'mount -t tmpfs -o size=8m tmpfs "$1" || exit 99\n'
-        '"$2" package --artifacts "$3" --output "$1/output"; code=$?\n'
-        'find "$1" -type f -printf "left %P %s\\n"\n'
-        "exit $code\n"
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    result = run(
-        *namespace, "bash", "-c", script, "full-disk", disk, rocwheel.binary, package_set.artifacts, expect=FAILED
-    )
+    words = ("package", "--artifacts", package_set.artifacts, "--output", disk / "output")
+    result = on_a_disk("8m", disk, rocwheel.binary, *words)
     assert_clear(result, f"no space is left on the disk of `{disk}/output`", "hint: make room on that disk")
     assert ".rocwheel" not in result.stderr, "the message names a file that is gone by now"
-    wheels = [line for line in result.stdout.splitlines() if line.startswith("left ") and ".whl" in line]
-    assert all(line.split()[1].endswith(".whl") for line in wheels), f"temporary files are left: {wheels}"
+    wheels = [line for line in result.stdout.splitlines() if line.startswith(f"{disk}/") and ".whl" in line]
+    assert all(line.endswith(".whl") for line in wheels), f"temporary files are left: {wheels}"
 
 
 @pytest.mark.parametrize("command", ["archive", "flatten", "import"])
 def test_full_disk_elsewhere(rocwheel: Rocwheel, tmp_path: Path, command: str) -> None:
     """The other commands that write, on 2 MiB: nothing is left but what was there."""
     disk, noise = tmp_path / "disk", os.urandom(4 << 20)
-    disk.mkdir()
     write_artifact(tmp_path / "artifacts", "blas_lib_generic", "stage", {"lib/noise.bin": noise})
     deb = write_deb(tmp_path / "libamdhip64-5_5.2.3-8_amd64.deb", [file_member("./usr/lib/libamdhip64.bin", noise)])
     inputs = ["--deb", deb] if command == "import" else [tmp_path / "artifacts"]
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk/output"; code=$?\n'
-        'find "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    words = [rocwheel.binary, "artifact", command, *inputs]
-    result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=FAILED)
+    result = on_a_disk("2m", disk, rocwheel.binary, "artifact", command, *inputs, "--output", disk / "output")
     assert_clear(result, disk / "output", "hint: make room on th")
     assert result.stdout == "", f"left behind: {result.stdout}"
 

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from refusing_bucket import refusing
-from test_index_bucket import Bucket, bucket, server  # noqa: F401
+from buckets import Bucket, refusing
 
 from command import Rocwheel, run
 from small_index import write_wheel
-
-# ruff: noqa: F811
 
 STREAM = ("s3://wheels/whl", "--stream", "nightly")
 

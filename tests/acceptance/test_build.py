@@ -14,14 +14,9 @@ from pathlib import Path
 import pytest
 from serving import Answers, served
 
-from command import Rocwheel, run
+from command import Rocwheel, run, with_uv
 from packages import PackageSet
-
-UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
-
-
-def with_uv() -> dict[str, str]:
-    return {"PATH": f"{UV.parent}:{os.environ['PATH']}"}
+from recipes import recipe
 
 
 @pytest.mark.long
@@ -54,34 +49,15 @@ def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: P
     (prefix / ".info").mkdir()
     (prefix / ".info/version").write_text("7.2.0\n")
     rocwheel.run(
-        *(
-            "build",
-            "flash-attn",
-            "--backend",
-            "ck",
-            "--torch",
-            "2.12",
-            "--rocm",
-            "7.2",
-            "--source",
-            sdist,
-            "--only",
-            "estimate",
-        ),
+        *(*"build flash-attn --backend ck --torch 2.12 --rocm 7.2 --source".split(), sdist, "--only", "estimate"),
         *("--rocm-sdk", f"prefix={prefix}", "--no-preflight", "--output", tmp_path / "out", "-v"),
         environment=with_uv(),
     ).says("2775 files, about 2 h 26 min of compiling")
 
 
-RECIPE = """
-schema = 1
-name = "asks"
-summary = "Asks what ROCm is there"
-distribution = "asks"
-source = "asks"
-platforms = ["linux"]
-backends = ["rocm"]
-any-python = ["rocm"]
+RECIPE = recipe(
+    "asks",
+    """
 layers = ["compilers", "rocm"]
 version-from-wheel = true
 
@@ -93,10 +69,9 @@ expect = 'found \\d'
 [[step]]
 name = "wheel"
 run = ["true"]
-
-[output]
-wheel = "dist/*.whl"
-"""
+""",
+    version=None,
+)
 
 
 class Guarded(Answers):
@@ -159,20 +134,11 @@ def test_rocm_packages_are_installed_for_a_build(
     assert is_open == ("secret" not in job.read_text())
 
 
-COMPILES = """
-schema = 1
-name = "compiles"
-summary = "A library that is compiled"
-distribution = "compiles"
-source = "compiles"
+COMPILES = recipe(
+    "compiles",
+    """
 layers = ["compilers"]
-platforms = ["linux"]
-backends = ["plain"]
-without-sdk = ["plain"]
 work-on = "copy"
-
-[[version]]
-text = "1.0"
 
 [[step]]
 name = "requirements"
@@ -189,10 +155,10 @@ run = ["cmake", "--build", "build"]
 [[step]]
 name = "wheel"
 run = ["${python}", "setup.py", "bdist_wheel", "--python-tag", "py3", "--plat-name", "linux_x86_64"]
-
-[output]
-wheel = "dist/*.whl"
-"""
+""",
+    "plain",
+    any_python=False,
+)
 COMPILED = {
     "CMakeLists.txt": "cmake_minimum_required(VERSION 3.18)\nproject(compiles CXX)\n"
     "add_library(compiles SHARED one.cpp two.cpp)\n"
@@ -205,10 +171,7 @@ COMPILED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("cache", "hits"),
-    [("ccache", r"Hits: +(\d+)"), ("sccache", r"Cache hits +(\d+)")],
-)
+@pytest.mark.parametrize(("cache", "hits"), [("ccache", r"Hits: +(\d+)"), ("sccache", r"Cache hits +(\d+)")])
 def test_a_compiler_cache_knows_what_was_compiled_in_another_folder(
     rocwheel: Rocwheel, cache: str, hits: str, tmp_path: Path
 ) -> None:
@@ -253,19 +216,9 @@ def test_a_build_leaves_nothing_running(rocwheel: Rocwheel, sdist: Path, tmp_pat
     assert len(list(tmp_path.glob("*.whl"))) == 1
 
 
-HUGE = """
-schema = 1
-name = "huge"
-summary = "What no disk has room for, with an LLVM where one is named"
-distribution = "huge"
-source = "huge"
-platforms = ["linux"]
-backends = ["plain"]
-without-sdk = ["plain"]
-
-[[version]]
-text = "1.0"
-
+HUGE = recipe(
+    "huge",
+    """
 [[environment]]
 if-variable = "LLVM"
 exists = "${environment.LLVM}/libLLVM.so"
@@ -280,13 +233,14 @@ run = ["sh", "-c", "echo flags=$FLAGS."]
 name = "wheel"
 run = ["true"]
 
-[output]
-wheel = "dist/*.whl"
 
 [[cost]]
 memory-per-job = 1
 disk = 9000
-"""
+""",
+    "plain",
+    any_python=False,
+)
 
 
 def test_conditions_of_a_block_hold_together_and_space_is_for_what_compiles(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -297,8 +251,7 @@ def test_conditions_of_a_block_hold_together_and_space_is_for_what_compiles(rocw
     command = ["build", "huge", "--recipes", tmp_path / "recipes", "--source", tmp_path / "source"]
     named = with_uv() | {"LLVM": str(tmp_path / "llvm")}
     configure = [*command, "--output", tmp_path / "out", "--only", "configure"]
-    said = rocwheel.run(*configure, environment=named, expect=2).stderr
-    assert "no libLLVM.so there" in said, said
+    rocwheel.run(*configure, environment=named, expect=2).says("no libLLVM.so there")
     (tmp_path / "llvm/libLLVM.so").write_text("")
     for environment, flags in ((with_uv(), "flags=."), (named, f"flags=-L{tmp_path}/llvm.")):
         rocwheel.run(*configure, environment=environment)
@@ -306,8 +259,7 @@ def test_conditions_of_a_block_hold_together_and_space_is_for_what_compiles(rocw
         assert flags in log.read_text()
     script = rocwheel.run(*command, "--output", tmp_path / "out", "--dry-run", environment=named).stdout
     assert script.index('[ -n "${LLVM:-}" ]') < script.index('[ -e "${LLVM}/libLLVM.so" ]'), script
-    said = rocwheel.run(*command, "--output", tmp_path / "out", environment=named, expect=1).stderr
-    assert "it takes about 9000 GB" in said, said
+    rocwheel.run(*command, "--output", tmp_path / "out", environment=named, expect=1).says("it takes about 9000 GB")
     # What is there of an earlier run need not be free.
     (job,) = tmp_path.glob("out/.rocwheel/jobs/*/job.toml")
     with (job.parent / "objects").open("wb") as objects:

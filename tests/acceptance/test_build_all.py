@@ -3,7 +3,6 @@ smoke tests."""
 
 import io
 import json
-import os
 import random
 import re
 import shutil
@@ -19,13 +18,12 @@ from pathlib import Path
 import pytest
 import therock
 
-from command import Rocwheel, run, unprivileged
+from command import REPOSITORY, UV, Rocwheel, run, unprivileged, with_uv
 from environment import create_venv
 from packages import metadata
+from recipes import recipe
 from small_index import write_wheel
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-UV = REPOSITORY / ".venv/bin/uv"
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.org", "-c", "protocol.file.allow=always"]
 
 SETUP = """\
@@ -127,10 +125,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options(world: Path, output: Path) -> list[object]:
     common = ["--source-table", world / "sources.toml", "--rocm-sdk", f"prefix={world / 'rocm'}", "--no-preflight"]
     return [*common, "--gpu-targets", "gfx942", "--output", output]
-
-
-def with_uv() -> dict[str, str]:
-    return {"PATH": f"{UV.parent}:{os.environ['PATH']}"}
 
 
 def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
@@ -244,20 +238,13 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     create_venv(tmp_path / "mine")
     python = tmp_path / "mine/bin/python"
     command = [
-        "build",
-        "triton",
-        "torch",
-        "--torch",
-        "2.9.1",
-        *options(world, tmp_path / "out"),
-        "--into",
+        *("build", "triton", "torch", "--torch", "2.9.1", *options(world, tmp_path / "out"), "--into"),
         tmp_path / "mine",
     ]
     command[command.index("--rocm-sdk") + 1] = sdk[1]
     rocwheel.run(*command, "--rocm-lock", "minor", environment=with_uv())
     # The user's own environment has torch, what it requires, and ROCm.
-    said = run(python, "-c", "import torch; print(torch.__file__)").stdout
-    assert str(tmp_path / "mine") in said
+    run(python, "-c", "import torch; print(torch.__file__)").prints(str(tmp_path / "mine"))
     (wheel,) = (tmp_path / "out").glob("torch-*.whl")
     required = [line for line in metadata(wheel).splitlines() if line.startswith("Requires-Dist")]
     assert required == ["Requires-Dist: rocm[libraries]==10.1.*", f"Requires-Dist: triton==3.5.0+rocm{therock.VERSION}"]
@@ -274,27 +261,16 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     run(python, "-c", "import torch")
 
 
-RECIPE = """
-schema = 1
-name = "demo"
-summary = "A wheel that requires ROCm and something else"
-distribution = "demo"
-source = "demo"
-platforms = ["linux"]
-backends = ["rocm"]
-any-python = ["rocm"]
+RECIPE = recipe(
+    "demo",
+    """
 work-on = "copy"
-
-[[version]]
-text = "1.0"
 
 [[step]]
 name = "wheel"
 run = ["${python}", "-c", "import shutil; shutil.copytree('wheels', 'dist')"]
-
-[output]
-wheel = "dist/*.whl"
-"""
+""",
+)
 
 
 def write_pages(root: Path, files: Iterable[Path]) -> str:
@@ -359,10 +335,9 @@ def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
     planned = ["compat", "build_prod_wheels", "install-rocm", "--find-links", rocm_packages, "--dry-run"]
     said = rocwheel.run(*planned, environment=environment)
     assert f"--into {tmp_path / 'mine'}" in said.stdout + said.stderr, said
-    refused = rocwheel.run(
+    rocwheel.run(
         "build", "install-rocm", "--rocm-sdk", "prefix=/usr", "--into", tmp_path / "mine", "--rocm", "7.2", expect=2
-    )
-    assert "has no packages" in refused.stderr
+    ).says("has no packages")
 
 
 def test_an_environment_that_cannot_be_written_is_refused_before_anything_is_fetched(public: Path) -> None:
@@ -392,13 +367,7 @@ def test_sources_are_installed_in_place_into_the_environment_that_is_named(
     python = tmp_path / "mine/bin/python"
     trees = tmp_path / "trees"
     command = [
-        "build",
-        "torch",
-        "--develop",
-        "--torch",
-        "2.9.1",
-        *options(world, tmp_path / "out"),
-        "--source-root",
+        *("build", "torch", "--develop", "--torch", "2.9.1", *options(world, tmp_path / "out"), "--source-root"),
         trees,
     ]
     rocwheel.run(*command, "--feature", "flash-attention=off", "--into", tmp_path / "mine", environment=with_uv())
@@ -419,11 +388,9 @@ def test_the_compiler_is_asked_for_the_targets_before_anything_is_compiled(
     command += ["--output", tmp_path / "out"]
     wanted = [*command, "--gpu-targets", "gfx942,gfx950"]
     by_variable = with_uv() | {"HIP_CLANG_PATH": str(tmp_path / "named")}
-    refused = rocwheel.run(*wanted, expect=1, environment=by_variable).stderr
-    assert "named/clang` does not know gfx950" in refused, refused
+    rocwheel.run(*wanted, expect=1, environment=by_variable).says("named/clang` does not know gfx950")
     (tmp_path / "rocm/lib/llvm/bin/clang").symlink_to(clang)
-    refused = rocwheel.run(*wanted, expect=1, environment=with_uv()).stderr
-    assert "does not know gfx950" in refused and "`--gpu-targets gfx942`" in refused, refused
+    rocwheel.run(*wanted, expect=1, environment=with_uv()).says("does not know gfx950", "`--gpu-targets gfx942`")
     assert not list((tmp_path / "out").glob("*.whl"))
     rocwheel.run(*command, "--gpu-targets", "gfx942", environment=with_uv())
     assert list((tmp_path / "out").glob("torch-*.whl"))
@@ -471,13 +438,8 @@ def test_rocm_is_built_anew_for_each_environment(rocwheel: Rocwheel, installer: 
         more = [] if installer == "uv" else ["--no-uv"]
         rocwheel.run(
             *(
-                "build",
-                "install-rocm",
-                "--rocm-sdk",
-                f"directory={tmp_path / 'dist'}",
-                "--into",
-                tmp_path / family,
-                *more,
+                *("build", "install-rocm", "--rocm-sdk", f"directory={tmp_path / 'dist'}", "--into"),
+                *(tmp_path / family, *more),
             ),
             environment={**cache, **path, "ROCM_SDK_TARGET_FAMILY": family},
             cwd=tmp_path,

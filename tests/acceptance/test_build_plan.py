@@ -1,5 +1,5 @@
 """Builds of many cells: as a plan on this machine, killed and continued, and on a real Slurm of
-three nodes."""
+three nodes, one of which loses its power on the way."""
 
 import json
 import os
@@ -11,16 +11,19 @@ from collections import Counter
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
 import small_frameworks
 from cluster import Cluster
 from workflows import job as workflows_job
 from workflows import run_step
 
-from command import Rocwheel, run
+from command import Rocwheel, run, with_uv
+from trees import put
 
-UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
 ROCM = ["7.1", "7.2"]
+
 TORCH = ["2.9", "2.10", "2.11"]
+
 CALLER = """
 on: push
 jobs:
@@ -49,10 +52,6 @@ jobs:
     steps:
       - run: echo "${{ needs.wheels.outputs.count }} cells"
 """
-
-
-def with_uv(**more: str) -> dict[str, str]:
-    return {"PATH": f"{UV.parent}:{os.environ['PATH']}", **more}
 
 
 def cells(rocwheel: Rocwheel, output: Path, expect: int, environment: dict[str, str]) -> dict[str, dict]:
@@ -181,8 +180,7 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
     for mark, names in (("cell.json", ("one", "two")), ("done.json", ("one",))):
         for name in names:
             place = tmp_path / "marks" / f"{mark}-{name}"
-            place.mkdir(parents=True)
-            (place / mark).write_text(json.dumps({"name": name}))
+            put(place / mark, json.dumps({"name": name}))
     left = tmp_path / "left"
     run(sys.executable, "-c", dedent(gather), cwd=tmp_path, environment={"GITHUB_OUTPUT": str(left)})
     assert left.read_text() == 'count=1\nmatrix={"include": [{"name": "two"}]}\n'
@@ -204,8 +202,7 @@ def test_the_steps_of_the_workflow(rocwheel: Rocwheel, tmp_path: Path) -> None:
     from its own repository."""
     workflow = rocwheel.run("matrix", "--format", "workflow").stdout
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')
-    (tmp_path / "bin/rocwheel").chmod(0o755)
+    put(tmp_path / "bin/rocwheel", '#!/bin/sh\necho "$@"\n', 0o755)
     empty = ("SOURCE", "LINE", "REFERENCE", "SDK", "OPTIONS", "IMAGE", "NEEDS", "WITH", "WHEELS", "TARGETS")
     given = dict.fromkeys(empty, "")
     given |= {"RECIPE": "flash-attn", "VERSION": "2.8.3", "BACKEND": "ck", "ROCM": "6.2", "TORCH": "2.5.1"}
@@ -235,23 +232,14 @@ def test_the_steps_of_the_workflow(rocwheel: Rocwheel, tmp_path: Path) -> None:
 def test_a_script_for_sbatch_runs_every_cell(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """`matrix --format slurm` without a cluster: each task calls rocwheel with its own cell."""
     base = (
-        "matrix",
-        "flash-attn",
-        "--rocm",
-        "7.1,7.2",
-        "--torch",
-        "2.11",
-        "--python",
-        "3.12",
-        "--framework-version",
-        "2.8.3",
+        *("matrix", "flash-attn", "--rocm", "7.1,7.2", "--torch", "2.11", "--python", "3.12"),
+        *("--framework-version", "2.8.3"),
     )
     script = tmp_path / "cells.sh"
     script.write_text(rocwheel.run(*base, "--format", "slurm").stdout)
     run("shellcheck", script)
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')
-    (tmp_path / "bin/rocwheel").chmod(0o755)
+    put(tmp_path / "bin/rocwheel", '#!/bin/sh\necho "$@"\n', 0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     said = [
         run(
@@ -273,3 +261,63 @@ def test_a_script_for_sbatch_runs_every_cell(rocwheel: Rocwheel, tmp_path: Path)
         script.write_text(rocwheel.run(*cells).stdout)
         said = run("bash", script, environment={"PATH": path, "SLURM_ARRAY_TASK_ID": "0"}).stdout
         assert f"{option} --executor here" in said and "--source" not in said, said
+
+
+SIX_ROCM = ["6.2", "6.3", "6.4", "7.0", "7.1", "7.2"]
+
+FIVE_TORCH = ["2.7", "2.8", "2.9", "2.10", "2.11"]
+
+FAILING = {("6.3", "2.9"), ("7.2", "2.11")}
+
+
+@pytest.mark.long
+def test_sixty_cells_with_a_node_killed(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Every cell is built but those that fail by design; only the killed node's cells start twice;
+    nothing is built twice."""
+    small_frameworks.write(tmp_path, SIX_ROCM, FAILING, seconds=2)
+    command = small_frameworks.options(tmp_path, SIX_ROCM, FIVE_TORCH)
+    with Cluster(tmp_path / "cluster") as cluster:
+        environment = with_uv(**cluster.environment)
+        process = rocwheel.start(*command, "--executor", "slurm", "--wait", env={**os.environ, **environment})
+
+        def running_on(node: str) -> set[str]:
+            lines = cluster.ask("squeue", "--noheader", "--states=running", "--format=%i|%N").splitlines()
+            return {line.split("|")[0] for line in lines if line.endswith(f"|{node}")}
+
+        def has_begun(record: Path) -> bool:
+            """Whether a cell began on the node within the last second: it takes two."""
+            attempts = json.loads(record.read_text())["attempts"]
+            is_open = bool(attempts) and attempts[-1]["host"] == "n2" and "end" not in attempts[-1]
+            return is_open and time.time() - record.stat().st_mtime < 1
+
+        # In the middle of the first array, with something on the node: what Slurm calls running may
+        # have ended on a busy machine.
+        def is_time() -> bool:
+            records = tmp_path.glob("out/.rocwheel/plans/*/state/*.json")
+            return len(wheels(tmp_path / "out")) >= 8 and bool(running_on("n2")) and any(map(has_begun, records))
+
+        # Nothing comes between the last look and the power cut: on a busy machine the cell would
+        # end meanwhile.
+        cluster.wait(is_time, "nothing was built", 600)
+        cluster.kill_node("n2")
+        began = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.whl")}
+        said, errors = process.communicate(timeout=1500)
+        assert process.returncode == 1, errors[-4000:]
+        assert wheels(tmp_path / "out") == small_frameworks.names(SIX_ROCM, FIVE_TORCH, FAILING)
+        assert len(wheels(tmp_path / "out")) == 56
+        seen = cells(rocwheel, tmp_path / "out", 1, environment)
+        assert len(seen) == 60
+        states = Counter(cell["state"] for cell in seen.values())
+        assert (states["built"] + states["unchanged"], states["failed"]) == (56, 2), states
+        twice = {name for name, cell in seen.items() if cell["starts"] > 1}
+        assert 1 <= len(twice) <= cluster.cpus, twice
+        assert all(cell["starts"] <= 2 for cell in seen.values())
+        # What was there when the power went is as it was.
+        for name, modified in began.items():
+            assert (tmp_path / "out" / name).stat().st_mtime_ns == modified, f"{name} was built again"
+        places = Counter(cell["host"] for cell in seen.values() if cell["starts"])
+        assert places["n1"] and places["n3"], places
+        node = cluster.ask("sinfo", "--noheader", "--nodes=n2", "--format=%t").strip()
+        assert node.startswith("down"), node
+    for wheel in (tmp_path / "out").glob("*.whl"):
+        small_frameworks.check(wheel)

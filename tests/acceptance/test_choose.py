@@ -7,222 +7,28 @@ import hashlib
 import json
 import os
 import platform
-import struct
 import subprocess
 import sys
 import tomllib
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import quote
 
+import choose_indexes as made
 import pytest
 from browser import Browser
+from choose_indexes import pair, write, write_pair
 from packaging.pylock import Pylock
 from pypi_simple import PyPISimple
-from test_chooser import ACCESSIBLE, BIN, NOW, OWN, OWN_TAG, browser, clean_environment, installed, write_wheel
+from test_chooser import ACCESSIBLE, BIN, NOW, OWN, clean_environment, installed
 from test_chooser_lines import STRANGER, install
 from test_index import served
 
 from command import Result, Rocwheel, run
-
-__all__ = ["browser"]
 from doctor_trees import Machine, make_machine
-
-LINUX = "py3-none-manylinux_2_28_x86_64"
-COMPILED = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
-ROWS = tomllib.loads((Path(__file__).parents[2] / "data/targets.toml").read_text())["target"]
-MACHINES = {row["name"]: row["elf-machine"] for row in ROWS if "elf-machine" in row}
-
-
-def write(
-    folder: Path, name: str, version: str, *needs: str, tag: str = COMPILED, extras: dict[str, str] | None = None,
-    code: tuple[str, ...] = (),
-) -> None:  # fmt: skip
-    """A wheel; `extras` require one package each, `code` are targets of code objects in it."""
-    lines = [f"Requires-Dist: {need}" for need in needs]
-    for extra, need in (extras or {}).items():
-        lines += [f"Provides-Extra: {extra}", f'Requires-Dist: {need}; extra == "{extra}"']
-    path = write_wheel(folder, name, version, tag, *lines)
-    with zipfile.ZipFile(path, "a") as archive:
-        for target in code:
-            ident = b"\x7fELF" + bytes([2, 1, 1, 64, 2]) + bytes(7)
-            rest = (3, 224, 1, 0, 0, 0, MACHINES[target], 64, 56, 0, 64, 0, 0)
-            archive.writestr(f"{name}_{target}.hsaco", ident + struct.pack("<HHIQQQIHHHHHH", *rest))
-
-
-def write_rocm(folder: Path, rocm: str, targets: tuple[str, ...], promised: tuple[str, ...] = ()) -> None:
-    """ROCm as AMD divides it by GPU; targets that are only promised have no package."""
-    write(folder, "rocm-sdk-core", rocm, tag=LINUX)
-    write(folder, "rocm-sdk-libraries", rocm, f"rocm-sdk-core=={rocm}", tag=LINUX)
-    extras = {f"device-{target}": f"rocm-sdk-device-{target}=={rocm}" for target in (*targets, *promised)}
-    extras["libraries"] = f"rocm-sdk-libraries=={rocm}"
-    write(folder, "rocm", rocm, f"rocm-sdk-core=={rocm}", tag="py3-none-any", extras=extras)
-    for target in targets:
-        write(folder, f"rocm-sdk-device-{target}", rocm, tag=LINUX, code=(target,))
-
-
-def write_torch(
-    folder: Path, version: str, rocm: str, targets: tuple[str, ...], *needs: str, tag: str = COMPILED,
-    promised: tuple[str, ...] = (),
-) -> None:  # fmt: skip
-    full = f"{version}+rocm{rocm}"
-    extras = {f"device-{target}": f"amd-torch-device-{target}=={full}" for target in (*targets, *promised)}
-    write(folder, "torch", full, f"rocm[libraries]=={rocm}", *needs, tag=tag, extras=extras)
-    for target in targets:
-        write(folder, f"amd-torch-device-{target}", full, tag=LINUX, code=(target,))
-
-
-def write_pair(folder: Path, version: str, rocm: str, targets: tuple[str, ...], *needs: str, **more: object) -> None:
-    write_rocm(folder, rocm, targets, more.get("promised", ()))
-    write_torch(folder, version, rocm, targets, *needs, **more)
-
-
-def a_card(own: Path, _: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1103", "gfx1150"))
-
-
-def other_code(own: Path, _: Path) -> None:
-    write(own, "torch", "2.9.1+rocm7.1", code=("gfx942",))
-
-
-def foreign_part(own: Path, _: Path) -> None:
-    """torch's package for the GPU has the code for another one."""
-    write_rocm(own, "7.1.0", ("gfx1100",))
-    write_torch(own, "2.9.1", "7.1.0", (), promised=("gfx1100",))
-    write(own, "amd-torch-device-gfx1100", "2.9.1+rocm7.1.0", tag=LINUX, code=("gfx942",))
-
-
-def empty_part(own: Path, _: Path) -> None:
-    write_rocm(own, "7.1.0", ("gfx1100",))
-    write_torch(own, "2.9.1", "7.1.0", (), promised=("gfx1100",))
-    write(own, "amd-torch-device-gfx1100", "2.9.1+rocm7.1.0", tag="py3-none-any")
-
-
-def nights(own: Path, _: Path) -> None:
-    """Three nights; vision is missing on the last, and torch's part on the second."""
-    for night in ("a1", "a2", "a3"):
-        rocm = f"7.2.0{night}"
-        write_rocm(own, rocm, ("gfx1151",))
-        targets, promised = ((), ("gfx1151",)) if night == "a2" else (("gfx1151",), ())
-        write_torch(own, f"2.10.0{night}", rocm, targets, promised=promised)
-        if night != "a3":
-            need = f"torch==2.10.0{night}+rocm{rocm}"
-            write(own, "torchvision", f"0.25.0{night}+rocm{rocm}", need, code=("gfx1151",))
-
-
-def newer_rocm(own: Path, _: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
-    write_rocm(own, "7.2.0", ("gfx1100",))
-
-
-def missing_part(own: Path, _: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
-    write_rocm(own, "7.2.0", ("gfx1100",))
-    write_torch(own, "2.10.0", "7.2.0", (), promised=("gfx1100",))
-
-
-def no_parts(own: Path, _: Path) -> None:
-    write_rocm(own, "7.2.0", (), ("gfx1100",))
-    write_torch(own, "2.10.0", "7.2.0", (), promised=("gfx1100",))
-
-
-def old_python(own: Path, _: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1151",), tag="cp313-cp313-manylinux_2_28_x86_64")
-
-
-def cuda_abi3(own: Path, public: Path) -> None:
-    write(own, "vllm", "0.11+rocm7.1", tag="cp312-cp312-manylinux_2_28_x86_64", code=("gfx942",))
-    write(public, "vllm", "0.12", "nvidia-cublas-cu12", tag="cp38-abi3-manylinux_2_28_x86_64")
-    write(public, "nvidia-cublas-cu12", "12.8", tag=LINUX)
-
-
-def cuda_only(own: Path, public: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx942",))
-    write(public, "vllm", "0.12", "torch", "nvidia-cublas-cu12", tag="cp38-abi3-manylinux_2_28_x86_64")
-    write(public, "nvidia-cublas-cu12", "12.8", tag=LINUX)
-
-
-def needs_filelock(own: Path, public: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx942",), "filelock")
-    write(public, "filelock", "3.20", tag="py3-none-any")
-
-
-def other_family(own: Path, _: Path) -> None:
-    write(own, "torch", "2.9.1+rocm7.1", "rocm-sdk-libraries-gfx94X-dcgpu")
-    write(own, "rocm-sdk-libraries-gfx94X-dcgpu", "7.1.0", tag=LINUX, code=("gfx942",))
-
-
-def own_family(own: Path, _: Path) -> None:
-    write(own, "torch", "2.9.1+rocm7.1", "rocm-sdk-libraries-gfx110X-all", code=("gfx1100",))
-    write(own, "rocm-sdk-libraries-gfx110X-all", "7.1.0", tag=LINUX, code=("gfx1100", "gfx1101"))
-
-
-def new_glibc(own: Path, _: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx942",), tag=f"{OWN_TAG}-{OWN_TAG}-manylinux_2_39_x86_64")
-
-
-def cpu_build(own: Path, _: Path) -> None:
-    write(own, "llama-cpp", "1.0+rocm7.1")
-
-
-def strangers(own: Path, public: Path) -> None:
-    """The same versions with a build tag, and higher ones, where anybody can register names."""
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",), "helper")
-    write(public, "helper", "1.0", tag="py3-none-any")
-    for path in list(own.glob("*.whl")):
-        name, version = path.name.split("-")[:2]
-        for other, tag in ((version, f"99-{LINUX}"), ("99.0", "py3-none-any")):
-            write_wheel(public, name.replace("_", "-"), other, tag, STRANGER)
-
-
-def closed_strangers(own: Path, public: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
-    for name, version in (("torch", "2.9.1+rocm7.1.0"), ("rocm", "7.1.0"), ("rocm-sdk-core", "7.1.0")):
-        write_wheel(public, name, version, f"99-{LINUX}", STRANGER)
-
-
-def registered_part(own: Path, public: Path) -> None:
-    no_parts(own, public)
-    for name, version in (("rocm-sdk-device-gfx1100", "7.2.0"), ("amd-torch-device-gfx1100", "2.10.0+rocm7.2.0")):
-        write_wheel(public, name, version, LINUX, STRANGER)
-
-
-def windows(own: Path, _: Path) -> None:
-    write(own, "torch", "2.9.1+rocm7.1", tag="cp312-cp312-win_amd64", code=("gfx1100",))
-
-
-def generic(own: Path, _: Path) -> None:
-    write_rocm(own, "7.2.0", ("gfx1201", "gfx12-generic", "gfx1100"))
-
-
-def pytorch(own: Path, _: Path) -> None:
-    for version in ("2.9.0+rocm6.4", "2.10.0+rocm7.0"):
-        write(own, "torch", version, code=("gfx942", "gfx1100"))
-
-
-def withdrawn(own: Path, _: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
-    write_pair(own, "2.10.0", "7.2.0", ("gfx1100",))
-    (own / "index-status.toml").write_text("[[yanked]]\nproject = 'torch'\nversion = '2.10.0+rocm7.2.0'\n")
-
-
-def two_cards(own: Path, _: Path) -> None:
-    write_pair(own, "2.9.1", "7.1.0", ("gfx942", "gfx1100"))
-    write_pair(own, "2.10.0", "7.2.0", ("gfx942",))
-
-
-def a_loop(own: Path, _: Path) -> None:
-    write(own, "torch", "2.9.1+rocm7.1", "torchvision", code=("gfx1100",))
-    write(own, "torchvision", "0.2+rocm7.1", "torch", code=("gfx1100",))
-
-
-def half(own: Path, _: Path) -> None:
-    """torch has its part, and the torchvision that is built on it no code at all."""
-    write_pair(own, "2.9.1", "7.1.0", ("gfx1100",))
-    write(own, "torchvision", "0.24+rocm7.1.0", "torch==2.9.1+rocm7.1.0")
+from trees import put
 
 
 @dataclass
@@ -238,64 +44,56 @@ class Situation:
         return f"{self.thread}: {self.arguments}".replace(" ", "-")
 
 
-def pair(version: str, rocm: str, *targets: str) -> set[str]:
-    found = {
-        f"torch-{version}+rocm{rocm}",
-        *(f"{name}-{rocm}" for name in ("rocm", "rocm-sdk-core", "rocm-sdk-libraries")),
-    }
-    parts = {f"amd-torch-device-{target}-{version}+rocm{rocm}" for target in targets}
-    return found | parts | {f"rocm-sdk-device-{target}-{rocm}" for target in targets}
-
-
 NIGHT = pair("2.10.0a1", "7.2.0a1", "gfx1151") | {"torchvision-0.25.0a1+rocm7.2.0a1"}
+
 SITUATIONS = [
-    Situation("TheRock 7564", a_card, "torch --gpu Radeon_780M", "yes", pair("2.9.1", "7.1.0", "gfx1103")),
-    Situation("TheRock 7839", a_card, "rocm --gpu gfx1150", "yes", {
+    Situation("TheRock 7564", made.a_card, "torch --gpu Radeon_780M", "yes", pair("2.9.1", "7.1.0", "gfx1103")),
+    Situation("TheRock 7839", made.a_card, "rocm --gpu gfx1150", "yes", {
         "rocm-7.1.0", "rocm-sdk-core-7.1.0", "rocm-sdk-libraries-7.1.0", "rocm-sdk-device-gfx1150-7.1.0"}),
-    Situation("TheRock 1079", other_code, "torch --gpu gfx1100", "no", {"has code for gfx942, and none for gfx1100"}),
-    Situation("TheRock 1079", foreign_part, "torch --gpu gfx1100", "no", {"has code for gfx942, and none for gfx1100"}),
-    Situation("TheRock 1079", empty_part, "torch --gpu gfx1100", "cannot-tell", set()),
-    Situation("comfyui-rocm 34", nights, "torch torchvision --gpu gfx1151", "yes", NIGHT),
-    Situation("comfyui-rocm 28", newer_rocm, "rocm torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
-    Situation("TheRock 4746", missing_part, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
-    Situation("TheRock 4746", missing_part, "torch --gpu gfx1100 --torch 2.10", "no", {
+    Situation("TheRock 1079", made.other_code, "torch --gpu gfx1100", "no", {"has code for gfx942, and none for gfx1100"}),
+    Situation("TheRock 1079", made.foreign_part, "torch --gpu gfx1100", "no", {"has code for gfx942, and none for gfx1100"}),
+    Situation("TheRock 1079", made.empty_part, "torch --gpu gfx1100", "cannot-tell", set()),
+    Situation("comfyui-rocm 34", made.nights, "torch torchvision --gpu gfx1151", "yes", NIGHT),
+    Situation("comfyui-rocm 28", made.newer_rocm, "rocm torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
+    Situation("TheRock 4746", made.missing_part, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
+    Situation("TheRock 4746", made.missing_part, "torch --gpu gfx1100 --torch 2.10", "no", {
         "amd-torch-device-gfx1100", "there is, with other versions than torch==2.10.*: torch[device-gfx1100]==2.9.1"}),
-    Situation("TheRock 4824", no_parts, "torch --gpu gfx1100", "no", {"device-gfx1100"}),
-    Situation("nix-strix-halo 102", old_python, "torch --gpu gfx1151 --python 3.14", "no", {
+    Situation("TheRock 4824", made.no_parts, "torch --gpu gfx1100", "no", {"device-gfx1100"}),
+    Situation("nix-strix-halo 102", made.old_python, "torch --gpu gfx1151 --python 3.14", "no", {
         "there is, with Python 3.13: torch[device-gfx1151]==2.9.1+rocm7.1.0", "--python 3.13"}),
-    Situation("vllm 44660", cuda_abi3, "vllm --gpu gfx942 --python 3.13", "no", {"cp313", "there is, with Python 3.12"}),
-    Situation("vllm 36703", cuda_only, "vllm --gpu gfx942", "no", {
+    Situation("vllm 44660", made.cuda_abi3, "vllm --gpu gfx942 --python 3.13", "no", {"cp313", "there is, with Python 3.12"}),
+    Situation("vllm 36703", made.cuda_only, "vllm --gpu gfx942", "no", {
         "`vllm` would come from the public index, as a build for CUDA", "nvidia-cublas-cu12==12.8"}),
-    Situation("TheRock 2344", needs_filelock, "torch --gpu gfx942 --public-index no", "no", {"filelock"}),
-    Situation("TheRock 2344", needs_filelock, "torch --gpu gfx942", "yes",
+    Situation("TheRock 2344", made.needs_filelock, "torch --gpu gfx942 --public-index no", "no", {"filelock"}),
+    Situation("TheRock 2344", made.needs_filelock, "torch --gpu gfx942", "yes",
         pair("2.9.1", "7.1.0", "gfx942") | {"filelock-3.20"}),
-    Situation("TheRock 3046", other_family, "torch --gpu gfx1100", "no", {
+    Situation("TheRock 3046", made.other_family, "torch --gpu gfx1100", "no", {
         "`rocm-sdk-libraries-gfx94x-dcgpu==7.1.0` is for another GPU than gfx1100"}),
-    Situation("TheRock 3046", own_family, "torch --gpu gfx1100", "yes", {
+    Situation("TheRock 3046", made.own_family, "torch --gpu gfx1100", "yes", {
         "torch-2.9.1+rocm7.1", "rocm-sdk-libraries-gfx110x-all-7.1.0"}),
     Situation("TheRock 1940", lambda own, _: write_pair(own, "2.9.1", "7.1.0", ("gfx1151",)), "torch --gpu gfx1150",
         "no", {"has no packages for gfx1150", "with code for gfx1151", "HSA_OVERRIDE_GFX_VERSION=11.5.1"}),
     Situation("TheRock 3818", lambda own, _: write_pair(own, "2.9.1", "7.1.0", ("gfx1100",)), "torch --gpu gfx90c",
         "no", {"has no packages for gfx90c"}),
-    Situation("rocm-install-on-linux 233", new_glibc, "torch --gpu gfx942 --system debian12", "no", {"torch"}),
-    Situation("rocm-install-on-linux 233", new_glibc, "torch --gpu gfx942 --system ubuntu24.04", "yes", set()),
-    Situation("lilbee 630", cpu_build, "llama-cpp --gpu gfx1100", "cannot-tell", {"llama-cpp-1.0+rocm7.1"}),
-    Situation("uv 2683", strangers, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100") | {"helper-1.0"}),
-    Situation("TheRock 4824 and a stranger", registered_part, "torch --gpu gfx1100", "no", {"may be anybody's"}),
-    Situation("TheRock 1525", windows, "torch --gpu gfx1100 --python 3.12 --system windows", "yes", set()),
-    Situation("TheRock 1525", windows, "torch --gpu gfx1100 --python 3.13 --system windows", "no", {"Python 3.12"}),
-    Situation("TheRock 7372", generic, "rocm --gpu RX_9070", "yes", {
+    Situation("rocm-install-on-linux 233", made.new_glibc, "torch --gpu gfx942 --system debian12", "no", {"torch"}),
+    Situation("rocm-install-on-linux 233", made.new_glibc, "torch --gpu gfx942 --system ubuntu24.04", "yes", set()),
+    Situation("lilbee 630", made.cpu_build, "llama-cpp --gpu gfx1100", "cannot-tell", {"llama-cpp-1.0+rocm7.1"}),
+    Situation("uv 2683", made.strangers, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100") | {"helper-1.0"}),
+    Situation("TheRock 4824 and a stranger", made.registered_part, "torch --gpu gfx1100", "no", {"may be anybody's"}),
+    Situation("TheRock 1525", made.windows, "torch --gpu gfx1100 --python 3.12 --system windows", "yes", set()),
+    Situation("TheRock 1525", made.windows, "torch --gpu gfx1100 --python 3.13 --system windows", "no", {"Python 3.12"}),
+    Situation("TheRock 7372", made.generic, "rocm --gpu RX_9070", "yes", {
         "rocm-7.2.0", "rocm-sdk-core-7.2.0", "rocm-sdk-libraries-7.2.0", "rocm-sdk-device-gfx1201-7.2.0",
         "rocm-sdk-device-gfx12-generic-7.2.0"}),
-    Situation("pytorch's index", pytorch, "torch --gpu gfx1100 --rocm 6.4", "yes", {"torch-2.9.0+rocm6.4"}),
-    Situation("pytorch 184430", pytorch, "torch --gpu gfx900", "no", {"none for gfx900"}),
-    Situation("a withdrawn version", withdrawn, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
-    Situation("uv 2683", closed_strangers, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
-    Situation("two cards", two_cards, "torch --gpu MI300X --gpu 7900XTX", "yes",
+    Situation("pytorch's index", made.pytorch, "torch --gpu gfx1100 --rocm 6.4", "yes", {"torch-2.9.0+rocm6.4"}),
+    Situation("pytorch 184430", made.pytorch, "torch --gpu gfx900", "no", {"none for gfx900"}),
+    Situation("a withdrawn version", made.withdrawn, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
+    Situation("uv 2683", made.closed_strangers, "torch --gpu gfx1100", "yes", pair("2.9.1", "7.1.0", "gfx1100")),
+    Situation("two cards", made.two_cards, "torch --gpu MI300X --gpu 7900XTX", "yes",
         pair("2.9.1", "7.1.0", "gfx942", "gfx1100")),
-    Situation("code in some packages alone", half, "torch torchvision --gpu gfx1100", "cannot-tell",
+    Situation("code in some packages alone", made.half, "torch torchvision --gpu gfx1100", "cannot-tell",
         pair("2.9.1", "7.1.0", "gfx1100") | {"torchvision-0.24+rocm7.1.0"}),
-    Situation("a loop of requirements", a_loop, "torch --gpu gfx1100", "yes", {
+    Situation("a loop of requirements", made.a_loop, "torch --gpu gfx1100", "yes", {
         "torch-2.9.1+rocm7.1", "torchvision-0.2+rocm7.1"}),
 ]  # fmt: skip
 
@@ -362,7 +160,7 @@ def test_a_situation(case: Case, situation: Situation, tmp_path: Path) -> None:
 
 def test_every_form_installs_the_same(case: Case, tmp_path: Path) -> None:
     """With strangers in the public index, and an index of the user's that would like to win."""
-    case.make(strangers)
+    case.make(made.strangers)
     said = json.loads(case.choose("torch --gpu gfx1100", "--json").stdout)
     wanted = {f"{member['name']}-{member['version']}" for member in said["members"]}
     lines = {line["installer"]: line for line in said["lines"]}
@@ -384,7 +182,7 @@ def test_every_form_installs_the_same(case: Case, tmp_path: Path) -> None:
 
 
 def test_the_answer_has_its_evidence(case: Case) -> None:
-    case.make(missing_part)
+    case.make(made.missing_part)
     said = json.loads(case.choose("torch --gpu gfx1100", "--json").stdout)
     assert said["kernels"] == ["gfx1100: by the tables in amd-torch-device-gfx1100, rocm-sdk-device-gfx1100"]
     assert said["resolved_by"] == "uv" and said["download"] > 0 and said["installed"] > said["download"] / 3
@@ -398,7 +196,11 @@ def test_the_answer_has_its_evidence(case: Case) -> None:
 
 @pytest.mark.parametrize(
     ("make", "arguments"),
-    [(nights, "torch torchvision --gpu gfx1151"), (strangers, "torch --gpu gfx1100"), (generic, "rocm --gpu RX_9070")],
+    [
+        (made.nights, "torch torchvision --gpu gfx1151"),
+        (made.strangers, "torch --gpu gfx1100"),
+        (made.generic, "rocm --gpu RX_9070"),
+    ],
 )
 def test_another_pip_installs_the_same(
     case: Case, tmp_path: Path, make: Callable[[Path, Path], None], arguments: str
@@ -436,7 +238,7 @@ def test_another_pip_installs_the_same(
 
 def test_doubts_and_what_is_there_are_told(case: Case, tmp_path: Path) -> None:
     """In the first line, and for the environment that is named."""
-    case.make(half)
+    case.make(made.half)
     text = case.choose("torch torchvision --gpu gfx1100", expect=3).stdout
     first = "cannot tell: torch[device-gfx1100]==2.9.1+rocm7.1.0 torchvision==0.24+rocm7.1.0"
     assert text.startswith(first) and "already" not in text
@@ -458,7 +260,7 @@ def test_doubts_and_what_is_there_are_told(case: Case, tmp_path: Path) -> None:
 
 def test_without_hashes_uv_computes_them(case: Case) -> None:
     """pytorch 164347: an index that other programs wrote."""
-    case.make(a_card)
+    case.make(made.a_card)
     for page in [page for page in (case.own / "simple").rglob("*") if page.is_file()]:
         if page.name != "index.html":
             page.unlink()
@@ -481,11 +283,9 @@ def test_without_hashes_uv_computes_them(case: Case) -> None:
 
 
 def test_pip_answers_where_there_is_no_uv(case: Case, tmp_path: Path) -> None:
-    case.make(a_card)
+    case.make(made.a_card)
     programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    (programs / "python3").chmod(0o755)
+    put(programs / "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n', 0o755)
     said = json.loads(case.choose("torch --gpu gfx1103", "--json", path=f"{programs}:/bin").stdout)
     assert said["resolved_by"] == "pip" and said["verdict"] == "yes"
     lines = {line["installer"]: line for line in said["lines"]}
@@ -498,7 +298,7 @@ def test_pip_answers_where_there_is_no_uv(case: Case, tmp_path: Path) -> None:
 
 def test_the_holes_of_an_index(case: Case) -> None:
     """What its owner sees before people cannot install it."""
-    case.make(two_cards)
+    case.make(made.two_cards)
     words = ("--table", "--python", sys.executable)
     said = json.loads(case.choose("torch", *words, "--json").stdout)
     found = {cell["gpu"]: (cell["set"][0], cell["published"][:10], len(cell["missing"])) for cell in said["cells"]}
@@ -514,7 +314,7 @@ def test_the_holes_of_an_index(case: Case) -> None:
 
 def test_the_nights_of_an_index(case: Case, browser: Browser, tmp_path: Path) -> None:
     """comfyui-rocm 34: which of three nights are complete, in JSON, Markdown and a page."""
-    case.make(nights)
+    case.make(made.nights)
     page, markdown = tmp_path / "complete.html", tmp_path / "complete.md"
     words = ("--table", "--python", sys.executable, "--nights", "9", "--html", page, "--markdown", markdown)
     said = json.loads(case.choose("torch torchvision --gpu gfx1151 --gpu gfx1201", *words, "--json", expect=1).stdout)
@@ -563,7 +363,7 @@ class Forbidden(SimpleHTTPRequestHandler):
 def test_a_page_that_is_no_index(
     case: Case, tmp_path: Path, handler: type[SimpleHTTPRequestHandler], words: str
 ) -> None:
-    case.make(a_card)
+    case.make(made.a_card)
     with served(tmp_path, handler) as address:
         said = case.choose(f"torch --gpu gfx1103 --index {address}/simple/", expect=1)
     assert words in said.stderr and "hint: " in said.stderr and said.stdout == ""
@@ -582,13 +382,13 @@ def test_a_page_that_is_no_index(
     ],
 )
 def test_a_wrong_question(case: Case, arguments: str, words: str) -> None:
-    case.make(a_card)
+    case.make(made.a_card)
     said = case.choose(arguments, expect=2)
     assert words in said.stderr and said.stdout == ""
 
 
 def test_wrong_metadata_and_no_server(case: Case) -> None:
-    case.make(a_card)
+    case.make(made.a_card)
     said = case.choose("torch --gpu gfx1103 --index http://127.0.0.1:9/simple/", expect=1)
     assert "127.0.0.1:9" in said.stderr and said.stdout == ""
     for beside in case.own.glob("torch-*.metadata"):
@@ -608,7 +408,7 @@ def test_wrong_metadata_and_no_server(case: Case) -> None:
 def test_a_page_that_cannot_be_read_is_not_missing(
     case: Case, tmp_path: Path, resolver: str, status: int, expect: int, words: str
 ) -> None:
-    case.make(a_card)
+    case.make(made.a_card)
 
     class Refusing(SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -631,7 +431,7 @@ def test_a_page_that_cannot_be_read_is_not_missing(
 
 def test_a_server_without_ranges(case: Case) -> None:
     """What is in the wheels is then not known, and the answer says so."""
-    case.make(a_card)
+    case.make(made.a_card)
     with served(case.own) as address:
         said = json.loads(case.choose(f"torch --gpu gfx1103 --index {address}/simple/", "--json").stdout)
     assert said["kernels"] == ["gfx1103: by the name alone of amd-torch-device-gfx1103, rocm-sdk-device-gfx1103"]
@@ -651,7 +451,7 @@ def doctor(case: Case, machine: Machine, *words: object, expect: int = 0) -> dic
 @pytest.mark.parametrize("has_torch", [False, True])
 def test_the_doctor_prints_the_line(case: Case, tmp_path: Path, has_torch: bool) -> None:
     """TheRock 7564: on the machine with the GPU, for an index that is named."""
-    case.make(missing_part)
+    case.make(made.missing_part)
     machine = make_machine(tmp_path / "machine", "gfx1100")
     machine.write("etc/os-release", 'ID=debian\nVERSION_ID="13"\n')
     if has_torch:
@@ -675,7 +475,7 @@ def test_the_doctor_prints_the_line(case: Case, tmp_path: Path, has_torch: bool)
 
 
 def test_the_doctor_prints_no_line_for_what_is_not_there(case: Case, tmp_path: Path) -> None:
-    case.make(other_code)
+    case.make(made.other_code)
     machine = make_machine(tmp_path / "machine", "gfx1100")
     machine.write("etc/os-release", 'ID=debian\nVERSION_ID="13"\n')
     machine.package("torch", "2.9.1", requires=("nvidia-cublas-cu12",), **{"torch/__init__.py": ""})

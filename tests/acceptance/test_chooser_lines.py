@@ -22,7 +22,6 @@ from test_chooser import (
     NOW,
     OWN,
     OWN_TAG,
-    browser,
     clean_environment,
     fragment,
     installed,
@@ -36,7 +35,7 @@ from test_chooser import (
 
 from command import Rocwheel, run
 
-__all__ = ["browser", "quiet"]
+__all__ = ["quiet"]
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "crates/publish/pages/src/chooser"
 SYSTEM = "linux-x86_64"

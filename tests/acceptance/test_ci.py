@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -15,13 +14,11 @@ import pytest
 import yaml
 from schemas import faults, stored_schema
 
-from command import Result, Rocwheel, run
+from command import REPOSITORY, TOOLS, Result, Rocwheel, run
 from linked_wheels import extension, library, write_wheel
 from small_index import write_wheel as write_plain_wheel
 from tool_wheel import version_of
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-TOOLS = Path(sys.prefix) / "bin"
 ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text())
 PAGE = (REPOSITORY / "docs/ci.md").read_text()
 

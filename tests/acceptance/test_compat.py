@@ -47,7 +47,7 @@ DEVIATIONS = {
         ("search paths are those that are needed, without repetitions", r"\w+ rpath [+-] .*"),
         ("sdists build with what they bring", r"rocm file [+-] (MANIFEST\.in|setup\.(cfg|py)|rocm_build\.py)"),
         ("the module rocm_sdk is ours", r"rocm file [+-] src/rocm_sdk/.*"),
-    ],
+    ]
 }
 DEVIATIONS["legacy"] = [
     *(one for one in DEVIATIONS["kpack"] if "device package" not in one[0] and "in the devel tree" not in one[0]),

@@ -12,6 +12,7 @@ import pytest
 from test_smoke import Site, site  # noqa: F401, the fixture
 
 from command import Result, Rocwheel
+from trees import put
 
 FILES = ("test_nn", "test_torch", "test_cuda", "test_unary_ufuncs", "test_binary_ufuncs", "test_autograd")
 
@@ -80,8 +81,7 @@ def checkout(rocwheel: Rocwheel, tmp_path: Path) -> Checkout:
     git(tests.parent, "commit", "--quiet", "-m", "a")
     commit = git(tests.parent, "rev-parse", "HEAD")
     torch = tmp_path / "installed/torch"
-    torch.mkdir(parents=True)
-    (torch / "__init__.py").write_text("")
+    put(torch / "__init__.py", "")
     (torch / "version.py").write_text(f"__version__ = '2.12.0'\nhip = '7.1'\ncuda = None\ngit_version = '{commit}'\n")
     lists = tmp_path / "skip_tests"
     lists.mkdir()
@@ -248,17 +248,7 @@ def test_create_skip_tests(checkout: Checkout):
     windows = expression("--platform", "Windows", "--pytorch-version", "2.12")
     assert windows == "not test_print and not test_windows"
     # pytest takes it.
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        windows,
-        checkout.tests / "test_nn.py",
-    )
+    command = (sys.executable, *"-m pytest -q -p no:cacheprovider -k".split(), windows, checkout.tests / "test_nn.py")
     environment = {**os.environ, "PYTORCH_TEST_WITH_ROCM": "1"}
     found = subprocess.run(command, cwd=checkout.tests, capture_output=True, text=True, env=environment, check=False)
     assert "1 passed, 1 deselected" in found.stdout
@@ -279,8 +269,7 @@ def test_summarize_test_results(rocwheel: Rocwheel, tmp_path: Path):
     good = '<testsuites><testsuite name="pytest"><testcase classname="test_nn" name="test_a" time="1"/>'
     for number in (1, 2):
         folder = tmp_path / f"all/test-reports-default-{number}-2/python-pytest/test_nn"
-        folder.mkdir(parents=True)
-        (folder / "a.xml").write_text(f"{good.replace('test_a', f'test_{number}')}</testsuite></testsuites>")
+        put(folder / "a.xml", f"{good.replace('test_a', f'test_{number}')}</testsuite></testsuites>")
     flags = ("--combined-dir", "all", "--amdgpu-family", "gfx942", "--torch-version", "2.12.0")
     said = summarize(*flags, "--python-version", "3.12", "--pytorch-git-ref", "release/2.12", expect=0)
     assert "gfx942, torch 2.12.0, Python 3.12, sources release/2.12: passed, 2 tests" in said

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from test_build import with_uv
 
 import engines
-from command import NOBODY, Result, Rocwheel, download, own_suite, run
+from command import NOBODY, Result, Rocwheel, download, own_suite, run, with_uv
 from engines import Engine
+from recipes import recipe
 
 IMAGE = "rocwheel/python:1"
 NAME = "flash_attn-2.8.3+rocm7.2torch2.9triton-py3-none-any.whl"
@@ -27,19 +27,9 @@ FLASH = ["build", "flash-attn", "--backend", "triton", "--rocm", "7.2", "--torch
 # What its recipe installs, and any Python can use.
 WHEELS = ["setuptools==75.8.0", "wheel", "packaging", "psutil", "ninja"]
 
-RECIPE = """
-schema = 1
-name = "waits"
-summary = "Waits and packs"
-source = "waits"
-platforms = ["linux"]
-backends = ["cpu"]
-without-sdk = ["cpu"]
-any-python = ["cpu"]
-
-[[version]]
-text = "1"
-
+RECIPE = recipe(
+    "waits",
+    """
 [[step]]
 name = "wait"
 run = ["sh", "-c", "id -u; sleep ${environment.WAITS}"]
@@ -53,18 +43,17 @@ path = "NAME.tar.bz2"
 from = "${stage}"
 members = ["share"]
 holds = ["share/README"]
-"""
+""",
+    "cpu",
+    version="1",
+    wheel=False,
+)
 
 
 # A recipe of its own image, whose variables it gets, and of a package that the image lacks.
-OWN_RECIPE = """
-schema = 1
-name = "greets"
-summary = "Greets"
-source = "greets"
-platforms = ["linux"]
-backends = ["rocm"]
-any-python = ["rocm"]
+OWN_RECIPE = recipe(
+    "greets",
+    """
 layers = ["rocm"]
 in-container = true
 named-by-rocm = "greets-rocm"
@@ -74,9 +63,6 @@ apt = ["hello"]
 
 [[targets]]
 default = ["gfx1100"]
-
-[[version]]
-text = "1"
 
 [[environment]]
 default = { MKLROOT = "/opt/nowhere" }
@@ -90,7 +76,10 @@ path = "linux-64/greets-rocm${rocm.compact}.tar.bz2"
 from = "${stage}"
 members = ["share"]
 holds = ["share/said"]
-"""
+""",
+    version="1",
+    wheel=False,
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -172,7 +161,7 @@ def test_the_cells_of_a_plan_share_a_container(
     assert said.stderr.count("started in") == 1
     names = {NAME, NAME.replace("torch2.9", "torch2.10")}
     assert {path.name for path in (tmp_path / "out").glob("*.whl")} == names
-    status = json.loads(rocwheel.run("build", "status", tmp_path / "out", "--json").stdout)
+    status = rocwheel.json("build", "status", tmp_path / "out")
     assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)] * 2
     assert engine.running() == []
 
@@ -325,7 +314,7 @@ def test_tasks_of_slurm_run_in_containers(
         flash = [*FLASH, "--source", sdist, *in_containers, "--output", tmp_path / "out", "--wait"]
         rocwheel.run(*flash, environment={**surroundings, **offline(wheels)})
         assert (tmp_path / "out" / NAME).read_bytes() == built_here
-        status = json.loads(rocwheel.run("build", "status", tmp_path / "out", "--json").stdout)
+        status = rocwheel.json("build", "status", tmp_path / "out")
         assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)]
         assert engine.running() == []
 
@@ -335,7 +324,7 @@ def test_tasks_of_slurm_run_in_containers(
         rocwheel.run("build", "cancel", tmp_path / "slow", environment=surroundings).says("cancelled 1 cell")
         cluster.wait(lambda: engine.running() == [], "the container ran on")
         cluster.wait(lambda: not cluster.ask("squeue", "--noheader").strip(), "the queue was not empty")
-    states = json.loads(rocwheel.run("build", "status", tmp_path / "slow", "--json", expect=3).stdout)["cells"]
+    states = rocwheel.json("build", "status", tmp_path / "slow", expect=3)["cells"]
     assert [cell["state"] for cell in states] == ["interrupted"], states
 
 

@@ -14,8 +14,8 @@ import magma_tree
 import pytest
 
 import engines
-from command import Result, Rocwheel, download, run
-from engines import REPOSITORY, Engine
+from command import REPOSITORY, Result, Rocwheel, download, run
+from engines import Engine
 
 TORCH = "rocwheel/torch:1"
 HIP = "rocwheel/hip:1"
@@ -195,12 +195,10 @@ def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, image_for_m
     assert f"in a new layer on the image `{image_for_magma}`" in said, said
     path = tmp_path / f"output/linux-64/magma-rocm63-{revision}-1.tar.bz2"
     with tarfile.open(path) as tarball:
-        assert sorted(member.name for member in tarball if member.isfile()) == [
-            "include/magma.h",
-            "info/licenses/COPYRIGHT",
-            "info/recipe/build.sh",
-            "lib/libmagma.so",
-        ]
+        assert (
+            sorted(member.name for member in tarball if member.isfile())
+            == "include/magma.h info/licenses/COPYRIGHT info/recipe/build.sh lib/libmagma.so".split()
+        )
         tarball.extractall(tmp_path / "unpacked", filter="data")
     library = tmp_path / "unpacked/lib/libmagma.so"
     rocwheel.run("kernels", library, "--expect", "gfx90a,gfx1100")
@@ -217,23 +215,21 @@ def test_other_gpu_targets_of_magma_are_found(rocwheel: Rocwheel, engine: Engine
     step = re.search(r'\[\[step\]\]\nname = "only-these-targets"\n.*\n', recipe)[0]
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/magma.toml").write_text(recipe.replace(step, ""))
-    said = rocwheel.run(
+    rocwheel.run(
         *("build", "magma-rocm63", "--recipes", tmp_path / "recipes", "--gpu-targets", "gfx90a", "--network", "host"),
         "--no-preflight",
         cwd=tmp_path,
         environment={**engine.environment, "DOCKER_CMD": " ".join(engine.words)},
         expect=1,
-    ).stderr
-    assert "there is code for gfx900, gfx906, gfx908 too" in said, said
+    ).says("there is code for gfx900, gfx906, gfx908 too")
 
 
 def test_a_system_that_is_too_old_is_said(rocwheel: Rocwheel, engine: Engine, sdist: Path, tmp_path: Path) -> None:
     """This program as it is built here, in Debian 11."""
     engine.import_root(engines.root("bullseye"), OLD)
-    said = rocwheel.run(
+    rocwheel.run(
         *("build", "flash-attn", "--backend", "triton", "--rocm", "6.1", "--torch", "2.6", "--source", sdist),
         *("--output", tmp_path, *engine.arguments(OLD)),
         environment=engine.environment,
         expect=1,
-    ).stderr
-    assert "is too old for this program, which needs glibc 2." in said
+    ).says("is too old for this program, which needs glibc 2.")

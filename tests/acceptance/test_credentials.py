@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from serving import Answers, served
-from test_build_all import UV
 from test_release_publish import publish
 
-from command import Result, Rocwheel, run
+from command import UV, Result, Rocwheel, run
 from small_index import write_wheel
 
 # An `@`, so that it is another text in an address.
@@ -160,3 +159,25 @@ def test_a_netrc_file_that_is_none(rocwheel: Rocwheel, index: Path, tmp_path: Pa
     with served(index) as root:
         missing = {"NETRC": os.devnull}
         rocwheel.run("index", "check", f"{root}/simple/", environment=missing)
+
+
+ADDRESSES = (
+    "http://joe:S3cretPw@[bad/", "HTTPS://joe:S3cretPw@host:99999/simple", "ftp://joe:S3cretPw@host/simple",
+    "file://joe:S3cretPw@localhost/simple", "s3://joe:S3cretPw@bucket/simple", "s3://joe:S3/cretPw@bucket",
+)  # fmt: skip
+ASKING = {
+    "get": "release get demo --output out --index",
+    "package": "package --output out --reuse",
+    "kernels": "kernels",
+}
+
+
+@pytest.mark.parametrize("command", ASKING)
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_wrong_address_shows_no_password(rocwheel: Rocwheel, artifacts: Path, address: str, command: str) -> None:
+    words = ASKING[command].split()
+    more = ("--artifacts", artifacts) if command == "package" else ()
+    said = rocwheel.run(*words, address, *more, cwd=artifacts.parent, expect=2).stderr
+    assert f"`{address.partition(':')[0]}://" in said
+    assert "S3" not in said and "cretPw" not in said and "joe" not in said
+    assert not (artifacts.parent / "out").exists()

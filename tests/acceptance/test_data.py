@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from command import REPOSITORY, Rocwheel, run
 
 TARGET = """\
 [[target]]
@@ -37,7 +35,7 @@ def rows(tmp_path: Path) -> Path:
 
 
 def shown(rocwheel: Rocwheel, *arguments: object) -> list[dict]:
-    return json.loads(rocwheel.run("data", "show", "--json", *arguments).stdout)["rows"]
+    return rocwheel.json("data", "show", *arguments)["rows"]
 
 
 def test_rows_are_shown_as_they_are_written(rocwheel: Rocwheel) -> None:
@@ -47,9 +45,9 @@ def test_rows_are_shown_as_they_are_written(rocwheel: Rocwheel) -> None:
     assert target == next(row for row in written if row["name"] == "gfx942")
     assert [row["key"] for row in shown(rocwheel, "librccl.so.1.0")] == ["librccl.so"]
     assert [row["key"] for row in shown(rocwheel, "librocm_sysdeps_z.so.1")] == ["librocm_sysdeps_*.so"]
-    tables = json.loads(rocwheel.run("data", "list", "--json").stdout)["tables"]
+    tables = rocwheel.json("data", "list")["tables"]
     assert next(table["rows"] for table in tables if table["table"] == "target") == len(written)
-    listed = json.loads(rocwheel.run("data", "list", "target", "--json").stdout)["rows"]
+    listed = rocwheel.json("data", "list", "target")["rows"]
     assert [row["fields"] for row in listed] == written
     rocwheel.run("data", "show", "gfx1152x", expect=2).says("no table has a row `gfx1152x`", "did you mean `gfx1152`?")
     assert "did you mean `target`?" in rocwheel.run("data", "list", "targets", expect=2).stderr
@@ -141,7 +139,7 @@ def test_several_checkouts_and_those_that_show_nothing(rocwheel: Rocwheel, tmp_p
     one, other = checkout(tmp_path / "one"), checkout(tmp_path / "other")
     with (other / "BUILD_TOPOLOGY.toml").open("a") as topology:
         topology.write("[artifacts.rocother]\n")
-    missing = json.loads(rocwheel.run("data", "check", "--therock", one, other, "--json", expect=1).stdout)["missing"]
+    missing = rocwheel.json("data", "check", "--therock", one, other, expect=1)["missing"]
     assert [(row["key"], row["found_in"].split("/")[-2]) for row in missing if row["table"] == "artifact"] == [
         ("rocnew", "one"),
         ("elfio", "build_tools"),

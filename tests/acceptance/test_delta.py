@@ -29,7 +29,6 @@ from delta_stream import (
     got,
     of_other_bytes,
     publish,
-    published_stream,
     rewritten,
     write_wheel,
 )
@@ -41,52 +40,39 @@ from small_index import Servers
 from trees import differences, snapshot
 
 
-@pytest.fixture(scope="module")
-def published(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Stream:
-    return published_stream(rocwheel, tmp_path_factory.mktemp("delta"))
-
-
-@pytest.fixture
-def stream(published: Stream, tmp_path: Path) -> Stream:
-    return published.copy(tmp_path)
-
-
 @pytest.fixture
 def servers(rocwheel: Rocwheel, tmp_path: Path) -> Iterator[Servers]:
-    scratch = tmp_path / "servers"
-    scratch.mkdir()
-    running = Servers(rocwheel, scratch)
-    yield running
-    running.stop()
+    with Servers(rocwheel, tmp_path) as running:
+        yield running
 
 
-def test_only_what_the_old_wheel_lacks_is_downloaded(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+def test_only_what_the_old_wheel_lacks_is_downloaded(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
     handler = type("Counting", (Ranges,), {"sent": []})
-    with served(published.folder, handler) as index:
-        said = get(rocwheel, index, tmp_path / "out", "demo-core", "--have", published.old, "--json")
+    with served(described.folder, handler) as index:
+        said = get(rocwheel, index, tmp_path / "out", "demo-core", "--have", described.old, "--json")
     wheel = got(said)
-    assert (tmp_path / "out" / NEW).read_bytes() == published.wheel.read_bytes()
-    assert wheel["method"] == "delta" and wheel["from"] == [str(published.old / OLD)]
+    assert (tmp_path / "out" / NEW).read_bytes() == described.wheel.read_bytes()
+    assert wheel["method"] == "delta" and wheel["from"] == [str(described.old / OLD)]
     sent = sum(length for name, length in handler.sent if name.startswith(NEW))
     assert wheel["transferred"] == sent
-    size = published.wheel.stat().st_size
+    size = described.wheel.stat().st_size
     # The rest of the library has other bits: deflate goes on at another place in a byte.
     assert size > 4 * MEGABYTE - 500_000 and sent < size * 0.45, (sent, size)
     assert sent + wheel["reused"] >= size
-    assert wheel["hash"] == f"sha256={hashlib.sha256(published.wheel.read_bytes()).hexdigest()}"
+    assert wheel["hash"] == f"sha256={hashlib.sha256(described.wheel.read_bytes()).hexdigest()}"
     # The data did not change, and only its headers have another date.
     (description,) = (length for name, length in handler.sent if name == f"{NEW}.delta")
     assert description < size / 500
-    people = get(rocwheel, published.folder, tmp_path / "people", "demo-core==1.1", "--have", published.old)
+    people = get(rocwheel, described.folder, tmp_path / "people", "demo-core==1.1", "--have", described.old)
     assert OLD in people.stdout and re.search(r"downloaded \(\d+\.\d %\), all hashes", people.stderr)
 
 
 @pytest.mark.parametrize("kind", ["nginx", "caddy", "file"])
 def test_servers_of_files_are_enough(
-    rocwheel: Rocwheel, published: Stream, servers: Servers, tmp_path: Path, kind: str
+    rocwheel: Rocwheel, described: Stream, servers: Servers, tmp_path: Path, kind: str
 ) -> None:
-    index = servers.start(kind, published.folder)
-    wheel = got(get(rocwheel, index, tmp_path / "out", NEW, "--have", published.old, "--json"))
+    index = servers.start(kind, described.folder)
+    wheel = got(get(rocwheel, index, tmp_path / "out", NEW, "--have", described.old, "--json"))
     assert wheel["method"] == "delta" and wheel["transferred"] < wheel["size"] / 2
     wanted = tmp_path / "wanted.txt"
     wanted.write_text(f"demo-core==1.1 --hash={wheel['hash'].replace('=', ':')}\n")
@@ -96,19 +82,19 @@ def test_servers_of_files_are_enough(
     assert (target / "core/lib.bin").read_bytes() == NEW_CODE
 
 
-def test_a_server_without_ranges_sends_the_whole(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
-    with served(published.folder) as index:
-        said = get(rocwheel, index, tmp_path / "out", NEW, "--have", published.old, "--json")
-    assert_whole(said, tmp_path / "out", published, "the server sends no ranges")
+def test_a_server_without_ranges_sends_the_whole(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
+    with served(described.folder) as index:
+        said = get(rocwheel, index, tmp_path / "out", NEW, "--have", described.old, "--json")
+    assert_whole(said, tmp_path / "out", described, "the server sends no ranges")
     wheel = got(said)
     assert wheel["size"] <= wheel["transferred"] < wheel["size"] + 20_000
 
 
-def test_the_form_of_the_description_is_that_of_its_documentation(published: Stream) -> None:
+def test_the_form_of_the_description_is_that_of_its_documentation(described: Stream) -> None:
     """Read as the documentation says, without a line of ours."""
-    line, _, table = published.delta.read_bytes().partition(b"\n")
+    line, _, table = described.delta.read_bytes().partition(b"\n")
     head = json.loads(line)
-    wheel = published.wheel.read_bytes()
+    wheel = described.wheel.read_bytes()
     assert (head["schema"], head["size"]) == (1, len(wheel))
     assert head["sha256"] == hashlib.sha256(wheel).hexdigest()
     assert head["table"] == hashlib.sha256(table).hexdigest()
@@ -120,7 +106,7 @@ def test_the_form_of_the_description_is_that_of_its_documentation(published: Str
         start += length
         ends.append(start)
     assert start == len(wheel)
-    with zipfile.ZipFile(published.wheel) as archive:
+    with zipfile.ZipFile(described.wheel) as archive:
         members = [member for member in archive.infolist() if member.compress_size >= 4096]
         assert {member.header_offset for member in members[1:]} <= set(ends)
 
@@ -190,47 +176,47 @@ def test_a_server_that_changes_meanwhile_is_noticed(rocwheel: Rocwheel, stream: 
     assert_whole(said, tmp_path / "out", stream, "a file changed meanwhile")
 
 
-def test_what_is_there_stays(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+def test_what_is_there_stays(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    get(rocwheel, published.folder, output, NEW, "--have", published.old)
+    get(rocwheel, described.folder, output, NEW, "--have", described.old)
     before = (output / NEW).stat()
-    again = got(get(rocwheel, published.folder, output, NEW, "--json"))
+    again = got(get(rocwheel, described.folder, output, NEW, "--json"))
     assert (again["method"], again["transferred"]) == ("existing", 0)
     assert (output / NEW).stat().st_mtime_ns == before.st_mtime_ns
     (output / NEW).write_bytes(b"mine")
-    said = get(rocwheel, published.folder, output, NEW, expect=1)
+    said = get(rocwheel, described.folder, output, NEW, expect=1)
     assert f"`{output / NEW}` has other bytes than the index says" in said.stderr
     assert "move it away, or choose another folder with `--output`" in said.stderr
     assert (output / NEW).read_bytes() == b"mine"
     # A link is what it leads to.
     (output / NEW).unlink()
-    (output / NEW).symlink_to(published.wheel)
-    assert got(get(rocwheel, published.folder, output, NEW, "--json"))["method"] == "existing"
+    (output / NEW).symlink_to(described.wheel)
+    assert got(get(rocwheel, described.folder, output, NEW, "--json"))["method"] == "existing"
     (output / NEW).unlink()
     (output / NEW).symlink_to("nowhere")
-    get(rocwheel, published.folder, output, NEW, expect=1).says(f"`{output / NEW}` is a link that leads nowhere")
+    get(rocwheel, described.folder, output, NEW, expect=1).says(f"`{output / NEW}` is a link that leads nowhere")
     (output / NEW).unlink()
     (output / NEW).mkdir()
-    get(rocwheel, published.folder, output, NEW, expect=1).says(f"`{output / NEW}` is a folder")
+    get(rocwheel, described.folder, output, NEW, expect=1).says(f"`{output / NEW}` is a folder")
     (output / NEW).rmdir()
     (output / NEW).write_bytes(b"mine")
     # The output folder is searched too: an update in place.
-    shutil.copy(published.old / OLD, output)
+    shutil.copy(described.old / OLD, output)
     (output / NEW).unlink()
-    assert got(get(rocwheel, published.folder, output, "demo-core", "--json"))["method"] == "delta"
+    assert got(get(rocwheel, described.folder, output, "demo-core", "--json"))["method"] == "delta"
 
 
-def test_several_wheels_help(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+def test_several_wheels_help(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
     have = tmp_path / "have"
     write_wheel(have / "a", "0.8", {"core/lib.bin": NEW_CODE})
     write_wheel(have / "b/c", "0.9", DATA)
     write_wheel(have, "3.0", {"core/lib.bin": NEW_CODE, **DATA}, name="demo_other")
     (have / "note.txt").write_text("no wheel")
-    wheel = got(get(rocwheel, published.folder, tmp_path / "out", NEW, "--have", have, "--json"))
+    wheel = got(get(rocwheel, described.folder, tmp_path / "out", NEW, "--have", have, "--json"))
     names = sorted(Path(path).name for path in wheel["from"])
     assert names == [NAME.format("0.8"), NAME.format("0.9")]
     assert wheel["transferred"] < 60_000, "headers, texts, the directory, the description"
-    assert (tmp_path / "out" / NEW).read_bytes() == published.wheel.read_bytes()
+    assert (tmp_path / "out" / NEW).read_bytes() == described.wheel.read_bytes()
 
 
 class Cached(Answers):
@@ -242,18 +228,18 @@ class Cached(Answers):
         super().end_headers()
 
 
-def test_the_cache_of_pip_helps(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+def test_the_cache_of_pip_helps(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
     """pip keeps what it downloaded under names that say nothing, pages and wheels alike."""
     project = tmp_path / "site/demo-core"
     project.mkdir(parents=True)
-    shutil.copy(published.old / OLD, project)
+    shutil.copy(described.old / OLD, project)
     (project / "index.html").write_text(f'<a href="{OLD}">{OLD}</a>')
     cache = tmp_path / "cache"
     with served(tmp_path / "site", Cached) as index:
         command = (sys.executable, "-m", "pip", "--cache-dir", cache, "download", "--no-deps", "demo-core")
         run(*command, "--dest", tmp_path / "downloaded", "--index-url", index, "--trusted-host", "127.0.0.1")
-    (body,) = [path for path in cache.rglob("*.body") if path.read_bytes() == (published.old / OLD).read_bytes()]
-    wheel = got(get(rocwheel, published.folder, tmp_path / "out", NEW, "--have", cache, "--json"))
+    (body,) = [path for path in cache.rglob("*.body") if path.read_bytes() == (described.old / OLD).read_bytes()]
+    wheel = got(get(rocwheel, described.folder, tmp_path / "out", NEW, "--have", cache, "--json"))
     assert (wheel["method"], wheel["from"]) == ("delta", [str(body)])
 
 
@@ -289,8 +275,8 @@ def test_indexes_and_streams_know_the_description(rocwheel: Rocwheel, stream: St
     assert got(get(rocwheel, flat, tmp_path / "out", "demo-core", "--have", stream.old, "--json"))["method"] == "delta"
 
 
-def test_pruning_takes_the_description_along(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
-    store = Path(shutil.copytree(published.folder.parent, tmp_path / "store"))
+def test_pruning_takes_the_description_along(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(described.folder.parent, tmp_path / "store"))
     (store / "nightly/.release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 1\n")
     write_wheel(tmp_path / "newer", "1.2", {"core/lib.bin": CODE})
     publish(rocwheel, tmp_path / "newer", store, "--delta")
@@ -304,7 +290,7 @@ def test_pruning_takes_the_description_along(rocwheel: Rocwheel, published: Stre
     assert f"{NAME.format('1.2')}.delta" in files
 
 
-def test_what_cannot_be_chosen_is_explained(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+def test_what_cannot_be_chosen_is_explained(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
     dist = tmp_path / "dist"
     for tag in ("cp311-cp311-linux_x86_64", "cp312-cp312-linux_x86_64", "cp312-cp312-win_amd64"):
         made = write_wheel(dist, "2.0", {"a.py": b""}, name="many")
@@ -328,7 +314,7 @@ def test_what_cannot_be_chosen_is_explained(rocwheel: Rocwheel, published: Strea
     assert Path(wheel["path"]).name == "many-2.0-cp312-cp312-win_amd64.whl"
     assert Path(got(get(rocwheel, dist, output, "many>=2.1rc1", "--json"))["path"]).name.startswith("many-2.1rc1")
     get(rocwheel, tmp_path / "old", output, "many", expect=2).says("has no index", "rocwheel index build")
-    missing = get(rocwheel, published.folder, output, NEW, "--have", tmp_path / "missing", expect=1)
+    missing = get(rocwheel, described.folder, output, NEW, "--have", tmp_path / "missing", expect=1)
     assert str(tmp_path / "missing") in missing.stderr
 
 
@@ -355,10 +341,10 @@ def test_withdrawn_versions_are_named(rocwheel: Rocwheel, tmp_path: Path) -> Non
     assert Path(wheel["path"]).name.startswith("bad-2.0-")
 
 
-def test_all_names_are_chosen_before_the_first_download(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+def test_all_names_are_chosen_before_the_first_download(rocwheel: Rocwheel, described: Stream, tmp_path: Path) -> None:
     output = tmp_path / "out"
     for refused in ("demo-core[nonsense]", "absent"):
-        said = get(rocwheel, published.folder, output, NEW, refused, expect=2 if "[" in refused else 1)
+        said = get(rocwheel, described.folder, output, NEW, refused, expect=2 if "[" in refused else 1)
         assert refused in said.stderr and not output.exists(), said.stderr
-    said = get(rocwheel, published.folder, output, NEW, NEW, "--json")
+    said = get(rocwheel, described.folder, output, NEW, NEW, "--json")
     assert [wheel["method"] for wheel in json.loads(said.stdout)["wheels"]] == ["whole", "existing"]

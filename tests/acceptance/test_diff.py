@@ -1,7 +1,6 @@
 """What `rocwheel diff` says of two builds of one ROCm, as somebody who moves from one tool or
 version to another asks it."""
 
-import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -25,7 +24,7 @@ def newer(rocwheel: Rocwheel, package_set: PackageSet, tmp_path_factory: pytest.
 
 
 def compare(rocwheel: Rocwheel, old: Path, new: Path, *arguments: object, expect: int = 0) -> dict:
-    return json.loads(rocwheel.run("diff", old, new, "--json", *arguments, expect=expect).stdout)
+    return rocwheel.json("diff", old, new, *arguments, expect=expect)
 
 
 def changes(report: dict) -> list[tuple[str, str, str]]:

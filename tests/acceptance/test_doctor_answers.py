@@ -1,13 +1,18 @@
-"""`rocwheel doctor` on machines where the first look gives a wrong answer."""
+"""`rocwheel doctor` on machines where the first look gives a wrong answer, whose driver and
+packages do not tell the truth, and on this machine, whichever it is: no GPU is needed."""
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from command import Rocwheel
 from doctor_trees import RENDER, VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
+from environment import create_venv
+from trees import put
 
 
 @pytest.fixture
@@ -223,3 +228,96 @@ def test_what_rocm_was_built_from(rocwheel: Rocwheel, machine: Machine) -> None:
     assert f"/opt/rocm/{name}" in other["what"] and "EOF" in other["why"]
     machine.write(f"opt/rocm/{name}", "\0")
     assert diagnose(rocwheel, machine)["not_looked_at"][0]["why"] == "is not text"
+
+
+def lie(machine: Machine, path: str, kind: str) -> None:
+    file = machine.root / path
+    if kind in ("EIO", "EACCES"):
+        machine.note(path, error=kind)
+        return
+    file.unlink()
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "large":
+        file.write_bytes(b"simd_count 1\n" * 800_000)
+    elif kind == "bytes":
+        file.write_bytes(b"simd_count \xff\xfe\n")
+    elif kind == "loop":
+        file.symlink_to(file.name)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_text(kind)
+
+
+@pytest.mark.parametrize(
+    "kind", ["EIO", "EACCES", "folder", "large", "bytes", "loop", "pipe", "", "simd_count -1\n", "x\n"]
+)
+@pytest.mark.parametrize("file", ["properties", "gpu_id"])
+def test_a_driver_that_lies_is_never_well(rocwheel: Rocwheel, machine: Machine, file: str, kind: str) -> None:
+    lie(machine, f"sys/class/kfd/kfd/topology/nodes/1/{file}", kind)
+    report = diagnose(rocwheel, machine, expect=1)
+    unknown = [finding for finding in report["findings"] if finding["severity"] == "unknown"]
+    assert unknown and report["verdict"].startswith("not well"), report
+    assert any(f"nodes/1/{file}" in seen["path"] for finding in unknown for seen in finding["evidence"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"gfx_target_version": 900100}, {"simd_count": 0}, {"gfx_target_version": 2**64 - 1}, {"simd_per_cu": 0}],
+)
+def test_numbers_that_cannot_be_are_no_gpu_that_works(rocwheel: Rocwheel, machine: Machine, changed: dict) -> None:
+    machine.gpu(1, "gfx1100", **changed)
+    machine.finish()
+    command = [rocwheel.binary, "--json", "doctor", "--root", machine.root]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    found = named(json.loads(finished.stdout))
+    if "simd_per_cu" in changed:
+        assert finished.returncode == 0
+    else:
+        assert finished.returncode == 1 and "contradiction" in found, found
+
+
+def test_a_packages_folder_that_cannot_be_read_is_said(rocwheel: Rocwheel, machine: Machine) -> None:
+    (machine.site / "torch-2.9.1+rocm7.1.0.dist-info/METADATA").write_bytes(b"\xff\xfe\x00" * 100)
+    (machine.site / "rocm_sdk_core-7.1.0.dist-info/RECORD").write_text('"unclosed\n')
+    machine.finish()
+    finished = subprocess.run(
+        [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", machine.venv],
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode in (0, 1) and json.loads(finished.stdout)["verdict"], finished.stderr
+
+
+def names_of(report: dict) -> set[str]:
+    return {finding["name"] for finding in report["findings"]}
+
+
+def test_this_machine_is_looked_at(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """No GPU is needed for the test: whatever this machine has, the report is whole, and nothing
+    was written."""
+    command = [rocwheel.binary, "--json", "doctor", "--python", sys.executable]
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    report = json.loads(finished.stdout)
+    assert report["python"]["count"] > 5 and report["verdict"], report
+    assert finished.returncode == (1 if report["counts"]["errors"] + report["counts"]["unknown"] else 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_python_on_the_path_is_looked_at(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """In images of containers no environment is active."""
+
+    def findings(path: Path) -> tuple[set[str], dict]:
+        environment = {"PATH": str(path), "VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
+        report = rocwheel.json("doctor", environment=environment, cwd=tmp_path)
+        return names_of(report), report
+
+    create_venv(tmp_path / "image")
+    names, report = findings(tmp_path / "image" / "bin")
+    assert "no-python" not in names
+    assert report["python"]["path"].startswith(str(tmp_path / "image"))
+    # pyenv puts scripts on the path, which choose a Python when they are started.
+    scripts = tmp_path / "shims"
+    put(scripts / "python3", "#!/bin/sh\nexit 1\n", 0o755)
+    assert "no-python" in findings(scripts)[0]

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from delta_stream import write_wheel
+from small_wheels import install
 
 from command import Rocwheel, run, unprivileged
 from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
 from environment import create_venv
+from trees import put
 
 PACKAGES = "lib/python3.12/site-packages"
 
@@ -22,13 +24,6 @@ PACKAGES = "lib/python3.12/site-packages"
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return make_healthy_machine(tmp_path)
-
-
-def install(site: Path, name: str, version: str) -> None:
-    info = site / f"{name}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "RECORD").touch()
 
 
 def look(rocwheel: Rocwheel, *words: object, **variables: str) -> dict:
@@ -266,9 +261,7 @@ def test_a_named_pipe_is_not_waited_for(rocwheel: Rocwheel, machine: Machine) ->
 
 
 def executable(path: Path, text: str = "") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
+    put(path, text, 0o755)
     return path
 
 
@@ -304,8 +297,7 @@ def mise(home: Path) -> Path:
     (home / ".asdf/installs").rename(installs)
     (home / ".tool-versions").unlink()
     settings = home / ".config/mise/config.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text('[tools]\npython = "3.11.7"\n')
+    put(settings, '[tools]\npython = "3.11.7"\n')
     shims = home / ".local/share/mise/shims"
     shims.mkdir()
     (shims / "python3").symlink_to(executable(home / "bin/mise", "\x7fELF"))

@@ -8,9 +8,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from command import Rocwheel
+from command import REPOSITORY, Rocwheel
 
-REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("examples/*/*.md")])
 
 

@@ -18,14 +18,15 @@ from pathlib import Path
 import pytest
 import small_wheels
 import therock
-from test_choose import write, write_pair
-from test_documentation import PAGES, REPOSITORY, blocks
+from choose_indexes import write, write_pair
+from test_documentation import PAGES, blocks
 
 import doctor_trees
 import hip_wheels
 import linked_wheels
 import synthetic
-from command import Rocwheel
+from command import REPOSITORY, Rocwheel
+from trees import put
 
 TESTS = Path(__file__).parent
 GPU_WHEEL = "demo_hip-1.2-cp312-cp312-linux_x86_64.whl"
@@ -101,9 +102,7 @@ class Page:
 
 
 def script(path: Path, *lines: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(0o755)
+    put(path, "\n".join(["#!/bin/sh", *lines, ""]), 0o755)
 
 
 def environment(folder: Path) -> None:
@@ -250,8 +249,7 @@ def hipified(place: Place) -> None:
         tables = "CUDA_TO_HIP_MAPPINGS = [{'cudaMalloc': 'hipMalloc'}]\n"
         (place.here / folder / "cuda_to_hip_mappings.py").write_text(tables)
     for folder in ("pytorch/aten", "vision/csrc", "ext/csrc"):
-        (place.here / folder).mkdir(parents=True, exist_ok=True)
-        (place.here / folder / "ops.cu").write_text("void f() { cudaMalloc(0, 1); cudaNewThing(); }\n")
+        put(place.here / folder / "ops.cu", "void f() { cudaMalloc(0, 1); cudaNewThing(); }\n")
 
 
 def suites(place: Place) -> None:
@@ -286,8 +284,7 @@ def suites(place: Place) -> None:
     }
     (place.here / "gtest.json").write_text(json.dumps(gtest))
     for folder in (".", "shard-1", "shard-2"):
-        (place.here / folder).mkdir(exist_ok=True)
-        (place.here / folder / ".test_durations").write_text(json.dumps({f"{folder}/t.py::test": 1.5}))
+        put(place.here / folder / ".test_durations", json.dumps({f"{folder}/t.py::test": 1.5}))
     (place.here / "test-times.json").write_text(
         json.dumps({"linux-noble-rocm-py3.12-mi300": {"default": {"test_nn": 3.0}}})
     )
@@ -328,12 +325,12 @@ CONTAINERS = {
 }
 MAGMA = "test_magma_real.py::test_the_tarball_is_as_the_document_says"
 SOURCES = "test_documents.py::test_the_quickstart_ends_with_a_torch_that_can_be_imported"
-PATCHES = "test_source_real.py::test_a_patch_survives_a_checkout_from_scratch"
+PATCHES = "test_source.py::test_a_patch_survives_a_checkout_from_scratch"
 PLANS = "test_build_plan.py::test_a_killed_matrix_goes_on"
-PYTORCH = "test_suite_real.py::test_pytorchs_own_tests_survive_a_crash_and_a_hang"
+PYTORCH = "test_suite_programs.py::test_pytorchs_own_tests_survive_a_crash_and_a_hang"
 FETCH = "test_artifact_buckets.py::test_the_documents_lines_do_what_they_say"
-GUIDE = "test_framework_guide.py::test_the_guide_can_be_followed"
-FIRST_WHEEL = {"": "test_first_wheel.py::test_the_guide_can_be_followed"}
+GUIDE = "test_guides.py::test_the_guide_of_frameworks_can_be_followed"
+FIRST_WHEEL = {"": "test_guides.py::test_the_first_wheel_can_be_followed"}
 BUILT = {
     "build --job": CONTAINERS["build --job job.toml --executor"],
     "build status": PLANS,
@@ -405,13 +402,13 @@ FOLLOWED: dict[str, Page] = {
         {
             "test smoke --in": "test_smoke.py::test_a_container_gets_this_program_and_the_devices",
             "test smoke": "test_smoke.py::test_without_a_gpu_what_needs_one_is_not_run",
-            "test suite --pytorch-dir pytorch --as": "test_suite_real.py::test_pytorchs_own_runner_tells_every_test",
+            "test suite --pytorch-dir pytorch --as": "test_suite_programs.py::test_pytorchs_own_runner_tells_every_test",
             "test suite --pytorch-dir": PYTORCH,
             "test suite /opt": "test_suite_programs.py::test_a_program_of_googletest_is_read_while_it_runs",
             "test suite build/": "test_suite_programs.py::test_a_folder_of_ctest",
             "test report artifacts --shards": "test_test_report.py::test_what_did_not_run_has_not_passed",
             "test bench --history history --pytorch-dir": (
-                "test_test_report.py::test_operator_benchmarks_of_pytorch_are_run"
+                "test_bench.py::test_operator_benchmarks_of_pytorch_are_run"
             ),
             "test shards test-results/RUN": "test_test_report.py::test_shards_have_all_tests",
             "test report test-results --verdict": "test_test_report.py::test_a_verdict_is_signed_and_about_the_wheel",

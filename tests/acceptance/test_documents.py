@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 import therock
 from serving import served
-from test_build_all import REPOSITORY, UV, git, rocm_packages, with_uv, world  # noqa: F401
+from test_build_all import git, rocm_packages, world  # noqa: F401
 from test_repair import hip, rocm  # noqa: F401
 
-from command import Result, Rocwheel, run
+from command import REPOSITORY, UV, Result, Rocwheel, run, with_uv
 from trees import snapshot
 
 TABLE = tomllib.loads((REPOSITORY / "data/documents.toml").read_text())

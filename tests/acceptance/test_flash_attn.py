@@ -1,7 +1,6 @@
 """flash-attn's wheels are imported before they leave: the real Triton backend, and a compiled
 extension of the real name."""
 
-import os
 import shutil
 import sys
 import tarfile
@@ -12,10 +11,9 @@ from pathlib import Path
 import pytest
 from serving import served
 
-from command import Result, Rocwheel
+from command import Result, Rocwheel, with_uv
 from linked_wheels import PYTHON, gcc, write_wheel
 
-UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
 ROCM, TORCH = "6.2", "2.5.1"
 NAME = "flash_attn-2.8.3+rocm6.2torch2.5"
 
@@ -55,10 +53,6 @@ __version__ = {version!r}
 cuda: Optional[str] = {cuda!r}
 hip: Optional[str] = {hip!r}
 """
-
-
-def with_uv(**more: str) -> dict[str, str]:
-    return {"PATH": f"{UV.parent}:{os.environ['PATH']}", **more}
 
 
 @pytest.fixture

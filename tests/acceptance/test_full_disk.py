@@ -9,7 +9,7 @@ from serving import served
 from small_wheels import pack
 from test_index import index
 
-from command import Result, Rocwheel, run
+from command import Result, Rocwheel, on_a_disk
 from linked_wheels import gcc
 
 NOISE = os.urandom(4 << 20)
@@ -35,18 +35,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return noisy_wheel(folder, "1.0", built)
 
 
-def on_a_disk(size: str, disk: Path, *command: object, expect: int = 1) -> Result:
-    """Runs a command beside a file system of its own; what it leaves there is its output."""
-    disk.mkdir()
-    script = (
-        f'mount -t tmpfs -o size={size} tmpfs "$1" || exit 99\ndisk=$1; shift\n'
-        '"$@" > /dev/null; code=$?; find "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    return run(*namespace, "bash", "-c", script, "disk", disk, *command, expect=expect)
-
-
-def assert_full(result: Result, written: str, left: list[str]) -> None:
+def assert_full(result: Result, written: str) -> None:
     said = result.stderr
     assert f"error: cannot write `{written}" in said, said
     # The words of the system, or those for its number where only the kind of an error is known.
@@ -54,7 +43,7 @@ def assert_full(result: Result, written: str, left: list[str]) -> None:
     assert f"hint: free space on the file system of `{written}" in said, said
     assert "cannot read" not in said and "could not read" not in said, "what was read is not at fault"
     assert ".rocwheel-" not in said and "unfinished-" not in said, "a temporary file is named"
-    assert result.stdout.split() == left
+    assert "/disk/" not in result.stdout, f"left behind: {result.stdout}"
 
 
 @pytest.mark.parametrize("size", ["256k", "6m"])
@@ -62,25 +51,25 @@ def test_repair_names_its_output(rocwheel: Rocwheel, linked: Path, tmp_path: Pat
     """First there is no room to unpack, then none for the result."""
     disk = tmp_path / "disk"
     words = ("--lib-path", linked.parent, "--no-audit", "--output", disk)
-    assert_full(on_a_disk(size, disk, rocwheel.binary, "repair", linked, *words), str(disk), [])
+    assert_full(on_a_disk(size, disk, rocwheel.binary, "repair", linked, *words), str(disk))
 
 
 def test_repair_names_its_scratch(rocwheel: Rocwheel, linked: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     words = ("--lib-path", linked.parent, "--no-audit", "--output", tmp_path / "out", "--scratch", disk)
-    assert_full(on_a_disk("256k", disk, rocwheel.binary, "repair", linked, *words), str(disk), [])
+    assert_full(on_a_disk("256k", disk, rocwheel.binary, "repair", linked, *words), str(disk))
 
 
 def test_publish_names_the_store(rocwheel: Rocwheel, tmp_path: Path) -> None:
     disk, wheel = tmp_path / "disk", noisy_wheel(tmp_path / "dist", "1.0")
     words = ("release", "publish", wheel.parent, "--to", disk, "--stream", "s")
-    assert_full(on_a_disk("1m", disk, rocwheel.binary, *words), f"{disk}/s/demo/{wheel.name}", [])
+    assert_full(on_a_disk("1m", disk, rocwheel.binary, *words), f"{disk}/s/demo/{wheel.name}")
 
 
 def test_promote_names_its_output(rocwheel: Rocwheel, tmp_path: Path) -> None:
     disk, wheel = tmp_path / "disk", noisy_wheel(tmp_path / "dist", "1.0rc1")
     words = ("release", "promote", wheel.parent, "--version", "1.0", "--set-version", "1.0rc1", "--output", disk)
-    assert_full(on_a_disk("1m", disk, rocwheel.binary, *words), f"{disk}/demo-1.0-py3-none-any.whl", [])
+    assert_full(on_a_disk("1m", disk, rocwheel.binary, *words), f"{disk}/demo-1.0-py3-none-any.whl")
 
 
 def test_pages_name_themselves(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -100,4 +89,4 @@ def test_check_names_the_folder_for_downloads(rocwheel: Rocwheel, tmp_path: Path
     index(rocwheel, dist)
     with served(dist) as address:
         words = ("env", f"TMPDIR={disk}", rocwheel.binary, "index", "check", f"{address}/simple/", "--files")
-        assert_full(on_a_disk("1m", disk, *words), str(disk), [])
+        assert_full(on_a_disk("1m", disk, *words), str(disk))

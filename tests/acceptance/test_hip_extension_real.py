@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
+from command import REPOSITORY, UV, Rocwheel, run
 from environment import Environment
 from packages import PackageSet
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE = REPOSITORY / "examples/hip-extension"
-UV = REPOSITORY / ".venv/bin/uv"
 TARGETS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
 
 
@@ -80,7 +78,7 @@ def test_one_command_makes_a_wheel_for_each_target(rocwheel: Rocwheel, built: Pa
     (host,) = [wheel for wheel in wheels if wheel not in devices]
     assert "-cp38-abi3-manylinux_" in host.name, host
     assert {wheel.name.split("-")[0].rpartition("_")[2] for wheel in devices} == set(TARGETS)
-    said = json.loads(rocwheel.run("kernels", host, *devices, "--json").stdout)
+    said = rocwheel.json("kernels", host, *devices)
     assert {code["target"] for code in said["targets"]} == set(TARGETS)
     with zipfile.ZipFile(host) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
@@ -124,7 +122,7 @@ def test_pages_are_made_of_what_is_there(rocwheel: Rocwheel, built: Path, tmp_pa
     rocwheel.run(*options)
     pages = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(pages) == {*("release-notes.md", "packages.md", "coverage.md", "SHA256SUMS", "README.md", "history.md")}
-    again = json.loads(rocwheel.run(*options, "--json").stdout)
+    again = rocwheel.json(*options)
     assert {page["status"] for page in again["pages"]} == {"unchanged"}
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == pages
     assert b"hip-extension" in pages["release-notes.md"] and b"gfx90a, gfx942, gfx1100, gfx1201" in pages["packages.md"]

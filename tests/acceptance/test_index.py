@@ -42,7 +42,7 @@ class Links(HTMLParser):
 
 
 def index(rocwheel: Rocwheel, folder: Path, *arguments: object, **options) -> dict:
-    return json.loads(rocwheel.run("--json", "index", "build", folder, "--now", NOW, *arguments, **options).stdout)
+    return rocwheel.json("index", "build", folder, "--now", NOW, *arguments, **options)
 
 
 def pip(*arguments: object, expect: int = 0) -> Result:
@@ -101,14 +101,7 @@ def test_installers_take_real_packages_from_the_index(
     lock = tmp_path / "lock.txt"
     (tmp_path / "wanted.in").write_text("rocm-sdk-core\n")
     uv(
-        "pip",
-        "compile",
-        "--quiet",
-        "--generate-hashes",
-        "--index-url",
-        address,
-        "--output-file",
-        lock,
+        *("pip", "compile", "--quiet", "--generate-hashes", "--index-url", address, "--output-file", lock),
         tmp_path / "wanted.in",
     )
     assert "--hash=sha256:" in lock.read_text()
@@ -121,11 +114,7 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
     index(rocwheel, dist)
     with served(dist) as address:
         wanted = [
-            "--index-url",
-            f"{address}/simple/",
-            "--dry-run",
-            "--ignore-installed",
-            "--report",
+            *("--index-url", f"{address}/simple/", "--dry-run", "--ignore-installed", "--report"),
             tmp_path / "report.json",
         ]
         pip("install", "--quiet", *wanted, "torch")
@@ -137,25 +126,13 @@ def test_pins_are_followed_and_old_versions_stay(rocwheel: Rocwheel, dist: Path,
         requirements = tmp_path / "in.txt"
         requirements.write_text("rocm-entry<7.2\n")
         uv(
-            "pip",
-            "compile",
-            "--quiet",
-            "--index-url",
-            f"{address}/simple/",
-            "--exclude-newer",
-            "2026-11-21",
-            requirements,
+            *("pip", "compile", "--quiet", "--index-url", f"{address}/simple/", "--exclude-newer"),
+            *("2026-11-21", requirements),
         ).prints("rocm-sdk-core==7.1.0")
         # Everything was uploaded later than that.
         uv(
-            "pip",
-            "compile",
-            "--quiet",
-            "--index-url",
-            f"{address}/simple/",
-            "--exclude-newer",
-            "2026-11-19",
-            requirements,
+            *("pip", "compile", "--quiet", "--index-url", f"{address}/simple/", "--exclude-newer"),
+            *("2026-11-19", requirements),
             expect=1,
         ).says("rocm-entry")
         links = pip("download", "--quiet", "--no-index", "--find-links", address, "--dest", tmp_path / "links", "torch")
@@ -184,7 +161,7 @@ def test_a_second_run_reads_and_writes_only_what_is_new(rocwheel: Rocwheel, dist
     }
     # The records are only a memory: without them the pages stay what they are, times too.
     shutil.rmtree(dist / ".rocwheel")
-    fourth = json.loads(rocwheel.run("--json", "index", "build", dist, "--now", "2027-01-01T00:00:00Z").stdout)
+    fourth = rocwheel.json("index", "build", dist, "--now", "2027-01-01T00:00:00Z")
     assert (fourth["files_read"], fourth["pages"]) == (7, [])
     new.unlink()
     fifth = index(rocwheel, dist)
@@ -243,13 +220,12 @@ def test_withdrawn_files_and_reasons(rocwheel: Rocwheel, dist: Path, tmp_path: P
     assert "broken on gfx942" in pinned.stderr
     with served(dist) as base:
         # uv reads the status from the page.
-        found = run(
+        run(
             sys.executable,
             "-c",
             "import json,sys,urllib.request as u; print(json.load(u.urlopen(sys.argv[1]))['project-status'])",
             f"{base}/simple/old-style/index.v1_json",
-        )
-        assert "deprecated" in found.stdout
+        ).prints("deprecated")
     table.write_text("[[yanked]]\nproject = 'rocm-entri'\nversion = '7.2'\n")
     rocwheel.run("index", "build", dist, expect=1).says("`yanked` names `rocm-entri 7.2`, which is not in the index")
     table.write_text("[[yanked]]\nprojekt = 'x'\n")
@@ -282,13 +258,9 @@ def test_a_structured_index_keeps_pages_of_others_and_its_other_projects(
     (root / "new-one").mkdir()
     write_wheel(root / "new-one", "new-one", "1")
     index(rocwheel, root, "--project", "new-one")
-    assert [link["href"] for link in Links(root / "index.html").links] == [
-        "new-one/",
-        "old-style/",
-        "rocm-entry/",
-        "rocm-sdk-core/",
-        "torch/",
-    ]
+    assert [
+        link["href"] for link in Links(root / "index.html").links
+    ] == "new-one/ old-style/ rocm-entry/ rocm-sdk-core/ torch/".split()
 
 
 def test_families_have_an_index_each(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -298,14 +270,8 @@ def test_families_have_an_index_each(rocwheel: Rocwheel, tmp_path: Path) -> None
     built = index(rocwheel, tmp_path / "d")
     assert [one["folder"] for one in built["indexes"]] == ["gfx110X-all/simple", "gfx94X-dcgpu/simple"]
     pip(
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--index-url",
-        (tmp_path / "d/gfx94X-dcgpu/simple").as_uri(),
-        "--dest",
-        tmp_path / "got",
-        "rocm-sdk-libraries-gfx94x-dcgpu",
+        *("download", "--quiet", "--no-deps", "--index-url", (tmp_path / "d/gfx94X-dcgpu/simple").as_uri()),
+        *("--dest", tmp_path / "got", "rocm-sdk-libraries-gfx94x-dcgpu"),
     )
     assert_every_link_is_true(tmp_path / "d")
     for place in (tmp_path / "d", (tmp_path / "d").as_uri()):

@@ -10,7 +10,8 @@ from serving import served
 from small_wheels import write_sdist, write_wheel
 from test_index import Links, assert_every_link_is_true, pip, uv
 
-from command import Rocwheel, run
+from command import SCRIPTS, Rocwheel, run
+from trees import put
 
 NOW = "2026-11-20T01:02:03Z"
 OWNERS = ("core/whl-next", "pytorch/whl-next")
@@ -96,8 +97,7 @@ def test_contradictions_are_errors(rocwheel: Rocwheel, tree: Path) -> None:
 
 def test_a_page_of_others_stops_it_before_anything_is_written(rocwheel: Rocwheel, tree: Path) -> None:
     page = tree / "rocm/whl-next/torch/index.html"
-    page.parent.mkdir(parents=True)
-    page.write_text("<html>mine</html>")
+    put(page, "<html>mine</html>")
     said = aggregate(rocwheel, tree, expect=1)
     assert "was not written by" in said.stderr
     assert [path for path in (tree / "rocm/whl-next").rglob("*") if path.is_file()] == [page]
@@ -108,8 +108,7 @@ def test_a_page_of_others_stops_it_before_anything_is_written(rocwheel: Rocwheel
 def test_projects_that_are_gone_leave(rocwheel: Rocwheel, tree: Path) -> None:
     aggregate(rocwheel, tree)
     own = tree / "rocm/whl-next/mine/index.html"
-    own.parent.mkdir()
-    own.write_text("mine")
+    put(own, "mine")
     aggregate(rocwheel, tree, owners=OWNERS[:1])
     assert not (tree / "rocm/whl-next/torch").exists() and own.read_text() == "mine"
     (tree / "rocm/whl-next/index.html").write_text("mine")
@@ -117,7 +116,6 @@ def test_projects_that_are_gone_leave(rocwheel: Rocwheel, tree: Path) -> None:
     aggregate(rocwheel, tree, "--replace-pages", owners=OWNERS[:1])
 
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 PROJECTS = {"rocm": "core", "rocm-sdk-core": "core", "torch": "pytorch", "amd-torch-device-gfx942": "pytorch"}
 
 

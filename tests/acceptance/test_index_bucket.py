@@ -4,75 +4,17 @@ a second implementation of S3 beside the one of the Rust tests."""
 import hashlib
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 
 import pytest
-from refusing_bucket import refusing
+from buckets import SECRET, Bucket, refusing
 
 from command import Rocwheel, run
 from linked_wheels import write_wheel
 from small_index import write_wheel as write_needy_wheel
-
-SECRET = "never-to-be-shown"
-KEYS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
-
-
-@dataclass(frozen=True)
-class Bucket:
-    endpoint: str
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**KEYS, "AWS_ENDPOINT_URL": self.endpoint}
-
-    def ask(self, method: str, key: str, body: bytes | None = None) -> tuple[bytes, dict[str, str]]:
-        """A request as another tool would send it. moto checks no signature, but wants one."""
-        scope = "Credential=AKIATEST/20261123/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
-        headers = {"Authorization": f"AWS4-HMAC-SHA256 {scope}", "Content-Type": "application/octet-stream"}
-        request = urllib.request.Request(f"{self.endpoint}/wheels{key}", body, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.read(), {name.lower(): value for name, value in answer.headers.items()}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    log = tmp_path_factory.mktemp("moto") / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
-        )
-    endpoint = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            urllib.request.urlopen(f"{endpoint}/moto-api/", timeout=5).close()
-            break
-        except URLError:
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.2)
-    yield endpoint
-    process.terminate()
-    process.wait()
-
-
-@pytest.fixture
-def bucket(server: str) -> Bucket:
-    reset = urllib.request.Request(f"{server}/moto-api/reset", method="POST")
-    urllib.request.urlopen(reset, timeout=30).close()
-    bucket = Bucket(server)
-    bucket.ask("PUT", "")
-    return bucket
 
 
 def some_wheel(folder: Path, name: str, version: str) -> Path:
@@ -231,17 +173,9 @@ def test_a_refusal_of_a_bucket_is_not_temporary(rocwheel: Rocwheel, bucket: Buck
 def test_ctrl_c_leaves_no_parts(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
     large = tmp_path / "large.bin"
     large.write_bytes(os.urandom(1 << 20) * 256)
-    process = subprocess.Popen(
-        [rocwheel.binary, "release", "upload", large, "--to", "s3://wheels"],
-        env={**os.environ, **bucket.environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while b"<Upload>" not in bucket.ask("GET", "?uploads")[0]:
-        assert process.poll() is None and time.monotonic() < deadline
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130, process.stderr.read()
+    words = ("release", "upload", large, "--to", "s3://wheels")
+    begun = {"when": lambda: b"<Upload>" in bucket.ask("GET", "?uploads")[0]}
+    rocwheel.interrupted(*words, **begun, env={**os.environ, **bucket.environment})
     assert b"<Upload>" not in bucket.ask("GET", "?uploads")[0]
     with pytest.raises(HTTPError):
         bucket.ask("HEAD", "/large.bin")

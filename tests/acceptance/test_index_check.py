@@ -3,7 +3,6 @@ about each bad index here."""
 
 import gzip
 import hashlib
-import json
 import os
 import subprocess
 import zipfile
@@ -301,7 +300,7 @@ def test_a_broken_index_in_a_folder_gets_its_command(rocwheel: Rocwheel, tmp_pat
     assert "To fix" not in rocwheel.run("index", "check", dist, "--files").stdout
 
     def fixed() -> None:
-        document = json.loads(rocwheel.run("--json", "index", "check", dist, "--files", expect=1).stdout)
+        document = rocwheel.json("index", "check", dist, "--files", expect=1)
         said = rocwheel.run("index", "check", dist, "--files", expect=1).stdout.splitlines()[-1]
         assert said == f"To fix: {document['indexes'][0]['fix']}"
         path = f"{rocwheel.binary.parent}:/usr/bin:/bin"

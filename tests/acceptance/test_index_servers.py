@@ -16,10 +16,9 @@ from pathlib import Path
 import pypi_simple
 import pytest
 
-from command import Result, Rocwheel, download, run
+from command import UV, Result, Rocwheel, download, run
 from small_index import BETWEEN, Servers, write_index, write_wheel
 
-UV = Path(sys.prefix) / "bin/uv"
 JSON, HTML = "application/vnd.pypi.simple.v1+json", "application/vnd.pypi.simple.v1+html"
 PLAIN_HTML = "text/html; charset=utf-8"
 # What pip 26 and uv 0.13 send.
@@ -72,19 +71,16 @@ class Hosts:
 def hosts(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     scratch = tmp_path_factory.mktemp("servers")
     roots = {"flat": scratch / "a flat index", "structured": scratch / "structured"}
-    servers = Servers(rocwheel, scratch)
     download(scratch, "pip==23.2.1")
     with zipfile.ZipFile(scratch / "pip-23.2.1-py3-none-any.whl") as wheel:
         wheel.extractall(scratch / "pip")
-    try:
+    with Servers(rocwheel, scratch) as servers:
         addresses = {}
         for layout, root in roots.items():
             write_index(rocwheel, root, layout)
             for kind in ("nginx", "caddy", "apache", "plain", "file"):
                 addresses[f"{kind} {layout}"] = servers.start(kind, root)
         yield Hosts(**roots, addresses=addresses, servers=servers)
-    finally:
-        servers.stop()
 
 
 def installed(target: Path) -> dict[str, str]:

@@ -75,12 +75,7 @@ def test_cmake_finds_compiles_and_links(environment: Environment, tmp_path: Path
     cmake = environment.run("rocm-sdk", "path", "--cmake").stdout.strip()
     build = tmp_path / "build"
     run(
-        "cmake",
-        "-S",
-        HERE / "consumer",
-        "-B",
-        build,
-        f"-DCMAKE_PREFIX_PATH={cmake}",
+        *("cmake", "-S", HERE / "consumer", "-B", build, f"-DCMAKE_PREFIX_PATH={cmake}"),
         "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF",
     )
     cached = (build / "CMakeCache.txt").read_text()

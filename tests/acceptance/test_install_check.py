@@ -9,26 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import choose_indexes as made
 import pytest
+from choose_indexes import COMPILED, LINUX, write, write_pair
 from serving import Answers, served
-from test_choose import (
-    COMPILED,
-    LINUX,
-    OWN,
-    Case,
-    Forbidden,
-    Login,
-    case,
-    closed_strangers,
-    cuda_only,
-    needs_filelock,
-    no_parts,
-    registered_part,
-    strangers,
-    windows,
-    write,
-    write_pair,
-)  # fmt: skip
+from test_choose import OWN, Case, Forbidden, Login, case
 from test_chooser import BIN, installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_release_publish import publish, requires, rocm
@@ -49,7 +34,7 @@ def cuda_wins(own: Path, public: Path) -> None:
 
 
 def needs_cuda(own: Path, public: Path) -> None:
-    cuda_only(own, public)
+    made.cuda_only(own, public)
     write(own, "mine", "1.0", "vllm")
 
 
@@ -91,33 +76,32 @@ def audited(case: Case) -> Audited:
 
 
 @pytest.mark.parametrize(("make", "wheel", "answer", "words"), [
-    (strangers, "torch-2*", "no", "`rocm-99.0-py3-none-any.whl` of the public index, which may be anybody's, wins"),
-    (closed_strangers, "torch-2*", "no", f"`rocm-7.1.0-99-{LINUX}.whl` of the public index"),
+    (made.strangers, "torch-2*", "no", "`rocm-99.0-py3-none-any.whl` of the public index, which may be anybody's, wins"),
+    (made.closed_strangers, "torch-2*", "no", f"`rocm-7.1.0-99-{LINUX}.whl` of the public index"),
     (higher_post, "mine*", "no", "`mine-1.0.post1-py3-none-any.whl` of the public index wins"),
     (higher_build, "mine-1.0-py3*", "no", "`mine-1.0-9-py3-none-any.whl` of the index wins"),
     (cuda_wins, "mine*", "no", "`torch` would come from the public index, as a build for CUDA"),
     (needs_cuda, "mine*", "no", "a requirement would come from the public index, as a build for CUDA"),
-    (no_parts, "torch*", "no", "amd-torch-device-gfx1100"),
-    (registered_part, "torch*", "no", "`amd-torch-device-gfx1100` is not in the index"),
+    (made.no_parts, "torch*", "no", "amd-torch-device-gfx1100"),
+    (made.registered_part, "torch*", "no", "`amd-torch-device-gfx1100` is not in the index"),
     (nobody_has, "mine*", "no", "nobody-has-this"),
-    (needs_filelock, "torch*", "yes", "`pip install 'torch[device-gfx942]' 'rocm[device-gfx942]'` brings torch 2.9.1"),
+    (made.needs_filelock, "torch*", "yes", "`pip install 'torch[device-gfx942]' 'rocm[device-gfx942]'` brings torch 2.9.1"),
     (a_newer_one, "torch-2.9*", "yes", "`pip install 'torch[device-gfx942]==2.9.1+rocm7.1.0'"),
     (source, "mine*", "yes", "`uv pip install mine` brings mine 1.0, rocm-demo 1.0; whether it loads was not looked at"),
-    (windows, "torch*", "yes", "on Windows, Python 3.12, `pip install torch` brings"),
+    (made.windows, "torch*", "yes", "on Windows, Python 3.12, `pip install torch` brings"),
 ], ids=lambda one: one.__name__ if callable(one) else "")  # fmt: skip
 def test_what_installers_bring(
     audited: Audited, make: Callable[[Path, Path], None], wheel: str, answer: str, words: str, tmp_path: Path
 ) -> None:
     audited.make(make)
-    expect = 0 if answer == "yes" and make is not windows else 1
+    expect = 0 if answer == "yes" and make is not made.windows else 1
     said = json.loads(audited.audit(wheel, "--json", expect=expect).stdout)
     check = said["install_check"]
     assert {cell["answer"] for cell in check["cells"]} == {answer} and len(check["left_out"]) > 2, check
     assert ("RW037" in {finding["code"] for finding in said["findings"]}) == (answer == "no")
-    text = audited.audit(wheel, expect=expect).stdout
-    assert f"\n{answer}: on " in text and words in text, text
+    audited.audit(wheel, expect=expect).prints(f"\n{answer}: on ", words)
     cell = check["cells"][0]
-    if make in (windows, higher_build, source) or (cell["command"].startswith("uv") and answer == "no"):
+    if make in (made.windows, higher_build, source) or (cell["command"].startswith("uv") and answer == "no"):
         return
     # The same by hand.
     own, public = (f"{folder.as_uri()}/simple/" for folder in (audited.own, audited.public))
@@ -136,7 +120,7 @@ def test_what_installers_bring(
 
 def test_it_loads_only_where_the_loader_was_asked(audited: Audited, tmp_path: Path) -> None:
     """Of a wheel that is not in the index yet, beside others of its name that are."""
-    audited.make(needs_filelock)
+    audited.make(made.needs_filelock)
     write(audited.own, "mine", "1.0", "filelock", tag="py3-none-any")
     with_public = ("--with", audited.public)
     told = f"on RHEL 8 and Ubuntu 25.10, Python {OWN}, `pip install mine` brings mine 1.0, filelock 3.20"
@@ -159,7 +143,7 @@ def test_it_loads_only_where_the_loader_was_asked(audited: Audited, tmp_path: Pa
     (403, 1, "the server answers 403 for `rocm-sdk-core`"), (500, 3, "it is not known whether"),
 ], ids=str)  # fmt: skip
 def test_an_index_that_does_not_answer(audited: Audited, handler: object, expect: int, words: str) -> None:
-    audited.make(needs_filelock)
+    audited.make(made.needs_filelock)
 
     class Refusing(Answers):
         def do_GET(self) -> None:
@@ -188,8 +172,7 @@ def test_one_installer_or_none(audited: Audited, tmp_path: Path) -> None:
     assert "neither uv nor pip is there" in refused.stderr and refused.stdout == ""
     (programs / "uv").symlink_to(BIN / "uv")
     (programs / "python").symlink_to(sys.executable)
-    alone = audited.audit("mine*", path=str(programs)).stdout
-    assert "yes: " in alone and "left out: what pip takes, which is not there" in alone
+    audited.audit("mine*", path=str(programs)).prints("yes: ", "left out: what pip takes, which is not there")
 
 
 def rules(store: Path, text: str) -> None:

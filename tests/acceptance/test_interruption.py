@@ -1,18 +1,17 @@
 """Runs that are cut short, or meet each other: no partial file, and the next run goes on."""
 
 import signal
-import subprocess
-import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
+from command import Rocwheel, run, wait_until
 from packages import PackageSet, record_problems
 from synthetic import write_artifact
-from trees import differences, files, snapshot
+from trees import differences, files, put, snapshot
 
-INTERRUPTED = 130
 TEMPORARY = 4
 # The second one takes the same way through the program.
 SIGNALS = [
@@ -21,21 +20,13 @@ SIGNALS = [
 ]
 
 
-def wait_until_writing(process: subprocess.Popen[str], output: Path, bytes_wanted: int) -> None:
-    """Returns when a running program has that many bytes below a directory."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"it ended before it was interrupted: {process.communicate()}"
-        written = 0
-        for name in files(output):
-            try:
-                written += (output / name).stat().st_size
-            except FileNotFoundError:
-                continue
-        if written >= bytes_wanted:
-            return
-        time.sleep(0.02)
-    raise AssertionError("nothing was written in two minutes")
+def written(output: Path) -> int:
+    """How many bytes are below a folder now."""
+    count = 0
+    for name in files(output):
+        with suppress(FileNotFoundError):
+            count += (output / name).stat().st_size
+    return count
 
 
 def assert_only_whole_packages(output: Path) -> None:
@@ -49,12 +40,8 @@ def assert_only_whole_packages(output: Path) -> None:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_packaging_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int) -> None:
     output = tmp_path / "output"
-    process = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
-    wait_until_writing(process, output, 1 << 20)
-    process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, stderr
-    assert "panicked" not in stderr
+    words = ("package", "--artifacts", package_set.artifacts, "--output", output)
+    rocwheel.interrupted(*words, when=lambda: written(output) >= 1 << 20, number=number)
     assert_only_whole_packages(output)
     rocwheel.package(package_set.artifacts, output)
     assert differences(snapshot(package_set.dist), snapshot(output / "dist")) == []
@@ -62,11 +49,8 @@ def test_packaging_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_
 
 def test_import_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
     output = tmp_path / "artifacts"
-    process = rocwheel.start("artifact", "import", "--deb", *package_set.debs, "--output", output)
-    wait_until_writing(process, tmp_path, 1 << 20)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, stderr
+    words = ("artifact", "import", "--deb", *package_set.debs, "--output", output)
+    rocwheel.interrupted(*words, when=lambda: written(tmp_path) >= 1 << 20)
     assert files(tmp_path) == set(), "half an import is left"
     rocwheel.import_debs(package_set.debs, output)
     assert differences(snapshot(package_set.artifacts), snapshot(output)) == []
@@ -79,11 +63,8 @@ def test_flattening_interrupted(rocwheel: Rocwheel, tmp_path: Path) -> None:
     with open(artifact / "stage/lib/large.bin", "wb") as large:
         large.truncate(16 << 30)
     (tmp_path / "out").mkdir()
-    process = rocwheel.start("artifact", "flatten", tmp_path / "in", "--output", tmp_path / "out/tree")
-    wait_until_writing(process, tmp_path / "out", 1 << 20)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=10)
-    assert process.returncode == INTERRUPTED, stderr
+    words = ("artifact", "flatten", tmp_path / "in", "--output", tmp_path / "out/tree")
+    rocwheel.interrupted(*words, when=lambda: written(tmp_path / "out") >= 1 << 20, timeout=10)
     assert files(tmp_path / "out") == set(), "half a tree is left"
 
 
@@ -95,14 +76,10 @@ def test_one_signal_that_comes_twice_is_one(rocwheel: Rocwheel, tmp_path: Path) 
         large.truncate(16 << 30)
     for round_ in range(3):
         (tmp_path / f"out-{round_}").mkdir()
-        process = rocwheel.start("artifact", "flatten", tmp_path / "in", "--output", tmp_path / f"out-{round_}/tree")
-        wait_until_writing(process, tmp_path / f"out-{round_}", 1 << 20)
-        for _ in range(3):
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.003)
-        _, stderr = process.communicate(timeout=10)
-        assert process.returncode == INTERRUPTED, stderr
-        assert "interrupted" in stderr
+        output = tmp_path / f"out-{round_}"
+        words = ("artifact", "flatten", tmp_path / "in", "--output", output / "tree")
+        begun = partial(lambda folder: written(folder) >= 1 << 20, output)
+        assert "interrupted" in rocwheel.interrupted(*words, when=begun, repeated=3, timeout=10)
         assert files(tmp_path / f"out-{round_}") == set(), "half a tree is left"
 
 
@@ -111,7 +88,7 @@ def test_killed_run_is_mended_by_the_next(rocwheel: Rocwheel, package_set: Packa
     finished wheel."""
     output = tmp_path / "output"
     process = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
-    wait_until_writing(process, output, 4 << 20)
+    wait_until(process, lambda: written(output) >= 4 << 20)
     process.kill()
     process.communicate(timeout=60)
     rocwheel.package(package_set.artifacts, output)
@@ -121,9 +98,8 @@ def test_killed_run_is_mended_by_the_next(rocwheel: Rocwheel, package_set: Packa
 def test_two_runs_into_one_output(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
     output = tmp_path / "output"
     first = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
-    wait_until_writing(first, output, 1 << 20)
-    second = rocwheel.package(package_set.artifacts, output, expect=TEMPORARY)
-    assert str(output) in second.stderr, second.stderr
+    wait_until(first, lambda: written(output) >= 1 << 20)
+    rocwheel.package(package_set.artifacts, output, expect=TEMPORARY).says(str(output))
     _, stderr = first.communicate(timeout=600)
     assert first.returncode == 0, stderr
     assert differences(snapshot(package_set.dist), snapshot(output / "dist")) == []
@@ -156,16 +132,9 @@ def test_inputs_are_never_changed(rocwheel: Rocwheel, package_set: PackageSet, t
     assert (snapshot(debs), snapshot(artifacts)) == before
 
 
-def wait_for_folder(process: subprocess.Popen[str], output: Path) -> None:
-    """Returns when a running program has made its temporary folder beside the output."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"it ended before it was interrupted: {process.communicate()}"
-        if output.is_dir() and any(path.name.startswith(".rocwheel-") for path in output.iterdir()):
-            time.sleep(0.1)
-            return
-        time.sleep(0.01)
-    raise AssertionError("there was no temporary folder in two minutes")
+def has_folder(output: Path) -> bool:
+    """Whether a running program has made its temporary folder beside the output."""
+    return output.is_dir() and any(path.name.startswith(".rocwheel-") for path in output.iterdir())
 
 
 def packing_again(package_set: PackageSet, output: Path) -> list[object]:
@@ -177,11 +146,7 @@ def packing_again(package_set: PackageSet, output: Path) -> list[object]:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_edit_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int) -> None:
     output = tmp_path / "output"
-    process = rocwheel.start(*packing_again(package_set, output))
-    wait_for_folder(process, output)
-    process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, stderr
+    rocwheel.interrupted(*packing_again(package_set, output), when=lambda: has_folder(output), number=number)
     assert list(tmp_path.rglob("*")) == [], "something is left"
 
 
@@ -193,15 +158,14 @@ def test_what_a_killed_edit_leaves_goes_with_the_next(
     output = tmp_path / "output"
     command = packing_again(package_set, output)
     process = rocwheel.start(*command)
-    wait_for_folder(process, output)
+    wait_until(process, lambda: has_folder(output))
     process.kill()
     process.communicate(timeout=60)
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path.name for path in left if path.stat().st_size > 0] == [], left
     # What is somebody else's stays, whatever its name.
     other = output / ".rocwheel-Other5"
-    other.mkdir()
-    (other / "precious.txt").write_text("precious\n")
+    put(other / "precious.txt", "precious\n")
     rocwheel.run(*command)
     kept = sorted(path.name for path in output.iterdir())
     assert kept == [".rocwheel-Other5", command[1].name], kept

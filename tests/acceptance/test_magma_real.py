@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
+from command import REPOSITORY, Rocwheel, run
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent / "rocm7"
 TARGET = "gfx942"
 # What a machine has that MAGMA is built on; MAGMA's make asks ps and rev.

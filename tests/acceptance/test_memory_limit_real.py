@@ -6,8 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from command import Rocwheel, run
-from engines import REPOSITORY
+from command import REPOSITORY, Rocwheel, run
 
 TESTS = """
 def test_before():

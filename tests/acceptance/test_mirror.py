@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from serving import Answers, served
-from test_build_all import UV
 
 import small_index
-from command import Rocwheel, run
+from command import UV, Rocwheel, run
 
 # Nothing listens there: an installer that asks anybody else fails.
 NOWHERE = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": ""}

@@ -1,7 +1,6 @@
 """`rocwheel audit` on wheels for musllinux says of every file what musl's own loader says: Debian's
 package `musl`."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,7 +123,7 @@ def test_the_search_is_that_of_musl(rocwheel: Rocwheel, loader: Path, tmp_path: 
     said = run(loader, site / libraries[0].path, expect=0 if loads else 1)
     files = {library.path: (site / library.path).read_bytes() for library in libraries}
     wheel = write_wheel(tmp_path, files, "musllinux_1_2_x86_64", python="cp312-cp312")
-    report = json.loads(rocwheel.run("audit", "--json", wheel).stdout)
+    report = rocwheel.json("audit", wheel)
     missing = report["scenarios"][0]["missing"]
     # Its words: Error loading shared library libnear.so: No such file or directory (needed by …)
     assert [name for name in missing if f"library {name}:" in said.stdout] == missing

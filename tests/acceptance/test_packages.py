@@ -15,8 +15,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
-from command import run
-from environment import TOOLS
+from command import TOOLS, run
 from packages import PackageSet, metadata, record_problems
 
 

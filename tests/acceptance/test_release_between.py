@@ -10,12 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+from envelopes import opened, payload, sealed
 from test_index import assert_every_link_is_true, pip
-from test_release_publish import TARGETS, WITH_UV, installed, requires, rocm, signed_bytes
+from test_release_publish import TARGETS, WITH_UV, installed, requires, rocm
 
 from command import Result, Rocwheel, run
 from small_index import write_wheel
-from trees import differences, snapshot
+from trees import differences, put, snapshot
 
 NOW = "2026-11-20T01:02:03Z"
 OLD, NEW = "7.12.0rc1", "7.12.0"
@@ -56,15 +57,7 @@ class Signer:
         self.public = folder / "key.pub"
 
     def seal(self, statement: dict) -> dict:
-        envelope = {
-            "payloadType": "application/vnd.in-toto+json",
-            "payload": base64.b64encode(json.dumps(statement).encode()).decode(),
-        }
-        (self.folder / "signed").write_bytes(signed_bytes(envelope)[1])
-        words = ("-inkey", self.key, "-rawin", "-in", self.folder / "signed", "-out", self.folder / "signature")
-        run("openssl", "pkeyutl", "-sign", *words)
-        signature = base64.b64encode((self.folder / "signature").read_bytes()).decode()
-        return {**envelope, "signatures": [{"keyid": "", "sig": signature}]}
+        return sealed(statement, self.key)
 
     def verdict(
         self, path: Path, wheels: list[Path], target: str, result: str = "passed", finished: str = NOW, **more: str
@@ -83,15 +76,13 @@ class Signer:
                 **more,
             },
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.seal(statement)))
+        put(path, json.dumps(self.seal(statement)))
 
 
 def gate(store: Path, text: str, *public: Path) -> None:
     keys = "".join(f"'''{path.read_text()}''', " for path in public)
     folder = store / "release/.release"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "stream.toml").write_text(f'kind = "final"\n[gate]\nkeys = [{keys}]\n{text}')
+    put(folder / "stream.toml", f'kind = "final"\n[gate]\nkeys = [{keys}]\n{text}')
 
 
 def wheels_for(store: Path, target: str) -> list[Path]:
@@ -114,12 +105,7 @@ def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert "`rocm-7.12.0` published in `release` as number 1: 5 files" in said.stderr
     assert assert_every_link_is_true(release) == 5
     found = installed(f"{release.as_uri()}/", "torch", tmp_path)
-    assert found == {
-        "torch": "2.14.0+rocm7.12.0",
-        "rocm": NEW,
-        "rocm-sdk-core": NEW,
-        "rocm-sdk-device-gfx942": NEW,
-    }
+    assert found == {"torch": "2.14.0+rocm7.12.0", "rocm": NEW, "rocm-sdk-core": NEW, "rocm-sdk-device-gfx942": NEW}
     target = tmp_path / "target"
     pip("install", "--quiet", "--index-url", f"{release.as_uri()}/", "--target", target, "torch")
     assert "2.14.0+rocm7.12.0" in (target / "torch.py").read_text()
@@ -132,13 +118,7 @@ def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
     [name] = document["statements"]
     path = release / f".release/statements/{name}.json"
     assert digest(path) == name
-    envelope = json.loads(path.read_text())
-    payload, signed = signed_bytes(envelope)
-    (tmp_path / "signed").write_bytes(signed)
-    (tmp_path / "signature").write_bytes(base64.b64decode(envelope["signatures"][0]["sig"]))
-    words = ("-pubin", "-inkey", signer.public, "-sigfile", tmp_path / "signature", "-in", tmp_path / "signed")
-    run("openssl", "pkeyutl", "-verify", "-rawin", *words)
-    statement = json.loads(payload)
+    statement = opened(json.loads(path.read_text()), signer.public)
     subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
     assert subjects == {path.name: digest(path) for path in release.glob("*/*.whl")}
     inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
@@ -234,13 +214,12 @@ def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
     stranger.verdict(verdicts / "gfx942.json", wheels_for(store, "gfx942"), "gfx942")
     assert explained(1)["ignored"] == ["no key of the gate has signed it"]
     other = tmp_path / "other" / wheels_for(store, "gfx942")[0].name
-    other.parent.mkdir()
-    other.write_bytes(b"other")
+    put(other, b"other")
     lab.verdict(verdicts / "gfx942.json", [other, *wheels_for(store, "gfx942")[1:]], "gfx942")
     assert "about other bytes" in explained(1)["ignored"][0]
     envelope = json.loads(good)
-    payload = base64.b64decode(envelope["payload"]).replace(b'"passed": 12', b'"passed": 13')
-    (verdicts / "gfx942.json").write_text(json.dumps({**envelope, "payload": base64.b64encode(payload).decode()}))
+    other = base64.b64decode(envelope["payload"]).replace(b'"passed": 12', b'"passed": 13')
+    (verdicts / "gfx942.json").write_text(json.dumps({**envelope, "payload": base64.b64encode(other).decode()}))
     assert explained(1)["ignored"] == ["no key of the gate has signed it"]
     (verdicts / "gfx942.json").write_text("{")
     assert len(explained(1)["ignored"]) == 1
@@ -265,7 +244,7 @@ def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
     decision = tmp_path / "decision.json"
     said = promote(rocwheel, store, *words, "--bypass", bypass, "--decision", decision, "--signing-key", lab.key)
     assert "bypass `lab` until 2026-11-21: the lab moves" in said.stderr
-    statement = json.loads(signed_bytes(json.loads(decision.read_text()))[0])
+    statement = payload(json.loads(decision.read_text()))
     assert statement["predicateType"] == "https://slsa.dev/verification_summary/v1"
     predicate = statement["predicate"]
     assert (predicate["verificationResult"], predicate["verifiedLevels"]) == ("PASSED", ["ROCWHEEL_GATE_BYPASSED"])
@@ -309,7 +288,7 @@ def test_a_bypass_of_a_failure_says_so_and_is_spelled_right(rocwheel: Rocwheel, 
     assert "bypass `lab` until 2027-01-31: no machine" in said
     assert "suite `torch` on gfx942: failed: it failed (1 failed, 12 passed, finished " in said
     assert "and bypass `lab` lets it out" in said
-    predicate = json.loads(signed_bytes(json.loads(decision.read_text()))[0])["predicate"]
+    predicate = payload(json.loads(decision.read_text()))["predicate"]
     assert (predicate["verificationResult"], predicate["verifiedLevels"]) == ("FAILED", ["FAILED"])
     assert predicate["rocwheel_may_go_out"] is True
     rocwheel.run("release", "verify", store, "--stream", "release")
@@ -355,7 +334,7 @@ def test_verdicts_say_how_the_runner_ended_how_old_they_are_and_what_they_replac
     replaced = "suite `smoke` on gfx942: a newer verdict about the same files replaces a failure, `first-gfx942.json`"
     assert replaced in promote(rocwheel, store, *words, "--explain").stderr
     assert replaced in promote(rocwheel, store, *words, "--decision", decision).stderr
-    predicate = json.loads(signed_bytes(json.loads(decision.read_text()))[0])["predicate"]
+    predicate = payload(json.loads(decision.read_text()))["predicate"]
     rows = {row["target"]: row for row in predicate["rocwheel_decision"]["rows"]}
     assert rows["gfx942"]["replaced"][0]["sha256"] == digest(verdicts / "first-gfx942.json")
 
@@ -378,7 +357,7 @@ def test_verdicts_of_one_name_are_not_confused(rocwheel: Rocwheel, tmp_path: Pat
     folders = (tmp_path / "given/linked/first", second.parent, third, tmp_path / "given/linked")
     words = [word for folder in folders for word in ("--verdicts", folder)]
     promote(rocwheel, store, *words, "--now", "2026-11-21T00:00:00Z", "--decision", decision)
-    predicate = json.loads(signed_bytes(json.loads(decision.read_text()))[0])["predicate"]
+    predicate = payload(json.loads(decision.read_text()))["predicate"]
     inputs = {one["digest"]["sha256"] for one in predicate["inputAttestations"]}
     assert inputs == {digest(first), digest(third)}
     uris = [one["uri"] for one in predicate["inputAttestations"]]

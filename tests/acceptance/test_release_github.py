@@ -186,13 +186,18 @@ def test_one_can_install_from_the_notes(rocwheel: Rocwheel, tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "got").iterdir()] == ["demo-1.0+rocm7.2-cp312-cp312-linux_x86_64.whl"]
 
 
-def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:
+def typed(github: GitHub, folder: Path) -> tuple[Path, dict[str, str], list[object]]:
+    """A wheel, the variables with which `gh` asks that server, and the command for a release."""
     assert shutil.which("gh"), "gh is not there: scripts/setup installs it"
     proxy = f"http://127.0.0.1:{github.server_port}"
-    names = {"GH_HOST": "github.localhost", "GH_TOKEN": "secret", "GH_CONFIG_DIR": str(tmp_path / "gh"), "NO_PROXY": ""}
-    surroundings = {**names, "HTTP_PROXY": proxy, "http_proxy": proxy, "no_proxy": ""}
-    wheel = write_wheel(tmp_path / "wheels", {"demo/__init__.py": b""}, python="py3-none")
-    command = ["release", "github", "v1", "--wheels", tmp_path / "wheels", "--repo", "owner/name"]
+    names = {"GH_HOST": "github.localhost", "GH_TOKEN": "secret", "GH_CONFIG_DIR": str(folder / "gh"), "NO_PROXY": ""}
+    wheel = write_wheel(folder / "wheels", {"demo/__init__.py": b""}, python="py3-none")
+    command = ["release", "github", "v1", "--wheels", folder / "wheels", "--repo", "owner/name"]
+    return wheel, {**names, "HTTP_PROXY": proxy, "http_proxy": proxy, "no_proxy": ""}, command
+
+
+def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:
+    wheel, surroundings, command = typed(github, tmp_path)
 
     def release(*more: object, expect: int = 0):
         return rocwheel.run(*command, *more, environment=surroundings, expect=expect)
@@ -251,12 +256,7 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
 
 
 def test_the_printed_calls_work_when_they_are_typed(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:
-    assert shutil.which("gh"), "gh is not there: scripts/setup installs it"
-    proxy = f"http://127.0.0.1:{github.server_port}"
-    names = {"GH_HOST": "github.localhost", "GH_TOKEN": "secret", "GH_CONFIG_DIR": str(tmp_path / "gh"), "NO_PROXY": ""}
-    surroundings = {**names, "HTTP_PROXY": proxy, "http_proxy": proxy, "no_proxy": ""}
-    wheel = write_wheel(tmp_path / "wheels", {"demo/__init__.py": b""}, python="py3-none")
-    command = ["release", "github", "v1", "--wheels", tmp_path / "wheels", "--repo", "owner/name"]
+    wheel, surroundings, command = typed(github, tmp_path)
     printed = rocwheel.run(*command, environment=surroundings).stdout
     assert all(len(line) < 300 for line in printed.splitlines()), "notes and checksums are not printed at length"
     (tmp_path / "shell").mkdir()

@@ -12,7 +12,7 @@ import pytest
 from test_release_between import promote, staged
 
 from command import Rocwheel, run
-from trees import snapshot
+from trees import put, snapshot
 
 
 def debian(folder: Path, *versions: str, text: str = "") -> Path:
@@ -94,15 +94,8 @@ def dnf(folder: Path, repository: Path, *words: str, check: str = "0") -> list[s
         f"[rocm]\nname=rocm\nbaseurl=file://{repository}\nrepo_gpgcheck={check}\ngpgkey=file://{folder}/key.asc\n"
     )
     options = (
-        "--config",
-        folder / "dnf.conf",
-        "--installroot",
-        folder / "root",
-        "--releasever",
-        "9",
-        "--refresh",
-        "--quiet",
-        "-y",
+        *("--config", folder / "dnf.conf", "--installroot", folder / "root"),
+        *"--releasever 9 --refresh --quiet -y".split(),
     )
     environment = {**os.environ, "HOME": str(folder)}
     return sorted(run("dnf", *options, *words, environment=environment, cwd=folder).stdout.split())
@@ -167,8 +160,7 @@ def test_signed_lists_stay_signed(rocwheel: Rocwheel, tmp_path: Path, monkeypatc
         assert "gpg failed" in said.stderr and snapshot(published) == before
         promote(rocwheel, store, "--native", two, "--native-key", "lab@invalid")
         keys = tmp_path / "dnf/key.asc"
-        keys.parent.mkdir()
-        keys.write_text(run(*gpg, "--armor", "--export", "lab@invalid").stdout)
+        put(keys, run(*gpg, "--armor", "--export", "lab@invalid").stdout)
         run(*gpg, "--yes", "--output", tmp_path / "key.gpg", "--export", "lab@invalid")
         apt = Apt(tmp_path / "apt", published / "deb", f"signed-by={tmp_path}/key.gpg")
         assert apt.versions() == {"7.12.0", "7.13.0"}

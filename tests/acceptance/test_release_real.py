@@ -19,16 +19,14 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from guides import script
-from test_framework_guide import dist as rocm_dist  # noqa: F401
-from test_framework_guide import write_project
+from test_guides import dist as rocm_dist  # noqa: F401
+from test_guides import write_project
 
 import engines
 import synthetic
-from command import Rocwheel, download, run
-from environment import TOOLS
+from command import REPOSITORY, TOOLS, Rocwheel, download, run
 from small_index import Servers
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # Debian 11: the oldest release that mirrors carry.
 OLD, OLD_GLIBC = "bullseye", "2.31"
 
@@ -88,9 +86,8 @@ def index(rocwheel: Rocwheel, dist: Path, tmp_path_factory: pytest.TempPathFacto
     download(folder, *platform, "gafime-rocm==0.4.7")
     download(folder, "setuptools==80.9.0", "wheel==0.48.0", "packaging==26.3", "pip==26.3")
     rocwheel.run("index", "build", folder)
-    servers = Servers(rocwheel, tmp_path_factory.mktemp("servers"))
-    yield servers.start("plain", folder) + "simple/"
-    servers.stop()
+    with Servers(rocwheel, tmp_path_factory.mktemp("servers")) as servers:
+        yield servers.start("plain", folder) + "simple/"
 
 
 def test_the_files_are_those_of_a_release(dist: Path, wheel: Path, source: Path, program: Path) -> None:

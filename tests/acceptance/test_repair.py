@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
-from environment import TOOLS, Environment
+from command import TOOLS, Rocwheel, run
+from environment import Environment
 from linked_wheels import (
     INIT,
     Dynamic,
@@ -241,11 +241,7 @@ def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library(folder / "lib", "amd_comgr", "comgr", comgr, inner, version="3.0", soname="libamd_comgr.so.3")
     hip = "extern int comgr(void); int hip(void) { return 40 + comgr(); }"
     library(
-        folder / "lib",
-        "amdhip64",
-        "hip",
-        hip,
-        folder / "lib/libamd_comgr.so.3.0",
+        *(folder / "lib", "amdhip64", "hip", hip, folder / "lib/libamd_comgr.so.3.0"),
         "-Wl,-rpath,/opt/rocm/lib",
         version="7.1",
     )
@@ -262,9 +258,7 @@ def hip(rocm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel that needs the HIP runtime."""
     folder = tmp_path_factory.mktemp("hip")
     link = [
-        "-Wl,-rpath,/opt/rocm/lib",
-        f"-Wl,-rpath-link,{rocm}/lib:{rocm}/lib/llvm/lib",
-        f"-L{rocm}/lib",
+        *("-Wl,-rpath,/opt/rocm/lib", f"-Wl,-rpath-link,{rocm}/lib:{rocm}/lib/llvm/lib", f"-L{rocm}/lib"),
         "-lamdhip64",
     ]
     module = extension(folder, "hip", *link)

@@ -14,12 +14,10 @@ from auditwheel.libc import Libc
 from auditwheel.policy import WheelPolicies
 from elftools.elf.elffile import ELFFile
 
-from command import Rocwheel, run
-from environment import TOOLS, Environment
+from command import SCRIPTS, TOOLS, Rocwheel, run
+from environment import Environment
 from linked_wheels import INIT, check_record, extension, library, unpack, write_wheel
 from packages import PackageSet, fetch_wheels
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 # Python's own memory is not the program's: a child that only waits says what the program took.
 MEASURE = """import resource, subprocess, sys

@@ -73,16 +73,8 @@ def test_wheels_by_another_user(public: Path, artifacts: Path, rocwheel: Rocwhee
     rocwheel.package(artifacts, tmp_path / "ours", "--jobs", 4)
     theirs = public / "artifacts"
     copy_in_reverse(artifacts, theirs)
-    run(
-        *unprivileged(),
-        public / "rocwheel",
-        "package",
-        "--artifacts",
-        theirs,
-        "--output",
-        public / "theirs",
-        environment=STRANGE,
-    )
+    words = (*unprivileged(), public / "rocwheel", "package", "--artifacts", theirs, "--output", public / "theirs")
+    run(*words, environment=STRANGE)
     owner = (public / "theirs/dist").stat().st_uid
     assert owner == (NOBODY if os.geteuid() == 0 else os.geteuid())
     assert differences(without_modes(tmp_path / "ours/dist"), without_modes(public / "theirs/dist")) == []

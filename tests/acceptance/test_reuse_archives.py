@@ -9,7 +9,7 @@ import pytest
 
 import synthetic
 from command import Rocwheel, run
-from trees import snapshot
+from trees import put, snapshot
 
 MANIFEST = "artifact_manifest.txt"
 LIBRARY = "math-libs/BLAS/rocBLAS/stage/lib/rocblas/library"
@@ -24,16 +24,9 @@ def archive(artifacts: Path, output: Path) -> Path:
     for artifact in sorted(artifacts.iterdir()):
         rest = sorted(path.name for path in artifact.iterdir() if path.name != MANIFEST)
         run(
-            "tar",
-            "--xz",
-            "--create",
-            "--file",
-            output / f"{artifact.name}.tar.xz",
-            "--directory",
-            artifact,
-            MANIFEST,
-            *rest,
-        )  # noqa: E501
+            *("tar", "--xz", "--create", "--file", output / f"{artifact.name}.tar.xz", "--directory", artifact),
+            *(MANIFEST, *rest),
+        )
     return output
 
 
@@ -156,8 +149,7 @@ def test_what_was_changed_in_the_own_tree_is_unpacked_again(rocwheel: Rocwheel, 
     files[runs].with_name("added").write_bytes(b"not in the archive")
     # Nothing else in the folder is ours.
     own = output / ".rocwheel/artifacts/my-data/x"
-    own.parent.mkdir()
-    own.write_text("precious")
+    put(own, "precious")
     package(rocwheel, nights, output)
     assert own.read_text() == "precious"
     assert_up_to_date(rocwheel, nights, output)

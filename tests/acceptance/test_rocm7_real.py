@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run
+from command import REPOSITORY, Rocwheel, run
 from packages import PackageSet, make_package_set
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent / "rocm7"
 # apt finds what they need in turn; that hipBLASLt needs hipblas-common, only its CMake file says.
 WANTED = (

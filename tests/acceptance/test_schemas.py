@@ -9,9 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from command import Rocwheel
+from command import REPOSITORY, Rocwheel
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SCHEMAS = {name: json.loads((REPOSITORY / f"docs/schemas/{name}.json").read_text()) for name in ("rocwheel", "recipe")}
 RECIPES = [*REPOSITORY.glob("recipes/*.toml"), *REPOSITORY.glob("examples/*/recipes/*.toml")]
 

@@ -5,15 +5,12 @@ import re
 import subprocess
 import time
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser import Browser
 
-from command import Rocwheel
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from command import REPOSITORY, Rocwheel
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +18,6 @@ def site(rocwheel: Rocwheel) -> Path:
     made = subprocess.run([REPOSITORY / "scripts/site", rocwheel.binary], capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
     return Path(made.stdout.strip()).parent
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("browser"))
-    yield browser
-    browser.close()
 
 
 def test_every_finding_and_command_has_a_page(site: Path, rocwheel: Rocwheel) -> None:

@@ -1,15 +1,16 @@
 """`rocwheel source` without rights, into a pipe that closes, in a narrow terminal, and with flags
-that are nearly right."""
+that are nearly right; in the long run, checkouts of flash-attention and PyTorch."""
 
 import json
 import os
 import pty
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from command import Rocwheel, run, unprivileged
+from command import SCRIPTS, Rocwheel, run, unprivileged
 from trees import snapshot
 
 TABLES = """\
@@ -58,8 +59,7 @@ def test_checkouts_need_a_place(public: Path) -> None:
     closed.mkdir(mode=0o755)
     (public / "home").mkdir(mode=0o777)
     command = [*unprivileged(), public / "rocwheel", "source", "checkout", "apex", "--origin", public, "--root", closed]
-    said = run(*command, expect=1, environment={"HOME": str(public / "home")}).stderr
-    assert str(closed / "apex") in said and "Permission denied" in said, said
+    run(*command, expect=1, environment={"HOME": str(public / "home")}).says(str(closed / "apex"), "Permission denied")
     assert list(closed.iterdir()) == []
 
 
@@ -121,3 +121,87 @@ def test_a_narrow_terminal_breaks_nothing(rocwheel: Rocwheel, tmp_path: Path) ->
     assert b"torchaudio" in said and b"panicked" not in said, said
     again = rocwheel.run(*map(str, command[1:]), "--json", environment={"COLUMNS": "40"})
     assert [one["status"] for one in json.loads(again.stdout)["checkouts"]] == ["unchanged"] * 2
+
+
+UPSTREAM = "THEROCK_UPSTREAM_DIFFBASE"
+
+PYTORCH = "pytorch_2.6.0+dfsg.orig.tar.xz"
+
+
+def git(tree: Path, *arguments: str) -> str:
+    return run("git", "-C", tree, *arguments).stdout
+
+
+@pytest.fixture(scope="module")
+def checked_out(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The checkout, and the archive that it was made of, in a cache of its own."""
+    root = tmp_path_factory.mktemp("source")
+    environment = {"ROCWHEEL_CACHE": str(root / "cache")}
+    command = ["source", "checkout", "flash-attention", "--archive", "2.8.3", "--root", root, "--json"]
+    outcome = json.loads(rocwheel.run(*command, environment=environment).stdout)["checkouts"][0]
+    assert outcome["status"] == "new"
+    again = json.loads(rocwheel.run(*command, environment=environment).stdout)["checkouts"][0]
+    assert (again["status"], again["commit"]) == ("unchanged", outcome["commit"])
+    (archive,) = (root / "cache").rglob("flash_attn-2.8.3.tar.gz")
+    return root / "flash-attention", archive
+
+
+@pytest.mark.long
+def test_the_commit_has_every_file_of_the_archive(checked_out: tuple[Path, Path]) -> None:
+    tree, archive = checked_out
+    with tarfile.open(archive) as sdist:
+        members = [member for member in sdist if member.isfile()]
+        wanted = {member.name.partition("/")[2]: member.mode & 0o100 != 0 for member in members}
+        differ = [
+            member.name
+            for member in members
+            if (tree / member.name.partition("/")[2]).read_bytes() != sdist.extractfile(member).read()
+        ]
+    assert differ == []
+    listed = git(tree, "ls-tree", "-r", "-z", UPSTREAM).split("\0")[:-1]
+    entries = [entry.partition("\t") for entry in listed]
+    assert {name: head.startswith("100755 ") for head, _, name in entries} == wanted
+    assert len(wanted) > 6000
+    assert git(tree, "status", "--porcelain", "--ignored") == ""
+
+
+@pytest.mark.long
+def test_a_patch_survives_a_checkout_from_scratch(
+    rocwheel: Rocwheel, checked_out: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tree, archive = checked_out
+    setup = tree / "setup.py"
+    setup.write_text(setup.read_text() + "# patched\n")
+    rocwheel.run("source", "checkout", "flash-attention", "--archive", archive, "--root", tree.parent, expect=1).says(
+        " M setup.py"
+    )
+    identity = ["-c", "user.name=Tester", "-c", "user.email=tester@example.org"]
+    git(tree, *identity, "commit", "--quiet", "--all", "--message", "Say that it is patched")
+    rocwheel.run("source", "patches", "save", tree, "--patches", tmp_path / "patches")
+    command = ["source", "checkout", "flash-attention", "--archive", archive, "--root", tmp_path]
+    rocwheel.run(*command, "--patches", tmp_path / "patches")
+    again = tmp_path / "flash-attention"
+    assert git(again, "rev-parse", "HEAD^{tree}") == git(tree, "rev-parse", "HEAD^{tree}")
+    # The packages that pip would build of it know nothing of git.
+    assert subprocess.run(["diff", "-r", "--exclude=.git", tree, again], check=False).returncode == 0
+
+
+@pytest.mark.long
+def test_torch_is_converted_as_by_the_command_alone(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The committed tree is the archive's, converted by `rocwheel source hipify`; test_hipify
+    knows the original."""
+    subprocess.run([SCRIPTS / "fetch-sources", tmp_path / "given"], check=True)
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rocwheel"
+    archive = Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "sources" / PYTORCH
+    command = ["source", "checkout", "torch", "--archive", archive, "--root", tmp_path, "--json"]
+    outcome = json.loads(rocwheel.run(*command).stdout)["checkouts"][0]
+    rocwheel.run("source", "hipify", tmp_path / "given/pytorch", "--output", tmp_path / "alone")
+    tree = tmp_path / "pytorch"
+    # git knows no empty folders.
+    run("find", tmp_path / "alone", "-type", "d", "-empty", "-delete")
+    run("diff", "-r", "--no-dereference", "--exclude=.git", tree, tmp_path / "alone")
+    # 593 new files and 96 changed ones, as the original makes of it.
+    assert outcome["converted"] == 689
+    assert len(git(tree, "diff", "--name-only", UPSTREAM, "HEAD").splitlines()) == 689
+    assert git(tree, "rev-parse", "THEROCK_HIPIFY_DIFFBASE^").strip() == outcome["commit"]
+    assert git(tree, "status", "--porcelain") == ""

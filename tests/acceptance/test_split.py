@@ -12,7 +12,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from elftools.elf.relocation import RelocationSection
 from command import Rocwheel, run
 from environment import Environment
 from packages import PackageSet, record_problems
-from trees import snapshot
+from trees import put, snapshot
 
 WRAPPER = struct.Struct("<IIQQ")
 MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
@@ -304,15 +303,8 @@ def test_a_split_interrupted_leaves_nothing(
     rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int
 ) -> None:
     output = tmp_path / "out"
-    process = rocwheel.start("split", package_set.artifacts, "--output", output, "--force")
-    deadline = time.monotonic() + 60
-    while not any(tmp_path.glob(".out.rocwheel-*/*")):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.005)
-    process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
-    assert "panicked" not in stderr
+    words = ("split", package_set.artifacts, "--output", output, "--force")
+    rocwheel.interrupted(*words, when=lambda: any(tmp_path.glob(".out.rocwheel-*/*")), number=number)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -324,13 +316,13 @@ def test_the_check_alone_agrees_and_sees_a_flipped_byte(
     after.mkdir()
     for artifact in split_artifacts.glob("rand_lib_*"):
         run("cp", "-a", artifact, after)
-    said = json.loads(rocwheel.run("split", "--verify-only", before, after, "--json").stdout)
+    said = rocwheel.json("split", "--verify-only", before, after)
     assert said["differences"] == [] and said["binaries"][0]["code_objects"] == 7, said
     (archive,) = after.glob("rand_lib_gfx1030/**/.kpack/*.kpack")
     content = bytearray(archive.read_bytes())
     content[5000] ^= 1
     archive.write_bytes(content)
-    said = json.loads(rocwheel.run("split", "--verify-only", before, after, "--json", expect=1).stdout)
+    said = rocwheel.json("split", "--verify-only", before, after, expect=1)
     (difference,) = said["differences"]
     assert difference["wrapper"] == 0 and difference["target"] == "gfx1030", difference
     assert difference["path"].endswith("librocrand.so.1.1") and "differs at byte" in difference["what"], difference
@@ -347,8 +339,7 @@ def test_an_import_can_be_split_in_one_go(
     assert list(tmp_path.iterdir()) == []
 
     other = tmp_path / "other"
-    other.mkdir()
-    (other / "mine").write_text("mine")
+    put(other / "mine", "mine")
     rocwheel.import_debs(debs, other, "--split", "--force", expect=1)
     assert [path.name for path in other.iterdir()] == ["mine"]
     shutil.rmtree(other)

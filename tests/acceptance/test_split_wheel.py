@@ -11,7 +11,6 @@ import shutil
 import signal
 import struct
 import sys
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,9 +24,9 @@ from variantlib.api import VariantDescription, VariantProperty, get_variant_envi
 from variantlib.variant_dist_info import VariantDistInfo
 
 import hip_wheels
-from command import Rocwheel, run
-from environment import TOOLS, Environment
-from hip_wheels import DATA, DATABASES, FILE_NAME, INFO, NAME, REPOSITORY, VERSION, Compiled, Read, device, wheels
+from command import REPOSITORY, TOOLS, Rocwheel, on_a_disk, run
+from environment import Environment
+from hip_wheels import DATA, DATABASES, FILE_NAME, INFO, NAME, VERSION, Compiled, Read, device, wheels
 from trees import files
 
 # Where scripts/fetch-wheels keeps what it downloaded for `make test-real` too.
@@ -284,16 +283,8 @@ def test_only_some_databases(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) ->
 
 def test_the_plan_writes_nothing(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
-    said = rocwheel.run("split", wheel, "--output", output, "--dry-run", "--json")
-    (planned,) = json.loads(said.stdout)["wheels"]
-    assert [one["key"] for one in planned["plan"]["devices"]] == [
-        "gfx90a",
-        "gfx942",
-        "gfx1100",
-        "gfx1201",
-        "gfx12_0",
-        "gfx11",
-    ]
+    (planned,) = rocwheel.json("split", wheel, "--output", output, "--dry-run")["wheels"]
+    assert [one["key"] for one in planned["plan"]["devices"]] == "gfx90a gfx942 gfx1100 gfx1201 gfx12_0 gfx11".split()
     assert planned["plan"]["root"] == "demo" and not output.exists()
     text = rocwheel.run("split", wheel, "--output", output, "--dry-run").stdout
     assert "Demo.Hip[device-gfx1201] requires demo-hip-device-gfx1201, demo-hip-device-gfx12-0" in text
@@ -343,75 +334,62 @@ def test_parts_are_verified_alone(rocwheel: Rocwheel, wheel: Path, parts: Path, 
         assert words in failed.stdout, (missing, failed)
 
 
-def broken(tmp_path: Path, compiled: Compiled, case: str) -> tuple[Path, list[str], int, str]:
-    """A wheel or a request that cannot be split: path, options, exit code, and words of the
-    message."""
-    contents = hip_wheels.members(compiled)
-    options: list[str] = []
-    code, words = 1, ""
-    match case:
-        case "no code":
-            contents = {
-                name: content for name, content in contents.items() if ".so" not in name and name not in DATABASES
-            }
-            words = "holds no GPU code that can be split off"
-        case "no metadata":
-            del contents[f"{INFO}/METADATA"]
-            words = f"it has no `{INFO}/METADATA`"
-        case "split before":
-            contents[f"{INFO}/METADATA"] = hip_wheels.METADATA.replace("other", "device-gfx942").encode()
-            words = "has an extra `device-gfx942` already"
-        case "no version":
-            contents[f"{INFO}/METADATA"] = b"Metadata-Version: 2.1\nName: Demo.Hip\n\n"
-            words = "its METADATA has no Version"
-        case "cut bundle":
-            library = contents["demo/lib/libdemo.so"]
-            # The first entry is the host's, of no bytes; the second is cut off from its code.
-            table = library.index(b"__CLANG_OFFLOAD_BUNDLE__") + 32
-            place = table + 24 + int.from_bytes(library[table + 16 : table + 24], "little")
-            contents["demo/lib/libdemo.so"] = library[:place] + b"\xff" * 8 + library[place + 8 :]
-            words = "could not read the GPU code of `demo/lib/libdemo.so`"
-        case "wrong root":
-            options, words = ["--overlay-root", "torch/"], "`torch/` cannot be the folder for the archives"
-        case "root outside":
-            options, words = ["--overlay-root", "../x"], "is not a relative path inside of site-packages"
-        case "bad requirement":
-            options, code, words = ["--requires", "numpy ="], 2, "`numpy =` is not a requirement"
-        case "bad label":
-            options, code, words = ["--variant", "AMD-1"], 2, "`AMD-1` cannot be the label"
-        case "bad prefix":
-            options, words = ["--device-prefix", "größe"], "`größe` is not a valid distribution name"
-        case "bad database":
-            options, code, words = ["--split-databases", "cublas"], 2, "there is no kernel database `cublas`"
-        case "unknown target":
-            options, code, words = ["--targets", "gfx9999"], 2, "unknown GPU target or family `gfx9999`"
-    return hip_wheels.write_wheel(tmp_path / "broken", contents), options, code, words
+def cut(library: bytes) -> bytes:
+    """The first entry is the host's, of no bytes; the second is cut off from its code."""
+    table = library.index(b"__CLANG_OFFLOAD_BUNDLE__") + 32
+    place = table + 24 + int.from_bytes(library[table + 16 : table + 24], "little")
+    return library[:place] + b"\xff" * 8 + library[place + 8 :]
 
 
-CASES = [
-    "no code",
-    "no metadata",
-    "split before",
-    "no version",
-    "cut bundle",
-    "wrong root",
-    "root outside",
-    "bad requirement",
-    "bad label",
-    "bad prefix",
-    "bad database",
-    "unknown target",
+Members = dict[str, bytes]
+WITHOUT_NAME = b"Metadata-Version: 2.1\nName: Demo.Hip\n\n"
+SPLIT_BEFORE = hip_wheels.METADATA.replace("other", "device-gfx942").encode()
+LIBRARY = "demo/lib/libdemo.so"
+
+
+def without_code(members: Members) -> Members:
+    return {name: content for name, content in members.items() if ".so" not in name and name not in DATABASES}
+
+
+# What is changed in the wheel, and words of the message.
+BROKEN: dict[str, tuple[Callable[[Members], Members], str]] = {
+    "no code": (without_code, "holds no GPU code that can be split off"),
+    "no metadata": (
+        lambda members: {name: text for name, text in members.items() if name != f"{INFO}/METADATA"},
+        f"it has no `{INFO}/METADATA`",
+    ),
+    "split before": (
+        lambda members: {**members, f"{INFO}/METADATA": SPLIT_BEFORE}, "has an extra `device-gfx942` already",
+    ),
+    "no version": (lambda members: {**members, f"{INFO}/METADATA": WITHOUT_NAME}, "its METADATA has no Version"),
+    "cut bundle": (
+        lambda members: {**members, LIBRARY: cut(members[LIBRARY])}, f"could not read the GPU code of `{LIBRARY}`",
+    ),
+}  # fmt: skip
+# An option, its value, the exit code, and words of the message.
+OPTIONS = [
+    ("--overlay-root", "torch/", 1, "`torch/` cannot be the folder for the archives"),
+    ("--overlay-root", "../x", 1, "is not a relative path inside of site-packages"),
+    ("--requires", "numpy =", 2, "`numpy =` is not a requirement"),
+    ("--variant", "AMD-1", 2, "`AMD-1` cannot be the label"),
+    ("--device-prefix", "größe", 1, "`größe` is not a valid distribution name"),
+    ("--split-databases", "cublas", 2, "there is no kernel database `cublas`"),
+    ("--targets", "gfx9999", 2, "unknown GPU target or family `gfx9999`"),
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [*BROKEN, *OPTIONS], ids=lambda case: case if isinstance(case, str) else "=".join(case[:2])
+)
 def test_what_cannot_be_split_is_said_and_left_alone(
-    rocwheel: Rocwheel, compiled: Compiled, case: str, tmp_path: Path
+    rocwheel: Rocwheel, compiled: Compiled, case: str | tuple[str, str, int, str], tmp_path: Path
 ) -> None:
-    wheel, options, code, words = broken(tmp_path, compiled, case)
+    change, words = BROKEN.get(case, (dict, ""))
+    option, value, code, words = ("--jobs", "2", 1, words) if case in BROKEN else case
+    wheel = hip_wheels.write_wheel(tmp_path / "broken", change(hip_wheels.members(compiled)))
     content = wheel.read_bytes()
     output = tmp_path / "output"
-    failed = rocwheel.run("split", wheel, "--output", output, *options, expect=code).says(words)
+    failed = rocwheel.run("split", wheel, "--output", output, option, value, expect=code).says(words)
     assert "defect of rocwheel" not in failed.stderr
     assert not output.exists()
     assert wheel.read_bytes() == content
@@ -431,14 +409,13 @@ def test_wheels_and_artifacts_do_not_mix(rocwheel: Rocwheel, wheel: Path, tmp_pa
 
 
 def test_todays_flags(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
-    said = rocwheel.run(
+    rocwheel.run(
         *["compat", "split_python_wheels", "--input", wheel, "--output-dir", tmp_path],
         *["--device-package-prefix", "amd-demo-device", "--overlay-root", "demo/", "--wheel-type", "torch-fat"],
         *["--device-requires-dist", "rocm-sdk-device-@GFXARCH@ == 7.1", "numpy", "--compression", "zstd"],
         *["--compression-level", 1, "-j", 2, "--verbose", "--generate-variant-wheel"],
         *["--clang-offload-bundler", "/usr/bin/clang-offload-bundler"],
-    )
-    assert "`--clang-offload-bundler` has no effect" in said.stderr
+    ).says("`--clang-offload-bundler` has no effect")
     assert (tmp_path / FILE_NAME).is_file() and (tmp_path / FILE_NAME.replace(".whl", "-variant.whl")).is_file()
     assert "rocm-bootstrap" in host(tmp_path).headers("Requires-Dist")
     requires = Read(tmp_path / FILE_NAME.replace("demo_hip-", "amd_demo_device_gfx942-")).headers("Requires-Dist")
@@ -459,7 +436,7 @@ def test_real_wheels(rocwheel: Rocwheel, real: str, tmp_path: Path) -> None:
     run(REPOSITORY / "scripts/fetch-wheels", cache, f"{real.replace('_', '-')}=={version}")
     (wheel,) = cache.glob(f"{real}-{version}-*.whl")
     parts = tmp_path / "parts"
-    document = json.loads(rocwheel.run("split", wheel, "--output", parts, "--json").stdout)
+    document = rocwheel.json("split", wheel, "--output", parts)
     (done,) = document["wheels"]
     assert done["outcome"]["verification"]["differences"] == []
     assert len([one for one in done["outcome"]["wheels"] if one["kind"] == "device"]) == targets
@@ -502,14 +479,7 @@ def code_objects(wheel: Read, name: str, scratch: Path) -> list[list[tuple[str, 
     with wheel.archive.open(name) as source, open(library, "wb") as target:
         shutil.copyfileobj(source, target)
     section.unlink(missing_ok=True)
-    run(
-        "objcopy",
-        "-O",
-        "binary",
-        "--only-section=.hip_fatbin",
-        library,
-        section,
-    )
+    run(*"objcopy -O binary --only-section=.hip_fatbin".split(), library, section)
     # A view: bundles of gigabytes are not copied.
     content, bundles, place = memoryview(section.read_bytes() if section.exists() else b""), [], 0
     while (found := re.compile(rb"[^\0]").search(content, place)) is not None:
@@ -548,29 +518,15 @@ def test_a_split_interrupted_leaves_nothing(
     rocwheel: Rocwheel, compiled: Compiled, tmp_path: Path, number: int
 ) -> None:
     wheel, output = big_wheel(compiled, tmp_path), tmp_path / "out"
-    process = rocwheel.start("split", wheel, "--output", output)
-    deadline = time.monotonic() + 60
-    while not any(output.glob(".rocwheel-split-*/*")):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.002)
-    process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
-    assert "panicked" not in stderr
+    words = ("split", wheel, "--output", output)
+    rocwheel.interrupted(*words, when=lambda: any(output.glob(".rocwheel-split-*/*")), number=number)
     assert files(output) == set()
 
 
 def test_a_full_disk_leaves_nothing(rocwheel: Rocwheel, compiled: Compiled, tmp_path: Path) -> None:
     """32 MB for a wheel of 64."""
     wheel, disk = big_wheel(compiled, tmp_path), tmp_path / "disk"
-    disk.mkdir()
-    script = (
-        'disk=$1; shift; mount -t tmpfs -o size=32m tmpfs "$disk" || exit 99\n'
-        '"$@" --output "$disk/out"; code=$?\n'
-        'find "$disk" -type f; exit $code\n'
-    )
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    result = run(*namespace, "bash", "-c", script, "full-disk", disk, rocwheel.binary, "split", wheel, expect=1)
+    result = on_a_disk("32m", disk, rocwheel.binary, "split", wheel, "--output", disk / "out")
     assert f"cannot write `{disk}/out/" in result.stderr and "hint: free space on the file system" in result.stderr
     assert ".rocwheel" not in result.stderr, "a temporary folder is named"
     assert result.stdout == "", f"left behind: {result.stdout}"

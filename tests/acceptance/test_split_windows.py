@@ -4,7 +4,6 @@ together again.
 Nothing here runs on Windows. The judge reads the libraries by the description of PE files.
 """
 
-import json
 import struct
 import subprocess
 import sys
@@ -14,8 +13,7 @@ import msgpack
 import pytest
 
 import hip_wheels
-from command import Rocwheel, run
-from environment import TOOLS
+from command import TOOLS, Rocwheel, run
 from hip_wheels import SOURCES, Read, device, wheels
 from trees import files
 
@@ -117,7 +115,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def parts(rocwheel: Rocwheel, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("parts")
-    done = json.loads(rocwheel.run("split", wheel, "--output", folder, "--json").stdout)
+    done = rocwheel.json("split", wheel, "--output", folder)
     assert done["wheels"][0]["outcome"]["verification"]["differences"] == []
     return folder
 

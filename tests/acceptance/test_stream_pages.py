@@ -1,18 +1,15 @@
 """Pages of a stream beside those of projects: the page for people in Chromium, and views by Python
 and GPU target, which pip, uv and pypi-simple read."""
 
-import json
 import os
 import random
 import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pypi_simple
-import pytest
 from browser import Browser
 from serving import served
 from test_chooser import OWN, OWN_TAG, clean_environment, fragment, installed, shell_words, write_release, write_wheel
@@ -20,7 +17,7 @@ from test_index import assert_every_link_is_true, pip, uv
 from test_release_publish import change
 
 from command import Rocwheel, run
-from trees import differences, snapshot
+from trees import differences, put, snapshot
 
 NOW = "2026-11-20T01:02:03Z"
 LATER = "2026-11-21T01:02:03Z"
@@ -43,16 +40,8 @@ def write_linux_release(folder: Path, rocm: str, torch: str) -> None:
 
 def with_views(store: Path) -> Path:
     settings = store / "nightly/.release/stream.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(VIEWS)
+    put(settings, VIEWS)
     return store / "nightly"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("browser"))
-    yield opened
-    opened.close()
 
 
 def text(browser: Browser, name: str) -> str:
@@ -143,7 +132,7 @@ def test_pages_that_the_snapshot_does_not_have_are_problems(rocwheel: Rocwheel, 
     stream = with_views(store)
     write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
     publish(rocwheel, tmp_path / "one", store, "--now", NOW)
-    verified = json.loads(rocwheel.run("release", "verify", stream, "--json").stdout)
+    verified = rocwheel.json("release", "verify", stream)
     assert verified["problems"] == [] and verified["unverified"] == ["chooser.html"]
     assert "`chooser.html` was not verified" in rocwheel.run("release", "verify", stream).stderr
     wheel = write_wheel(tmp_path / "evil/evil", "evil", "1.0", "py3-none-any")

@@ -1,6 +1,5 @@
 """`release prune`: what leaves a stream, and what has to stay."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from test_release_publish import assert_installable, change, installed, publish,
 
 from command import Rocwheel
 from small_index import write_wheel
-from trees import differences, snapshot
+from trees import differences, put, snapshot
 
 
 @pytest.mark.parametrize("rule", ["versions = 1", "days = 20"])
@@ -157,10 +156,8 @@ def test_streams_in_the_folder_of_a_stream_are_left_alone(rocwheel: Rocwheel, tm
     assert differences(before, snapshot(store)) == []
     assert rocwheel.run("release", "prune", *whl).stdout == f"orphan {orphan}\n" and left.exists()
     # Neither is a file that another program put deeper.
-    deeper.parent.mkdir(parents=True)
-    deeper.write_bytes(b"of another program")
-    said = rocwheel.run("release", "prune", "--orphans", *whl, "--json")
-    plan = json.loads(said.stdout)
+    put(deeper, b"of another program")
+    plan = rocwheel.json("release", "prune", "--orphans", *whl)
     assert plan["deleted"] == plan["orphans"] == [orphan] and plan["bytes"] == 20
     assert not left.exists() and deeper.exists()
     assert "0 files (0 B)" in rocwheel.run("release", "prune", "--orphans", *whl).stderr

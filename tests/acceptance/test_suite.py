@@ -30,6 +30,11 @@ class Run:
         attempts = [event for event in self.events if event["event"] == "attempt"]
         return {event["id"].rsplit("::", 1)[-1]: event["outcome"] for event in attempts}
 
+    def ended(self, **by_outcome: str) -> None:
+        """Insists on how the tests with these names ended."""
+        wanted = {f"test_{name}": outcome for outcome, names in by_outcome.items() for name in names.split()}
+        assert self.outcomes() == wanted
+
     def attempts(self, name: str) -> list[dict]:
         return [event for event in self.events if event["event"] == "attempt" and event["id"].endswith(name)]
 
@@ -67,15 +72,7 @@ def suite(rocwheel: Rocwheel, tmp_path: Path) -> Suite:
 def test_good_tests_pass_and_every_step_is_told(suite: Suite):
     suite.write("test_a.py", "import pytest\n\n@pytest.mark.parametrize('x', [1, 2])\ndef test_p(x):\n    assert x\n")
     run = suite.run("test_a.py")
-    assert [event["event"] for event in run.events] == [
-        "run",
-        "collected",
-        "started",
-        "attempt",
-        "started",
-        "attempt",
-        "end",
-    ]
+    assert [event["event"] for event in run.events] == "run collected started attempt started attempt end".split()
     assert run.events[1]["ids"] == ["test_a.py::test_p[1]", "test_a.py::test_p[2]"]
     assert run.events[-1]["complete"] is True
     assert run.summary["verdict"] == "passed: 2 tests"
@@ -146,24 +143,15 @@ def test_each_way_to_end_has_its_outcome(suite: Suite):
         """,
     )
     run = suite.run("test_a.py", expect=1)
-    assert run.outcomes() == {
-        "test_first": "passed",
-        "test_failed": "failed",
-        "test_set_up": "error",
-        "test_cleaned_up": "error",
-        "test_skipped": "skipped",
-        "test_known": "expected_failure",
-        "test_mended": "unexpected_pass",
-        "test_abort": "crashed",
-        "test_between": "passed",
-        "test_segfault": "crashed",
-        "test_exit_0": "crashed",
-        "test_exit_3": "crashed",
-        "test_killed": "crashed",
-        "test_sys_exit": "failed",
-        "test_binary": "failed",
-        "test_last": "passed",
-    }
+    run.ended(
+        passed="first between last",
+        failed="failed sys_exit binary",
+        error="set_up cleaned_up",
+        skipped="skipped",
+        expected_failure="known",
+        unexpected_pass="mended",
+        crashed="abort segfault exit_0 exit_3 killed",
+    )
     assert "SIGABRT" in run.attempts("test_abort")[0]["message"]
     assert "Fatal Python error: Aborted" in run.attempts("test_abort")[0]["output"]
     assert "code 3" in run.attempts("test_exit_3")[0]["message"]
@@ -191,13 +179,7 @@ def test_a_hanging_test_costs_itself(suite: Suite):
     begun = time.monotonic()
     run = suite.run("test_a.py", "--timeout", 2, expect=1)
     took = time.monotonic() - begun
-    assert run.outcomes() == {
-        "test_first": "passed",
-        "test_in_c": "timed_out",
-        "test_stopped": "timed_out",
-        "test_deaf": "timed_out",
-        "test_last": "passed",
-    }
+    run.ended(passed="first last", timed_out="in_c stopped deaf")
     assert "test_in_c" in run.attempts("test_in_c")[0]["output"], "the stack says where it hangs"
     # Each may take its time and ten seconds more; starting processes is slow on a busy machine.
     assert took < 3 * (2 + 10) + 60
@@ -309,12 +291,7 @@ def test_a_test_that_removes_the_report_changes_nothing(suite: Suite):
         """,
     )
     run = suite.run("test_a.py", expect=1)
-    assert run.outcomes() == {
-        "test_first": "passed",
-        "test_removes": "passed",
-        "test_failed": "failed",
-        "test_last": "passed",
-    }
+    run.ended(passed="first removes last", failed="failed")
 
 
 def test_forks_of_a_test_do_not_report_for_it(suite: Suite):
@@ -422,12 +399,7 @@ def test_lists_decide_and_are_checked(suite: Suite):
         """,
     )
     run = suite.run("test_a.py", "--list", "list.toml")
-    assert run.outcomes() == {
-        "test_print": "deselected",
-        "test_print_all": "passed",
-        "test_known": "expected_failure",
-        "test_mended": "unexpected_pass",
-    }
+    run.ended(deselected="print", passed="print_all", expected_failure="known", unexpected_pass="mended")
     assert [remark["kind"] for remark in run.summary["remarks"]] == ["stale"]
     assert len(run.events[0]["lists"]["list.toml"]) == 64
     only = suite.run("test_a.py", "--list", "list.toml", "--only-skipped", expect=1)
@@ -452,23 +424,11 @@ def test_lists_of_therock_skip_methods_of_their_module_alone(suite: Suite):
     for name in ("torch", "nn"):
         suite.write(f"test_{name}.py", "def test_print(): pass\ndef test_print_all(): pass\n")
     suite.write("skip_tests/generic.py", 'skip_tests = {"common": {"torch": ["test_print"]}}\n')
-    run = suite.run(
-        "test_torch.py", "test_nn.py", "--list", "skip_tests", "--list-version", "2.12", "--allow-missing-list"
-    )
+    run = suite.run(*"test_torch.py test_nn.py --list skip_tests --list-version 2.12 --allow-missing-list".split())
     outcomes = {event["id"]: event["outcome"] for event in run.of("attempt")}
     assert [name for name, outcome in outcomes.items() if outcome == "deselected"] == ["test_torch.py::test_print"]
     assert run.events[0]["lists"]["pytorch_2.12.py"] == "missing"
-    words = (
-        "test",
-        "suite",
-        "--python",
-        sys.executable,
-        "test_nn.py",
-        "--list",
-        "skip_tests",
-        "--list-version",
-        "2.12",
-    )
+    words = ("test", "suite", "--python", sys.executable, *"test_nn.py --list skip_tests --list-version 2.12".split())
     assert "pytorch_2.12.py" in suite.rocwheel.run(*words, expect=1, cwd=suite.folder).stderr
 
 

@@ -9,6 +9,7 @@ import pytest
 from test_suite import Suite
 
 from command import Rocwheel
+from trees import put
 
 PROGRAM = r"""
 #include <cstdio>
@@ -97,9 +98,7 @@ def test_shards_of_the_environment_take_no_test_away(suite: Suite, program: Path
 
 def test_two_programs_of_one_name_are_both_tested(suite: Suite, program: Path):
     other = suite.folder / "other/small-test"
-    other.parent.mkdir()
-    other.write_text("#!/bin/sh\necho cannot open libamdhip64.so.7 >&2\nexit 127\n")
-    other.chmod(0o755)
+    put(other, "#!/bin/sh\necho cannot open libamdhip64.so.7 >&2\nexit 127\n", 0o755)
     run = suite.run(program, other, expect=1)
     outcomes = {event["id"]: event["outcome"] for event in run.of("attempt")}
     assert outcomes[str(other)] == "error"
@@ -228,12 +227,7 @@ def test_memory_is_limited_for_a_test_and_its_children(suite: Suite):
         """,
     )
     run = suite.run("test_a.py", "--memory", "300MiB", "--timeout", 50, expect=1)
-    assert run.outcomes() == {
-        "test_small": "passed",
-        "test_alone": "out_of_memory",
-        "test_children": "out_of_memory",
-        "test_last": "passed",
-    }
+    run.ended(passed="small last", out_of_memory="alone children")
     assert "may use 300 MiB" in run.attempts("test_children")[0]["message"]
     assert run.summary["verdict"] == "failed: 2 of 4 tests went wrong"
     suite.rocwheel.run("test", "suite", "--memory", "much", suite.folder, expect=2)
@@ -257,8 +251,7 @@ def test_a_full_disk_is_named_and_is_not_flaky(suite: Suite):
     assert run.attempts("writes")[0]["cause"] == "disk_full"
     (suite.folder / "seen").unlink()
     words = ("test", "suite", "test_a.py", "--output", "other", "--python", sys.executable)
-    failed = suite.rocwheel.run(*words, expect=1, cwd=suite.folder)
-    assert "Failed while the disk is full" in failed.stdout
+    suite.rocwheel.run(*words, expect=1, cwd=suite.folder).prints("Failed while the disk is full")
 
 
 def test_words_of_the_test_itself_excuse_no_failure(suite: Suite):
@@ -277,8 +270,7 @@ def test_words_of_the_test_itself_excuse_no_failure(suite: Suite):
         """,
     )
     suite.write(
-        "prints.sh",
-        "#!/bin/sh\necho 'peer 1: No route to host'\ntest -e seen && exit 0\ntouch seen\nexit 1\n",
+        "prints.sh", "#!/bin/sh\necho 'peer 1: No route to host'\ntest -e seen && exit 0\ntouch seen\nexit 1\n"
     ).chmod(0o755)
     run = suite.run("test_a.py", "--retries", 1)
     assert run.summary["flaky"] == ["test_a.py::test_compares", "test_a.py::test_prints"]
@@ -316,8 +308,7 @@ def test_lists_in_other_forms_are_written_only_if_they_skip_the_same(suite: Suit
     assert "`test_a.py::TestA::test_x` is skipped in every file" in refused.stderr
     assert not (suite.folder / "own.json").exists()
     lossy = (*words, "own.toml", "--disabled", "own.json", "--skip-tests", "skips", "--lossy")
-    written = suite.rocwheel.run(*lossy, expect=3, cwd=suite.folder)
-    assert "reason, owner is lost" in written.stderr and "expired on 2020-01-01" in written.stderr
+    suite.rocwheel.run(*lossy, expect=3, cwd=suite.folder).says("reason, owner is lost", "expired on 2020-01-01")
     assert json.loads((suite.folder / "own.json").read_text()) == {"test_x (__main__.TestA)": ["", []]}
     # Python itself reads the list.
     scope: dict = {}
@@ -325,14 +316,12 @@ def test_lists_in_other_forms_are_written_only_if_they_skip_the_same(suite: Suit
     assert scope["skip_tests"] == {"common": {"a": ["test_x"]}}
     # A file that is no list is not replaced, and neither is the other one written then.
     (suite.folder / "skips/generic.py").write_text("print('mine')\n")
-    kept = suite.rocwheel.run(*lossy, expect=2, cwd=suite.folder)
-    assert "is not a list of skipped tests" in kept.stderr
+    suite.rocwheel.run(*lossy, expect=2, cwd=suite.folder).says("is not a list of skipped tests")
     both = (*words, "own.toml", "--disabled", "third.json", "--lossy", "--skip-tests")
     for folder, code in (("own.toml", 2), ("own.toml/below", 1), ("skips", 2)):
         suite.rocwheel.run(*both, folder, expect=code, cwd=suite.folder)
         assert not (suite.folder / "third.json").exists()
-    table = suite.rocwheel.run(*words, "disabled.json", cwd=suite.folder).stdout
-    assert "`test_y` of class `TestA`" in table
+    suite.rocwheel.run(*words, "disabled.json", cwd=suite.folder).prints("`test_y` of class `TestA`")
 
 
 def test_a_pass_of_another_project_below_one_folder_does_not_undo_a_failure(suite: Suite):
@@ -343,6 +332,5 @@ def test_a_pass_of_another_project_below_one_folder_does_not_undo_a_failure(suit
         run = suite.run(f"{project}/tests", expect=code)
         assert run.of("collected")[0]["ids"] == ["tests/test_same.py::test_same"]
         assert run.of("collected")[0]["whole"]["folder"] == project
-    merged = suite.rocwheel.run("--json", "test", "report", suite.folder / "results", expect=1)
-    (test,) = json.loads(merged.stdout)["report"]["tests"]
+    (test,) = suite.rocwheel.json("test", "report", suite.folder / "results", expect=1)["report"]["tests"]
     assert test["outcome"] == "failed"

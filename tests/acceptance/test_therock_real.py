@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 import therock
 
-from command import Rocwheel, run
+from command import SCRIPTS, Rocwheel, run
 from environment import Environment
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 MODULES = [f"rocm_sdk.tests.{name}_test" for name in ("base", "core", "libraries", "devel")]
 
 

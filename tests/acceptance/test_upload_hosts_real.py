@@ -4,7 +4,6 @@ and pip installs them from there."""
 import base64
 import json
 import os
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -12,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from serving import daemon, free_port
 from test_index import pip
 from test_release_publish import WITH_UV, rocm
 
 from command import Rocwheel, run
-from small_index import free_port, wait_for, write_wheel
+from small_index import write_wheel
 
 USER, PASSWORD = "uploader", "never/to be:shown"
 QUOTED = "never%2Fto%20be%3Ashown"
@@ -44,14 +44,6 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def started(command: list[object], folder: Path, port: int) -> subprocess.Popen[bytes]:
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=output, cwd=folder)
-    wait_for(port, process, log)
-    return process
-
-
 @pytest.fixture
 def pypiserver(tools: Path, tmp_path: Path) -> Iterator[Host]:
     folder, port = tmp_path / "pypiserver", free_port()
@@ -59,10 +51,8 @@ def pypiserver(tools: Path, tmp_path: Path) -> Iterator[Host]:
     hashed = run("openssl", "passwd", "-apr1", PASSWORD).stdout.strip()
     (folder / "passwords").write_text(f"{USER}:{hashed}\n")
     words = ["run", "-i", "127.0.0.1", "-p", port, "-P", folder / "passwords", "-a", "update", "--disable-fallback"]
-    process = started([tools / "pypi-server", *words, folder / "packages"], folder, port)
-    yield Host(f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}/simple/")
-    process.terminate()
-    process.wait(30)
+    with daemon([tools / "pypi-server", *words, folder / "packages"], port, folder / "log", cwd=folder):
+        yield Host(f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}/simple/")
 
 
 def ask(method: str, address: str, body: dict, token: str | None = None) -> dict:
@@ -80,14 +70,12 @@ def devpi(tools: Path, tmp_path: Path) -> Iterator[Host]:
     folder.mkdir()
     run(tools / "devpi-init", "--serverdir", folder / "state", "--no-root-pypi")
     words = ["--serverdir", folder / "state", "--host", "127.0.0.1", "--port", port]
-    process = started([tools / "devpi-server", *words], folder, port)
     top = f"http://127.0.0.1:{port}"
-    ask("PUT", f"{top}/{USER}", {"password": PASSWORD})
-    token = ask("POST", f"{top}/+login", {"user": USER, "password": PASSWORD})["result"]["password"]
-    ask("PUT", f"{top}/{USER}/dev", {"type": "stage", "bases": [], "volatile": False}, token)
-    yield Host(f"{top}/{USER}/dev/", f"{top}/{USER}/dev/+simple/")
-    process.terminate()
-    process.wait(30)
+    with daemon([tools / "devpi-server", *words], port, folder / "log", cwd=folder):
+        ask("PUT", f"{top}/{USER}", {"password": PASSWORD})
+        token = ask("POST", f"{top}/+login", {"user": USER, "password": PASSWORD})["result"]["password"]
+        ask("PUT", f"{top}/{USER}/dev", {"type": "stage", "bases": [], "volatile": False}, token)
+        yield Host(f"{top}/{USER}/dev/", f"{top}/{USER}/dev/+simple/")
 
 
 @pytest.fixture(params=["pypiserver", "devpi"])

@@ -7,9 +7,8 @@ from pathlib import Path
 from test_data import checkout
 from workflows import run_step
 
-from command import Rocwheel, run
+from command import REPOSITORY, Rocwheel, run
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOW = REPOSITORY / ".github/workflows/weekly.yml"
 
 

@@ -1,8 +1,11 @@
-"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv.
-Nothing runs on Windows."""
+"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and
+uv. Nothing runs on Windows. In the long run also libraries and programs that others have built for
+ROCm: LLVM reads the import tables beside us; and the wheel of rocwheel itself for Windows, as pip,
+twine, unzip and Wine take it."""
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,12 +15,14 @@ from pathlib import Path
 import pytest
 import therock
 
-from command import Rocwheel, run
-from environment import TOOLS
+from command import REPOSITORY, TOOLS, Rocwheel, download, run
+from tool_wheel import version_of
 from trees import files
 
 VERSION = therock.VERSION
+
 WINDOWS = f"{VERSION}-py3-none-win_amd64.whl"
+
 UV = (TOOLS / "uv", "pip", "install", "--quiet", "--no-cache", "--no-index")
 
 
@@ -133,13 +138,10 @@ def test_the_python_inside_knows_the_dlls(output: Path, tmp_path: Path) -> None:
 
 def test_the_plan_shows_both(rocwheel: Rocwheel, builds: dict[str, Path], tmp_path: Path) -> None:
     both = ("--windows-artifacts", builds["windows"], "--dry-run")
-    shown = rocwheel.package(builds["kpack"], tmp_path / "out", *both)
-    assert "GPU targets: gfx942, gfx1100 on Linux; gfx1100, gfx1151 on Windows\n" in shown.stdout, shown.stdout
-    assert f"rocm_sdk_core-{WINDOWS}" in shown.stdout and "would write 12 packages" in shown.stderr
-    assert "experimental" in shown.stderr
-    plan = json.loads(
-        rocwheel.run("--json", "package", "--artifacts", builds["kpack"], "-o", tmp_path / "out", *both).stdout
+    rocwheel.package(builds["kpack"], tmp_path / "out", *both).says("would write 12 packages", "experimental").prints(
+        "GPU targets: gfx942, gfx1100 on Linux; gfx1100, gfx1151 on Windows\n", f"rocm_sdk_core-{WINDOWS}"
     )
+    plan = rocwheel.json("package", "--artifacts", builds["kpack"], "-o", tmp_path / "out", *both)
     assert plan["systems"] == {"linux": ["gfx942", "gfx1100"], "windows": ["gfx1100", "gfx1151"]}
     assert {wheel["system"] for wheel in plan["wheels"]} == {"linux", "windows"}
     assert not (tmp_path / "out").exists()
@@ -206,3 +208,86 @@ def test_real_tools_of_python_accept_the_wheels(output: Path) -> None:
     said = subprocess.run([TOOLS / "check-wheel-contents", *wheels], capture_output=True, text=True).stdout
     # W002 (equal files) is normal in real trees.
     assert set(re.findall(r"\bW\d{3}\b", said)) <= {"W002"} and said.count("OK") + said.count("W002") == 5, said
+
+
+# Built with hipcc for ROCm 7.2 on Windows, and linked by Microsoft's linker and by Rust's; 16 MB.
+WHEEL = "hip_quant-2.2.4.post215-cp312-cp312-win_amd64.whl"
+
+FILES = {
+    "hip_quantize.dll": "bin/hip_quantize.dll",
+    "_C.cp312-win_amd64.pyd": "bin/hip_quant_C.dll",
+    "tools/gpu-smi.exe": "bin/gpu-smi.exe",
+}
+
+
+@pytest.fixture(scope="module")
+def real() -> dict[str, bytes]:
+    """The files of the wheel, by the path that they shall have in a package."""
+    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    folder = Path(os.environ.get("ROCWHEEL_CACHE", f"{home}/rocwheel")) / "windows-wheels"
+    if not (folder / WHEEL).is_file():
+        name, version = WHEEL.split("-")[:2]
+        download(folder, "--platform", "win_amd64", "--python-version", "3.12", f"{name}=={version}")
+    with zipfile.ZipFile(folder / WHEEL) as archive:
+        prefix = f"{WHEEL.split('-cp312')[0]}.data/purelib/hip_quant/"
+        return {path: archive.read(prefix + name) for name, path in FILES.items()}
+
+
+def imports(path: Path) -> set[str]:
+    """The names in the table of imports, as LLVM reads it."""
+    said = subprocess.run(
+        ["llvm-readobj-19", "--coff-imports", path], check=True, capture_output=True, text=True
+    ).stdout
+    return set(re.findall(r"^Import \{\n  Name: (\S+)$", said, re.MULTILINE))
+
+
+@pytest.mark.long
+def test_real_libraries_are_packaged_as_they_are(rocwheel: Rocwheel, real: dict[str, bytes], tmp_path: Path) -> None:
+    artifacts = tmp_path / "artifacts"
+    artifacts.mkdir()
+    therock.windows(artifacts)
+    build = therock.Build(artifacts)
+    known = set()
+    for path, content in real.items():
+        place = build.place("rand_lib_generic", path)
+        place.write_bytes(content)
+        known |= imports(place)
+    assert {"amdhip64_7.dll", "torch_cpu.dll", "KERNEL32.dll", "bcryptprimitives.dll", "python312.dll"} <= known
+    arguments = ("package", "--windows-artifacts", artifacts, "--output", tmp_path / "out")
+    plan = rocwheel.json(*arguments, "--dry-run")
+    # PyTorch's are in none of these packages; Windows has, or the packages bring, everything else.
+    unknown = {missing["library"]: missing["needed_by"] for missing in plan["unknown_libraries"]}
+    assert set(unknown) == {"c10.dll", "c10_hip.dll", "torch_cpu.dll", "torch_python.dll"} <= known
+    assert set(map(tuple, unknown.values())) == {("_rocm_sdk_libraries/bin/hip_quant_C.dll",)}
+    rocwheel.run(*arguments)
+    (wheel,) = (tmp_path / "out/dist").glob("rocm_sdk_libraries-*-win_amd64.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        for path, content in real.items():
+            assert archive.read(f"_rocm_sdk_libraries/{path}") == content, path
+    # Without the runtime that they were linked to there is no set.
+    (artifacts / "core-hip_lib_generic/core-hip/stage/bin/amdhip64_7.dll").unlink()
+    said = rocwheel.run(*arguments, expect=1).stderr
+    assert "`amdhip64_7.dll` is needed by" in said and "`_rocm_sdk_libraries/bin/hip_quantize.dll`" in said, said
+
+
+@pytest.mark.long
+def test_pip_takes_the_wheel_of_the_tool_and_wine_starts_it(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Compiled without optimisation, which takes minutes and not half an hour. The script starts
+    the program under Wine from the folder into which pip has installed it."""
+    dist, downloaded, installed = tmp_path / "dist", tmp_path / "downloaded", tmp_path / "installed"
+    said = run(REPOSITORY / "scripts/dist-windows", "--debug", "--dirty", "--output", dist, timeout=7200)
+    (wheel,) = dist.iterdir()
+    version = version_of(rocwheel)
+    assert wheel.name == f"rocwheel-{version}-py3-none-win_amd64.whl" and wheel.name in said.stdout
+    assert f"\nrocwheel {version}" in said.stderr.replace("\r", ""), said.stderr
+    run("unzip", "-tqq", wheel)
+    run(sys.executable, "-m", "twine", "check", "--strict", wheel)
+    for_windows = ("--quiet", "--no-index", "--find-links", dist, "--platform", "win_amd64", "--only-binary", ":all:")
+    run(sys.executable, "-m", "pip", "download", *for_windows, "--dest", downloaded, f"rocwheel=={version}")
+    assert [path.read_bytes() for path in downloaded.iterdir()] == [wheel.read_bytes()]
+    run(sys.executable, "-m", "pip", "install", *for_windows, "--target", installed, "rocwheel")
+    # Windows has all that it imports: no DLL of MinGW's is beside it.
+    needed = imports(installed / "bin/rocwheel.exe")
+    assert "KERNEL32.dll" in needed and not [name for name in needed if name.startswith("lib")], needed
+    # It is a wheel for one system only: pip refuses it here.
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--target", tmp_path / "here", wheel, expect=1)

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_build_all import git, options, with_uv, world  # noqa: F401
+from test_build_all import git, options, world  # noqa: F401
 from workflows import run_step
 
-from command import Result, Rocwheel
+from command import Result, Rocwheel, with_uv
 from packages import metadata
+from trees import put
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PLAN = ("plan", "Find out what is to be built")
@@ -144,8 +145,7 @@ def test_a_release_loses_no_wheel_of_two_with_one_name(rocwheel: Rocwheel, workf
     dist = tmp_path / "dist"
     name = "triton-3.5.0-cp312-cp312-linux_x86_64.whl"
     for job, text in (("wheel-triton-torch2.9", "one"), ("wheel-triton-torch2.10", "another")):
-        (dist / job).mkdir(parents=True)
-        (dist / job / name).write_text(text)
+        put(dist / job / name, text)
     environment = {"RUNNER_TEMP": str(tmp_path), "TAG": "v1", "REPOSITORY": "owner/name", "GH_TOKEN": "none"}
     environment |= {"GITHUB_OUTPUT": str(tmp_path / "outputs"), "PATH": f"{rocwheel.binary.parent}:{with_uv()['PATH']}"}
     said = run_step(workflow, ("release", "Upload to the release"), environment, tmp_path, expect=2)
@@ -215,9 +215,7 @@ def test_what_was_built_is_tested_on_machines_with_gpus(rocwheel: Rocwheel, work
     (folder / "tool").mkdir(parents=True)
     (folder / "tool/rocwheel-1.whl").write_bytes(b"")
     stub = folder / "bin/python"
-    stub.parent.mkdir()
-    stub.write_text(f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\n')
-    stub.chmod(0o755)
+    put(stub, f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\n', 0o755)
     facts = {"run": "a", "suite": "smoke", "shard": 1, "shards": 1, "started": "2026-11-23T12:00:00Z", "rocwheel": "0"}
     events = [
         {"event": "run", **facts, "wheels": {"torch-2.9-py3-none-any.whl": "0" * 64}},
@@ -229,8 +227,7 @@ def test_what_was_built_is_tested_on_machines_with_gpus(rocwheel: Rocwheel, work
     given["PATH"] = f"{stub.parent}:{rocwheel.binary.parent}:{with_uv()['PATH']}"
     run_step(workflow, ("report", "Report"), given, tmp_path, expect=1)
     results = folder / "results/test-gfx942/a"
-    results.mkdir(parents=True)
-    (results / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    put(results / "events.jsonl", "".join(json.dumps(event) + "\n" for event in events))
     run_step(workflow, ("report", "Report"), given, tmp_path)
     made = {path.name for path in (folder / "report").iterdir()}
     assert made == {"gfx942.html", "gfx942.xml", "gfx942.intoto.json"}

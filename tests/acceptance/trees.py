@@ -1,9 +1,19 @@
-"""What a directory tree holds, in a form that two trees can be compared in."""
+"""What a directory tree holds, in a form that two trees can be compared in, and how a file gets into
+it."""
 
 import hashlib
 import os
 import stat
 from pathlib import Path
+
+
+def put(path: Path, content: str | bytes = "", mode: int | None = None) -> Path:
+    """Writes a file, and makes the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if mode is not None:
+        path.chmod(mode)
+    return path
 
 
 def digest_file(path: Path) -> str:

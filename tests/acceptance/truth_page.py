@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from truth_table import SITUATIONS, VERSIONS, Row, Situation, frameworks, read_rows
 
-from engines import REPOSITORY
+from command import REPOSITORY
 
 PAGE = REPOSITORY / "docs/frameworks.md"
 Rows = dict[tuple[str, str], Row]

@@ -40,17 +40,7 @@ from command import Rocwheel
 HERE = Path(__file__).parent / "truth"
 REPORTS = HERE / "reports"
 VERSIONS = HERE / "versions.json"
-SITUATIONS = (
-    "passing",
-    "failing",
-    "crashing",
-    "hanging",
-    "skipped",
-    "flaky",
-    "collection-error",
-    "nothing-collected",
-    "truncated",
-)
+SITUATIONS = "passing failing crashing hanging skipped flaky collection-error nothing-collected truncated".split()
 CUT = "the report ends in the middle"
 
 

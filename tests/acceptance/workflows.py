@@ -22,14 +22,5 @@ def run_step(workflow: str, place: tuple[str, str], environment: dict[str, str],
     step = text[text.index(f"- name: {title}\n") :].split("\n      - ")[0]
     script = textwrap.dedent(step.split("run: |\n")[1])
     return run(
-        "bash",
-        "--noprofile",
-        "--norc",
-        "-eo",
-        "pipefail",
-        "-c",
-        script,
-        cwd=cwd,
-        environment=environment,
-        expect=expect,
+        *"bash --noprofile --norc -eo pipefail -c".split(), script, cwd=cwd, environment=environment, expect=expect
     )

@@ -44,10 +44,7 @@ def test_a_name_that_windows_cannot_have(windows: Rocwheel, tmp_path: Path, name
 
 @pytest.mark.parametrize(
     ("first", "second", "named"),
-    [
-        ("lib/Name", "lib/name", ["lib/Name", "lib/name"]),
-        ("Include/a.h", "include/b.h", ["Include", "include"]),
-    ],
+    [("lib/Name", "lib/name", ["lib/Name", "lib/name"]), ("Include/a.h", "include/b.h", ["Include", "include"])],
 )
 def test_names_that_differ_only_by_case(
     windows: Rocwheel, tmp_path: Path, first: str, second: str, named: list[str]
