@@ -220,6 +220,8 @@ mod tests {
                 "cmake-package",
                 "`rccl`",
             ),
+            ("  Cannot find source file:", "missing-source-file", "ignores"),
+            ("--   USE_ROCM              : OFF", "torch-without-rocm", "FindHIP.cmake"),
             ("CMake Error at cmake/libprotobuf.cmake:115 (add_library):", "cmake-error", "libprotobuf.cmake:115"),
             ("  Compatibility with CMake < 3.5 has been removed from CMake.", "cmake-4", "POLICY_VERSION_MINIMUM"),
         ] {
