@@ -220,6 +220,7 @@ mod tests {
                 "cmake-package",
                 "`rccl`",
             ),
+            ("  The imported target \"roc::x\" references the file", "missing-of-package", "`roc::x`"),
             ("  Cannot find source file:", "missing-source-file", "ignores"),
             ("--   USE_ROCM              : OFF", "torch-without-rocm", "FindHIP.cmake"),
             ("CMake Error at cmake/libprotobuf.cmake:115 (add_library):", "cmake-error", "libprotobuf.cmake:115"),
