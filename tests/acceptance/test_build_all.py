@@ -24,11 +24,18 @@ from packages import metadata
 from recipes import recipe
 from small_index import write_wheel
 
+# Where Debian has what other ROCms have in lib/cmake/hip.
+DEBIAN = "lib/x86_64-linux-gnu/cmake/hip"
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.org", "-c", "protocol.file.allow=always"]
 
 SETUP = """\
 import os, sys
 from setuptools import setup
+if PACKAGE == "torch" and "--cmake-only" in sys.argv:
+    # As CMake goes on without a ROCm that it does not find, and says so.
+    places = [os.environ["ROCM_PATH"] + "/lib/cmake/hip", os.environ.get("CMAKE_MODULE_PATH", "")]
+    found = any(os.path.exists(place + "/FindHIP.cmake") for place in places)
+    print("--   USE_ROCM              :", "ON" if found else "OFF")
 for flag in ("--cpp_ext", "--cuda_ext", "--cmake", "--cmake-only"):
     if flag in sys.argv:
         sys.argv.remove(flag)
@@ -115,8 +122,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         table = table.replace(f"https://github.com/{address}.git", str(origins / folder))
     (world / "sources.toml").write_text(table)
-    for folder in ("bin", ".info", "lib/rocm_sysdeps", "lib/host-math"):
+    for folder in ("bin", ".info", "lib/rocm_sysdeps", "lib/host-math", DEBIAN):
         (world / "rocm" / folder).mkdir(parents=True)
+    (world / "rocm" / DEBIAN / "FindHIP.cmake").touch()
     (world / "rocm/.info/version").write_text("7.2.0\n")
     (world / "pins.json").write_text(json.dumps(pins))
     return world
@@ -225,6 +233,7 @@ def rocm_packages(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) 
     torch opens, three."""
     folder = tmp_path_factory.mktemp("rocm")
     therock.kpack(folder / "artifacts")
+    therock.Build(folder / "artifacts").file("core-hip_dev_generic", "lib/cmake/hip/FindHIP.cmake")
     name = "librocm_sysdeps_liblzma.so.5"
     therock.Build(folder / "artifacts").library("sysdeps_lib_generic", f"lib/rocm_sysdeps/lib/{name}", name)
     rocwheel.run("package", "--artifacts", folder / "artifacts", "--output", folder / "packages")
@@ -394,6 +403,17 @@ def test_the_compiler_is_asked_for_the_targets_before_anything_is_compiled(
     assert not list((tmp_path / "out").glob("*.whl"))
     rocwheel.run(*command, "--gpu-targets", "gfx942", environment=with_uv())
     assert list((tmp_path / "out").glob("torch-*.whl"))
+
+
+def test_a_torch_without_rocm_is_not_built(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
+    """To PyTorch's CMake a ROCm that it does not find is no error: hours later it would be a wheel."""
+    shutil.copytree(world / "rocm", tmp_path / "rocm")
+    (tmp_path / "rocm" / DEBIAN / "FindHIP.cmake").unlink()
+    command: list[object] = ["build", "torch", "--torch", "2.9.1", *options(world, tmp_path / "out")]
+    command[command.index("--rocm-sdk") + 1] = f"prefix={tmp_path / 'rocm'}"
+    refused = rocwheel.run(*command, "--feature", "flash-attention=off", expect=1, environment=with_uv())
+    refused.says("step `configure` of torch", "lib/cmake/hip/FindHIP.cmake")
+    assert not list((tmp_path / "out").glob("*.whl"))
 
 
 def test_the_table_of_targets_agrees_with_a_compiler() -> None:

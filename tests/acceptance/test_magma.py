@@ -29,7 +29,7 @@ extern "C" void magmablas_zaxpby(magmaDoubleComplex alpha, magmaDoubleComplex *y
 """
 HIPCC = """#!/bin/sh
 case " $* " in
-*" -c "*) exec clang++-19 -x hip -nogpulib -nogpuinc -I {headers} "$@" ;;
+*" -c "* | *" -E "*) exec clang++-19 -x hip -nogpulib -nogpuinc -I {headers} "$@" ;;
 esac
 for word; do
     shift
@@ -68,20 +68,20 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prefix
 
 
-def build(rocwheel: Rocwheel, prefix: Path, place: Path, jobs: int) -> Path:
+def build(rocwheel: Rocwheel, prefix: Path, place: Path, jobs: int, *more: object, **options) -> Path:
     tree(place / "magma")
-    run_build(rocwheel, prefix, place, jobs)
+    run_build(rocwheel, prefix, place, jobs, *more, **options)
     (tarball,) = (place / "output").rglob("*.tar.bz2")
     return tarball
 
 
-def run_build(rocwheel: Rocwheel, prefix: Path, place: Path, jobs: int, expect: int = 0) -> None:
+def run_build(rocwheel: Rocwheel, prefix: Path, place: Path, jobs: int, *more: object, **options) -> None:
     source = place / "magma"
     rocwheel.run(
         *("build", "magma-rocm63", "--executor", "here", "--rocm-sdk", f"prefix={prefix}", "--source", source),
         *("--feature", "openblas=on", "--gpu-targets", TARGETS, "--jobs", jobs, "--no-preflight"),
-        *("--output", place / "output"),
-        expect=expect,
+        *("--output", place / "output", *more),
+        **options,
     )
 
 
@@ -101,6 +101,23 @@ def test_any_folder_and_any_number_of_jobs_give_the_same_tarball(
     other = build(rocwheel, prefix, tmp_path / "a longer path/to the tree", jobs=2)
     assert other.name == tarball.name
     assert hashlib.sha256(other.read_bytes()).digest() == hashlib.sha256(tarball.read_bytes()).digest()
+
+
+def test_a_compiler_cache_knows_what_make_compiled_in_another_folder(
+    rocwheel: Rocwheel, prefix: Path, tarball: Path, tmp_path: Path
+) -> None:
+    """The second build compiles nothing, and its library is the one that was made without it."""
+    made, counted = [], []
+    for place, jobs in ("one", 1), ("two/of them", 2):
+        options = ("--compiler-cache", "ccache")
+        cache = {"CCACHE_DIR": str(tmp_path / "cache")}
+        made.append(build(rocwheel, prefix, tmp_path / place, jobs, *options, environment=cache))
+        (log,) = (tmp_path / place).rglob("*-cache-statistics.log")
+        counted.append(re.search(r"Hits: +(\d+) / +(\d+)", log.read_text()).groups())
+    # The two kernels and the file of the host.
+    assert counted == [("0", "3"), ("3", "3")]
+    assert contents(made[0]) == contents(made[1])
+    assert contents(made[0])["lib/libmagma.so"] == contents(tarball)["lib/libmagma.so"]
 
 
 def test_what_was_half_generated_when_the_build_was_killed_is_generated_again(

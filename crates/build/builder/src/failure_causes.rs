@@ -213,12 +213,16 @@ mod tests {
             ("ld.lld: error: undefined symbol: hipFree", "undefined-symbol", "`hipFree`"),
             ("a.cpp:7:1: error: expected ';' after class", "compiler-error", "`a.cpp:7:1`"),
             ("sh: 1: /opt/_rocm_sdk_devel/lib/llvm-21/bin/clang++: not found", "no-compiler-of-rocm", "HIP_CLANG_PATH"),
+            ("Could not find any of CMakeLists.txt, setup.py in /s/third_party/fmt", "missing-submodule", "third_party/fmt"),
             ("  ******* rocm_version.h could not be found *******", "no-rocm-core", "rocm-core"),
             (
                 "  Could not find a package configuration file provided by \"rccl\" with any of",
                 "cmake-package",
                 "`rccl`",
             ),
+            ("  The imported target \"roc::x\" references the file", "missing-of-package", "`roc::x`"),
+            ("  Cannot find source file:", "missing-source-file", "ignores"),
+            ("--   USE_ROCM              : OFF", "torch-without-rocm", "FindHIP.cmake"),
             ("CMake Error at cmake/libprotobuf.cmake:115 (add_library):", "cmake-error", "libprotobuf.cmake:115"),
             ("  Compatibility with CMake < 3.5 has been removed from CMake.", "cmake-4", "POLICY_VERSION_MINIMUM"),
         ] {
