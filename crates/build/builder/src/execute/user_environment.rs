@@ -27,8 +27,8 @@ use crate::python::Search;
 const SELECTOR: &str = "rocm";
 /// Number of installer lines that an error shows.
 const TAIL: usize = 15;
-/// Variables by which pip and uv install beside the packages of a distribution (PEP 668). One counts
-/// for both.
+/// Variables by which pip and uv install beside the packages of a distribution (PEP 668). One
+/// counts for both.
 const SHARED: [&str; 2] = ["PIP_BREAK_SYSTEM_PACKAGES", "UV_BREAK_SYSTEM_PACKAGES"];
 
 /// A Python environment of the user. It is never made anew or removed.
