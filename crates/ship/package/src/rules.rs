@@ -67,8 +67,8 @@ impl Logical {
         }
     }
 
-    /// Returns the import package with the Python code, without a family; its name with `_` in front
-    /// is the package that holds the files. Device packages share that of the libraries.
+    /// Returns the import package with the Python code, without a family; its name with `_` in
+    /// front is the package that holds the files. Device packages share that of the libraries.
     pub fn import_package(self) -> String {
         let owner = if self == Logical::Device { Logical::Libraries } else { self };
         owner.distribution().replace('-', "_")

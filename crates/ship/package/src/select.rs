@@ -68,8 +68,8 @@ impl ArtifactSelection<'_> {
     }
 
     /// Returns the reason why an artifact of the libraries for HPC is in no package. Where its code
-    /// was split off, the libraries would load and find no kernels: device packages have the code of
-    /// other artifacts alone (TheRock #6085).
+    /// was split off, the libraries would load and find no kernels: device packages have the code
+    /// of other artifacts alone (TheRock #6085).
     fn reason_against_hpc(&self, artifact: &str) -> Option<&'static str> {
         let names = self.catalog.artifacts.iter().map(|artifact| &artifact.name);
         let mut libraries = names.filter(|name| name.name == artifact && name.component == "lib").peekable();
