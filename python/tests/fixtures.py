@@ -31,7 +31,7 @@ def tail(
     topology: str | os.PathLike[str] | None = None,
     logical: str = "meta",
     default: str | None = None,
-    without: tuple[str, ...] = (),
+    without: tuple[str, ...] = ("hpc",),
 ) -> str:
     """The generated lines of `_dist_info.py` for the shape `split`, like those of the packaging
     tool."""

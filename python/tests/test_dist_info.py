@@ -124,7 +124,7 @@ def test_packages_by_name() -> None:
 
 
 def test_what_was_not_made_is_not_offered() -> None:
-    module = load(tail("gfx1100", "gfx942", without=("profiler", "device")))
+    module = load(tail("gfx1100", "gfx942", without=("profiler", "device", "hpc")))
     assert list(module.build_extras("gfx1100")) == ["libraries", "devel"]
     with pytest.raises(ModuleNotFoundError, match="distributed without a 'device' package"):
         module.get_package("device")

@@ -34,7 +34,7 @@ def interpreters() -> dict[str, str]:
     ("version", "interpreter"), [pytest.param(*each, id=each[0]) for each in sorted(interpreters().items())]
 )
 def test_the_set_installs_and_works(version: str, interpreter: str, distribution: Path, tmp_path: Path) -> None:
-    for folder in ("rocm", "rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel", "rocm-profiler"):
+    for folder in ("rocm", "rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel", "rocm-sdk-hpc", "rocm-profiler"):
         code = f"import compileall, sys; sys.exit(not compileall.compile_dir({str(PYTHON_FOLDER / folder)!r}, quiet=1))"
         run([interpreter, "-W", "error", "-X", f"pycache_prefix={tmp_path / 'bytecode'}", "-c", code])
     environment = Environment(tmp_path / "venv", distribution, "uv", interpreter)

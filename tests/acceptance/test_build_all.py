@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -334,12 +333,20 @@ def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
     refused = rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "other", expect=2).stderr
     assert "is not a Python environment" in refused and "`python3 -m venv .venv`" in refused, refused
     # One of conda, or a container's Python, has no `pyvenv.cfg`. That of a distribution is its own.
-    whole = Path(sys.base_prefix)
-    is_managed = (Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED").exists()
-    expect = 2 if is_managed or not (whole / "bin/python").exists() else 0
-    planned = ["build", "install-rocm", *sdk, "--dry-run", "--into", whole]
-    said = rocwheel.run(*planned, expect=expect).stderr
-    assert f"venv {whole}`" not in said, said
+    environment = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    planned = ["build", "install-rocm", *sdk, "--dry-run", "--into", "/usr"]
+    refused = rocwheel.run(*planned, expect=2).stderr
+    assert "the packages of `/usr` are its distribution's" in refused and next(iter(environment)) in refused, refused
+    rocwheel.run(*planned, environment=environment)
+    rocwheel.run(*planned[:-1], sys.base_prefix, environment=environment)
+    create_venv(tmp_path / "whole")
+    python = (tmp_path / "whole/bin/python").rename(tmp_path / "whole/bin/python3")
+    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
+    (packages.parent / "EXTERNALLY-MANAGED").write_text("")
+    whole = ["build", "install-rocm", *sdk, "--into", tmp_path / "whole"]
+    rocwheel.run(*whole, expect=2, cwd=tmp_path)
+    rocwheel.run(*whole, environment=environment, cwd=tmp_path)
+    assert run(tmp_path / "whole/bin/rocm-sdk", "version").stdout.strip() == therock.VERSION
     environment = {"VIRTUAL_ENV": "", "CONDA_PREFIX": str(tmp_path / "mine")}
     planned = ["compat", "build_prod_wheels", "install-rocm", "--find-links", rocm_packages, "--dry-run"]
     said = rocwheel.run(*planned, environment=environment)

@@ -26,6 +26,7 @@ mod user_environment;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+pub(crate) use context::is_on;
 pub use rocwheel_output::LastLook;
 use rocwheel_progress::{Exit, Reporter, Unit, suggestion};
 use rocwheel_wheel::WheelName;

@@ -12,11 +12,12 @@ use crate::error::Error;
 use rocwheel_process::{ProcessEnd, Program};
 use rocwheel_recipe::PythonVersion;
 
-/// Python code that prints the interpreter's version (with `t` if it has no global lock) and its
-/// path.
+/// Python code that prints the interpreter's version (with `t` if it has no global lock), its path,
+/// and the folder of installed packages.
 pub(crate) const QUESTION: &str = "import sys, sysconfig\n\
     print('%d.%d%s' % (*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))\n\
-    print(sys.executable)";
+    print(sys.executable)\n\
+    print(sysconfig.get_path('purelib'))";
 
 /// Time limit for an interpreter's answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,6 +30,8 @@ pub struct PythonInterpreter {
     pub path: PathBuf,
     /// Its version, `3.12` or `3.13t`.
     pub version: String,
+    /// Folder of installed packages; Debian's own Python has it outside of its prefix.
+    pub packages: PathBuf,
 }
 
 /// Answers by program and PATH.
@@ -89,8 +92,11 @@ impl Search<'_> {
         }
         let Some(answer) = self.answer(path, &["-I", "-c", QUESTION], reporter)? else { return Ok(None) };
         let mut lines = answer.lines();
-        let (Some(version), Some(path)) = (lines.next(), lines.next()) else { return Ok(None) };
-        let interpreter = PythonInterpreter { path: PathBuf::from(path), version: version.to_owned() };
+        let [Some(version), Some(path), Some(packages)] = [lines.next(), lines.next(), lines.next()] else {
+            return Ok(None);
+        };
+        let interpreter =
+            PythonInterpreter { path: path.into(), version: version.to_owned(), packages: packages.into() };
         answered().insert(asked, interpreter.clone());
         Ok(Some(interpreter))
     }

@@ -222,8 +222,8 @@ impl Draft<'_> {
             return Err(Error::RocmVersion { wheel: self.wheel.path().to_owned() });
         };
         rocwheel_wheel::check_version(version.strip_suffix(".*").unwrap_or(version))?;
-        let libraries = left.values().any(|(_, distribution)| *distribution == Some("rocm-sdk-libraries"));
-        let requirements = requirement::pin(metadata, &requirement::Rocm { version, libraries });
+        let extras = left.values().filter_map(|(_, distribution)| requirement::extra_of((*distribution)?)).collect();
+        let requirements = requirement::pin(metadata, &requirement::Rocm { version, extras });
         let mut texts = Vec::new();
         if self.request.resolve.has_preload() {
             let shortnames = initialize::shortnames(left.keys().copied());

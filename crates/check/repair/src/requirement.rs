@@ -35,10 +35,15 @@ fn parse(text: &str) -> Parts {
     Parts { name: canonical_name(name), extras, specifier, marker }
 }
 
-/// The requirement on ROCm: its version, and `true` if the math libraries are needed.
+/// The requirement on ROCm: its version, and the extras that bring what is needed.
 pub(crate) struct Rocm<'a> {
     pub(crate) version: &'a str,
-    pub(crate) libraries: bool,
+    pub(crate) extras: BTreeSet<String>,
+}
+
+/// The extra that brings a distribution; every installation of ROCm has core.
+pub(crate) fn extra_of(distribution: &str) -> Option<String> {
+    distribution.strip_prefix("rocm-sdk-").filter(|extra| *extra != "core").map(str::to_owned)
 }
 
 /// `true` if METADATA already requires ROCm's packages.
@@ -67,9 +72,7 @@ pub(crate) fn pin(metadata: &Headers, rocm: &Rocm<'_>) -> Vec<RequirementChange>
         .filter(|(_, parts)| parts.name == "rocm" && parts.marker.is_none())
         .collect();
     let mut extras: BTreeSet<String> = present.iter().flat_map(|(_, parts)| parts.extras.clone()).collect();
-    if rocm.libraries {
-        extras.insert("libraries".to_owned());
-    }
+    extras.extend(rocm.extras.iter().cloned());
     let listed: Vec<&str> = extras.iter().map(String::as_str).collect();
     let after = if listed.is_empty() { format!("rocm{wanted}") } else { format!("rocm[{}]{wanted}", listed.join(",")) };
     let as_wanted = |parts: &Parts| parts.specifier == wanted && parts.extras == extras;
@@ -116,12 +119,14 @@ pub(crate) fn apply(metadata: &mut Headers, changes: &[RequirementChange]) -> Re
 mod tests {
     use super::*;
 
-    fn pinned(requirements: &[&str], libraries: bool) -> String {
+    fn pinned(requirements: &[&str], distributions: &[&str]) -> String {
         let lines: Vec<String> = requirements.iter().map(|text| format!("Requires-Dist: {text}\n")).collect();
         let mut metadata = Headers::parse(&format!("Name: a\n{}", lines.concat()));
-        let changes = pin(&metadata, &Rocm { version: "7.1.0", libraries });
+        let extras = distributions.iter().filter_map(|distribution| extra_of(distribution)).collect();
+        let rocm = Rocm { version: "7.1.0", extras };
+        let changes = pin(&metadata, &rocm);
         apply(&mut metadata, &changes).unwrap();
-        assert!(pin(&metadata, &Rocm { version: "7.1.0", libraries }).is_empty());
+        assert!(pin(&metadata, &rocm).is_empty());
         metadata.all("Requires-Dist").join(" | ")
     }
 
@@ -134,13 +139,16 @@ mod tests {
 
     #[test]
     fn rocm_is_pinned_once() {
-        assert_eq!(pinned(&[], true), "rocm[libraries]==7.1.0");
-        assert_eq!(pinned(&["numpy"], false), "numpy | rocm==7.1.0");
-        assert_eq!(pinned(&["ROCm [devel] >= 6", "numpy"], true), "rocm[devel,libraries]==7.1.0 | numpy");
-        assert_eq!(pinned(&["rocm[libraries] == 7.1.0"], true), "rocm[libraries] == 7.1.0");
-        assert_eq!(pinned(&["rocm==7.0", "rocm[libraries]"], false), "rocm[libraries]==7.1.0");
+        const CORE: &str = "rocm-sdk-core";
+        const LIBRARIES: &str = "rocm-sdk-libraries";
+        assert_eq!(pinned(&[], &[CORE, LIBRARIES]), "rocm[libraries]==7.1.0");
+        assert_eq!(pinned(&[], &["rocm-sdk-hpc", LIBRARIES]), "rocm[hpc,libraries]==7.1.0");
+        assert_eq!(pinned(&["numpy"], &[CORE]), "numpy | rocm==7.1.0");
+        assert_eq!(pinned(&["ROCm [devel] >= 6", "numpy"], &[CORE, LIBRARIES]), "rocm[devel,libraries]==7.1.0 | numpy");
+        assert_eq!(pinned(&["rocm[libraries] == 7.1.0"], &[CORE, LIBRARIES]), "rocm[libraries] == 7.1.0");
+        assert_eq!(pinned(&["rocm==7.0", "rocm[libraries]"], &[CORE]), "rocm[libraries]==7.1.0");
         let marked = "rocm==6; extra == \"old\"";
-        assert_eq!(pinned(&[marked], false), format!("{marked} | rocm==7.1.0"));
+        assert_eq!(pinned(&[marked], &[CORE]), format!("{marked} | rocm==7.1.0"));
     }
 
     #[test]

@@ -330,7 +330,7 @@ mod tests {
 
     /// What the mission's five documents have in their command lines: scripts, targets, programs.
     const NAMES: &str = "make magma-rocm63 magma-cuda126 clean magma docker podman aws cmake therock-dist \
-        therock-archives Makefile build_magma.sh package_files build_rocm.sh create_matrix.py _build_rocm.yml build.yml \
+        therock-archives Makefile build_magma.sh package_files package_files/build.sh build_rocm.sh create_matrix.py _build_rocm.yml build.yml \
         checkout_and_build_all.sh checkout_pytorch_all.sh env_init.sh sanity_check_wheel.py build_pytorch_windows.sh \
         windows_patch_fat_wheel.py pytorch_torch_repo.py pytorch_audio_repo.py pytorch_vision_repo.py \
         pytorch_triton_repo.py save-patches hipify build_prod_wheels.py install-rocm setup.py pytest smoketests \

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::member::MemberPath;
 
 /// Distributions and extras of one target are called so, with `-TARGET` behind.
-const OF_TARGETS: [&str; 2] = ["device", "libraries"];
+const OF_TARGETS: [&str; 3] = ["device", "hpc", "libraries"];
 /// Lists of targets in `_dist_info.py`; each line adds one.
 const LISTS: [&str; 3] = ["AVAILABLE", "LINUX", "WINDOWS"];
 const DEFAULT: &str = "DEFAULT_TARGET_FAMILY = ";

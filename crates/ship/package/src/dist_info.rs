@@ -29,6 +29,8 @@ pub struct Promise {
     /// `true` if `libraries` is one distribution for every target.
     pub neutral_libraries: bool,
     pub distributions: BTreeSet<Logical>,
+    /// Distributions that a family lacks, although another one has them (in the per-family shape).
+    pub lacking: BTreeMap<String, BTreeSet<Logical>>,
     /// Distributions that only one of two systems has.
     pub only_on: BTreeMap<Logical, Platform>,
 }
@@ -40,6 +42,9 @@ impl Promise {
         let mut promise = Promise { families: vec![family.to_owned()], ..self.clone() };
         promise.linux_families.retain(|name| name == family);
         promise.windows_families.retain(|name| name == family);
+        if let Some(lacking) = self.lacking.get(family) {
+            promise.distributions.retain(|logical| !lacking.contains(logical));
+        }
         promise
     }
 
@@ -72,6 +77,9 @@ impl Promise {
         if self.neutral_libraries {
             lines.push("ALL_PACKAGES[\"libraries\"].dist_package_template = \"rocm-sdk-libraries\"".to_owned());
         }
+        if self.neutral_libraries && self.distributions.contains(&Logical::Hpc) {
+            lines.push("ALL_PACKAGES[\"hpc\"].dist_package_template = \"rocm-sdk-hpc\"".to_owned());
+        }
         for absent in Logical::ALL.into_iter().filter(|logical| !self.distributions.contains(logical)) {
             lines.push(format!("ALL_PACKAGES.pop({}, None)", repr(absent.key())));
         }
@@ -97,15 +105,9 @@ impl Promise {
     }
 
     pub fn distribution_name(&self, logical: Logical, family: Option<&str>) -> String {
-        let target = family.map(base_target);
-        match (logical, target) {
-            (Logical::Meta, _) => "rocm".to_owned(),
-            (Logical::Core, _) => "rocm-sdk-core".to_owned(),
-            (Logical::Profiler, _) => "rocm-profiler".to_owned(),
-            (Logical::Devel, _) => "rocm-sdk-devel".to_owned(),
-            (Logical::Libraries, Some(family)) if !self.neutral_libraries => format!("rocm-sdk-libraries-{family}"),
-            (Logical::Libraries, _) => "rocm-sdk-libraries".to_owned(),
-            (Logical::Device, family) => format!("rocm-sdk-device-{}", family.unwrap_or_default()),
+        match family.map(base_target).filter(|_| self.is_target_specific(logical)) {
+            Some(target) => format!("{}-{target}", logical.distribution()),
+            None => logical.distribution(),
         }
     }
 
@@ -114,7 +116,7 @@ impl Promise {
     }
 
     fn is_target_specific(&self, logical: Logical) -> bool {
-        logical == Logical::Device || (logical == Logical::Libraries && !self.neutral_libraries)
+        logical == Logical::Device || (logical.is_per_family() && !self.neutral_libraries)
     }
 
     /// Returns the marker of a distribution, or of one of its targets, that only one of the two
@@ -162,7 +164,7 @@ impl Promise {
     /// Returns the optional distributions in the order of the template's table, which differs from
     /// the planning order.
     fn optional(&self) -> Vec<Logical> {
-        [Logical::Libraries, Logical::Device, Logical::Devel, Logical::Profiler]
+        [Logical::Libraries, Logical::Device, Logical::Devel, Logical::Profiler, Logical::Hpc]
             .into_iter()
             .filter(|logical| self.distributions.contains(logical))
             .collect()
@@ -264,6 +266,7 @@ mod tests {
             windows_families: list(&["gfx1100"]),
             neutral_libraries: true,
             distributions: Logical::ALL.into_iter().collect(),
+            lacking: BTreeMap::new(),
             only_on: BTreeMap::new(),
         }
     }
@@ -274,6 +277,7 @@ mod tests {
             promise().lines(Logical::Meta, None),
             "__version__ = '10.1.0a20260822'\nPY_PACKAGE_SUFFIX_NONCE = ''\n\
              ALL_PACKAGES[\"libraries\"].dist_package_template = \"rocm-sdk-libraries\"\n\
+             ALL_PACKAGES[\"hpc\"].dist_package_template = \"rocm-sdk-hpc\"\n\
              DEFAULT_TARGET_FAMILY = 'gfx1100'\nAVAILABLE_TARGET_FAMILIES.append('gfx1100')\n\
              AVAILABLE_TARGET_FAMILIES.append('gfx942')\nLINUX_TARGET_FAMILIES.append('gfx1100')\n\
              LINUX_TARGET_FAMILIES.append('gfx942')\nWINDOWS_TARGET_FAMILIES.append('gfx1100')\n\
@@ -297,6 +301,7 @@ mod tests {
                 "rocm-sdk-device-gfx1100==10.1.0a20260822; extra == \"device\"",
                 "rocm-sdk-devel==10.1.0a20260822; extra == \"devel\"",
                 "rocm-profiler==10.1.0a20260822; extra == \"profiler\"",
+                "rocm-sdk-hpc==10.1.0a20260822; extra == \"hpc\"",
                 "rocm-sdk-device-gfx1100==10.1.0a20260822; extra == \"device-gfx1100\"",
                 "rocm-sdk-device-gfx942==10.1.0a20260822; sys_platform == \"linux\" and extra == \"device-gfx942\"",
                 "rocm-sdk-device-gfx1100==10.1.0a20260822; extra == \"device-all\"",
@@ -313,7 +318,7 @@ mod tests {
         promise.families.clear();
         promise.linux_families.clear();
         let names: Vec<String> = promise.extras().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["libraries", "devel"]);
+        assert_eq!(names, ["libraries", "devel", "hpc"]);
         assert!(promise.lines(Logical::Core, None).contains("ALL_PACKAGES.pop('profiler', None)\n"));
     }
 

@@ -352,13 +352,9 @@ impl Planner<'_> {
     }
 
     fn platform_package(&self, logical: Logical, family: Option<&str>) -> String {
-        let name = match (logical, family) {
-            (Logical::Libraries, Some(family)) => {
-                format!("{}_{}", self.rules.of(logical).platform_package, base_target(family).replace('-', "_"))
-            }
-            _ => self.rules.of(logical).platform_package.clone(),
-        };
-        name + &self.request.nonce
+        let family = family.filter(|_| logical.is_per_family());
+        let family = family.map(|family| format!("_{}", base_target(family).replace('-', "_")));
+        format!("_{}{}{}", logical.import_package(), family.unwrap_or_default(), self.request.nonce)
     }
 
     fn set(
@@ -374,7 +370,7 @@ impl Planner<'_> {
         })?;
         let input = Input { world: &world, natures: &self.natures, system: self.system };
         let mut populations = Vec::new();
-        for logical in [Logical::Core, Logical::Profiler, Logical::Libraries] {
+        for logical in [Logical::Core, Logical::Profiler, Logical::Libraries, Logical::Hpc] {
             if self.dropped.contains(&logical) {
                 continue;
             }
@@ -391,7 +387,7 @@ impl Planner<'_> {
                 let mut population = Population::new(
                     Logical::Device,
                     Some(target.clone()),
-                    self.platform_package(Logical::Libraries, None),
+                    self.platform_package(Logical::Device, None),
                 );
                 let mut paths = selection.paths(Logical::Device, Some(target), &world);
                 paths.retain(|path| {
@@ -435,10 +431,7 @@ impl Planner<'_> {
 
     /// Returns the target that is part of a distribution's name.
     fn target(&self, logical: Logical, family: Option<&str>) -> Option<String> {
-        match (self.shape, logical) {
-            (Shape::PerFamily, Logical::Libraries) => family.map(str::to_owned),
-            _ => None,
-        }
+        family.filter(|_| self.shape == Shape::PerFamily && logical.is_per_family()).map(str::to_owned)
     }
 
     fn search_paths(
@@ -449,7 +442,7 @@ impl Planner<'_> {
         findings: &mut Findings,
     ) {
         let packages: BTreeMap<Logical, String> =
-            Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
+            Logical::ALL.into_iter().map(|logical| (logical, self.platform_package(logical, family))).collect();
         let provided =
             |library: &str| manylinux::Policies::built_in().provides(library) || self.is_allowed_to_miss(library);
         if self.system == Platform::Windows {

@@ -22,6 +22,8 @@ pub enum Logical {
     Profiler,
     /// `rocm-sdk-libraries`: math and communication libraries.
     Libraries,
+    /// `rocm-sdk-hpc`: libraries for HPC that are not in `rocm[libraries]`.
+    Hpc,
     /// `rocm-sdk-device-<target>`: kernels of one GPU target.
     Device,
     /// `rocm-sdk-devel`: headers, CMake files and links to everything else.
@@ -33,8 +35,15 @@ pub enum Logical {
 impl Logical {
     /// All distributions in planning order; if several need a link to one file, the first of them
     /// owns it.
-    pub const ALL: [Logical; 6] =
-        [Logical::Core, Logical::Profiler, Logical::Libraries, Logical::Device, Logical::Devel, Logical::Meta];
+    pub const ALL: [Logical; 7] = [
+        Logical::Core,
+        Logical::Profiler,
+        Logical::Libraries,
+        Logical::Hpc,
+        Logical::Device,
+        Logical::Devel,
+        Logical::Meta,
+    ];
 
     /// Returns the key used in `_dist_info.py`, extras and `--only`.
     pub fn key(self) -> &'static str {
@@ -42,25 +51,38 @@ impl Logical {
             Logical::Core => "core",
             Logical::Profiler => "profiler",
             Logical::Libraries => "libraries",
+            Logical::Hpc => "hpc",
             Logical::Device => "device",
             Logical::Devel => "devel",
             Logical::Meta => "meta",
         }
     }
 
+    /// Returns the name of the distribution, without its target.
+    pub fn distribution(self) -> String {
+        match self {
+            Logical::Meta => "rocm".to_owned(),
+            Logical::Profiler => "rocm-profiler".to_owned(),
+            _ => format!("rocm-sdk-{self}"),
+        }
+    }
+
+    /// Returns the import package with the Python code, without a family; its name with `_` in
+    /// front is the package that holds the files. Device packages share that of the libraries.
+    pub fn import_package(self) -> String {
+        let owner = if self == Logical::Device { Logical::Libraries } else { self };
+        owner.distribution().replace('-', "_")
+    }
+
+    /// `true` if each family has its own, where device code is inside the libraries.
+    pub fn is_per_family(self) -> bool {
+        matches!(self, Logical::Libraries | Logical::Hpc)
+    }
+
     /// Parses a key or a distribution name such as `rocm-sdk-core`.
     pub fn parse(text: &str) -> Option<Logical> {
-        Logical::ALL.into_iter().find(|logical| {
-            text == logical.key()
-                || match logical {
-                    Logical::Core => text == "rocm-sdk-core",
-                    Logical::Profiler => text == "rocm-profiler",
-                    Logical::Libraries => text == "rocm-sdk-libraries",
-                    Logical::Device => text == "rocm-sdk-device",
-                    Logical::Devel => text == "rocm-sdk-devel",
-                    Logical::Meta => text == "rocm" || text == "selector",
-                }
-        })
+        let is_meant = |logical: &Logical| text == logical.key() || text == logical.distribution();
+        if text == "selector" { Some(Logical::Meta) } else { Logical::ALL.into_iter().find(is_meant) }
     }
 }
 
@@ -92,10 +114,6 @@ pub struct Stub {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Import package with the Python code; empty if the wheel ships none.
-    pub pure_package: String,
-    /// Import package that holds the files.
-    pub platform_package: String,
     /// Summary for METADATA, one line.
     pub summary: String,
     /// Names of artifacts whose `components` are taken, from the rows of the artifacts.
@@ -148,14 +166,10 @@ struct LeftOutComponent {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct File {
-    core: Rule,
-    libraries: Rule,
-    device: Rule,
-    devel: Rule,
-    profiler: Rule,
     left_out_component: Vec<LeftOutComponent>,
+    #[serde(flatten)]
+    distributions: BTreeMap<Logical, Rule>,
 }
 
 #[derive(Debug)]
@@ -172,25 +186,18 @@ impl Rules {
 
     /// Parses a table in the format of `data/distributions.toml`, for the artifacts of `tables`.
     pub fn parse(text: &str, tables: &RocmTables) -> Result<Rules, Failure> {
-        let file: File = toml::from_str(text).map_err(table_error)?;
+        let mut file: File = toml::from_str(text).map_err(table_error)?;
         let rows = tables.artifacts();
         let left_out = rows.iter().filter_map(|row| Some((row.name.clone(), row.left_out.clone()?))).collect();
         let left_out_components = file.left_out_component.into_iter().map(|row| (row.component, row.reason)).collect();
-        let mut distributions = BTreeMap::from([
-            (Logical::Core, file.core),
-            (Logical::Profiler, file.profiler),
-            (Logical::Libraries, file.libraries),
-            (Logical::Device, file.device),
-            (Logical::Devel, file.devel),
-        ]);
-        for (logical, rule) in &mut distributions {
+        for (logical, rule) in &mut file.distributions {
             let takes = |row: &&ArtifactRow| match logical {
                 Logical::Device => row.device,
                 _ => row.package.as_deref() == Some(logical.key()),
             };
             rule.artifacts = rows.iter().filter(takes).map(|row| row.name.clone()).collect();
         }
-        Ok(Rules { distributions, left_out, left_out_components })
+        Ok(Rules { distributions: file.distributions, left_out, left_out_components })
     }
 
     /// Returns the rule of a distribution that holds files.
@@ -237,7 +244,11 @@ mod tests {
         for logical in Logical::ALL {
             assert_eq!(Logical::parse(logical.key()), Some(logical));
         }
-        assert_eq!(Logical::parse("rocm-sdk-devel"), Some(Logical::Devel));
+        for (name, logical) in
+            [("rocm-sdk-devel", Logical::Devel), ("rocm", Logical::Meta), ("selector", Logical::Meta)]
+        {
+            assert_eq!(Logical::parse(name), Some(logical));
+        }
         assert_eq!(Logical::parse("rocm-sdk"), None);
     }
 }

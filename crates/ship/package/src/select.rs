@@ -45,12 +45,13 @@ impl ArtifactSelection<'_> {
             // AMD builds the profilers for Linux alone (spec 2.3).
             (Logical::Profiler, _) if self.system == Platform::Windows => false,
             (Logical::Device, _) => !name.is_generic() && is_own,
-            (Logical::Libraries | Logical::Devel, Shape::Split) => name.is_generic(),
-            (Logical::Libraries | Logical::Devel, Shape::PerFamily) => name.is_generic() || is_own,
+            (Logical::Libraries | Logical::Hpc | Logical::Devel, Shape::Split) => name.is_generic(),
+            (Logical::Libraries | Logical::Hpc | Logical::Devel, Shape::PerFamily) => name.is_generic() || is_own,
             _ => true,
         };
         let taken = match logical {
             Logical::Devel => self.devel_takes(artifact),
+            Logical::Hpc if self.reason_against_hpc(&name.name).is_some() => false,
             _ => rule.takes(&name.name, &name.component),
         };
         fits && taken && self.in_scope(artifact)
@@ -59,10 +60,26 @@ impl ArtifactSelection<'_> {
     fn devel_takes(&self, artifact: &Artifact) -> bool {
         let rule = self.rules.of(Logical::Devel);
         let name = &artifact.name;
-        let runtime =
-            [Logical::Core, Logical::Libraries].iter().any(|logical| self.rules.of(*logical).names(&name.name));
+        let is_hpc = self.rules.of(Logical::Hpc).names(&name.name) && self.reason_against_hpc(&name.name).is_none();
+        let runtime = is_hpc
+            || [Logical::Core, Logical::Libraries].iter().any(|logical| self.rules.of(*logical).names(&name.name));
         let tests = self.shape == Shape::PerFamily && name.component == "test";
         (runtime || rule.names(&name.name)) && (tests || rule.components.contains(&name.component))
+    }
+
+    /// Returns the reason why an artifact of the libraries for HPC is in no package. Where its code
+    /// was split off, the libraries would load and find no kernels: device packages have the code
+    /// of other artifacts alone (TheRock #6085).
+    fn reason_against_hpc(&self, artifact: &str) -> Option<&'static str> {
+        let names = self.catalog.artifacts.iter().map(|artifact| &artifact.name);
+        let mut libraries = names.filter(|name| name.name == artifact && name.component == "lib").peekable();
+        if libraries.peek().is_none() {
+            Some("its libraries are not among the artifacts")
+        } else if self.shape == Shape::Split && libraries.any(|name| !name.is_generic()) {
+            Some("its code was split by GPU target, and no device package takes that")
+        } else {
+            None
+        }
     }
 
     /// Returns the paths that `logical` takes out of `world`.
@@ -118,6 +135,8 @@ impl ArtifactSelection<'_> {
             } else if !self.in_scope(artifact) {
                 on_purpose.push(row("its target was not asked for"));
             } else {
+                let is_hpc = self.rules.of(Logical::Hpc).names(&name.name);
+                let against_hpc = self.reason_against_hpc(&name.name).filter(|_| is_hpc);
                 let takers: Vec<Logical> =
                     Logical::ALL.into_iter().filter(|logical| self.takes_somehow(*logical, artifact)).collect();
                 if !takers.is_empty() {
@@ -125,6 +144,8 @@ impl ArtifactSelection<'_> {
                 } else if self.system == Platform::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
                     on_purpose.push(row("there are profilers for Linux alone"));
                 } else if let Some(reason) = self.rules.left_out_component(&name.component) {
+                    on_purpose.push(row(reason));
+                } else if let Some(reason) = against_hpc {
                     on_purpose.push(row(reason));
                 } else {
                     unclaimed.push(row("no distribution takes this component of the artifact"));

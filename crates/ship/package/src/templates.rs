@@ -64,13 +64,15 @@ const CORE: Embedded = python!("rocm-sdk-core/src/rocm_sdk_core": "__init__.py",
 const LIBRARIES: Embedded = python!("rocm-sdk-libraries/src/rocm_sdk_libraries": "__init__.py", "_cli.py");
 const DEVEL: Embedded = python!("rocm-sdk-devel/src/rocm_sdk_devel": "__init__.py", "_cli.py");
 const PROFILER: Embedded = python!("rocm-profiler/src/rocm_profiler": "__init__.py", "_cli.py");
+const HPC: Embedded = python!("rocm-sdk-hpc/src/rocm_sdk_hpc": "__init__.py");
 
-/// Folders of the templates: distribution, import package.
-const FOLDERS: [(Logical, &str, &str); 4] = [
-    (Logical::Core, "rocm-sdk-core", "rocm_sdk_core"),
-    (Logical::Libraries, "rocm-sdk-libraries", "rocm_sdk_libraries"),
-    (Logical::Devel, "rocm-sdk-devel", "rocm_sdk_devel"),
-    (Logical::Profiler, "rocm-profiler", "rocm_profiler"),
+/// Distributions with Python code of their own.
+const PACKAGES: [(Logical, Embedded); 5] = [
+    (Logical::Core, CORE),
+    (Logical::Libraries, LIBRARIES),
+    (Logical::Devel, DEVEL),
+    (Logical::Profiler, PROFILER),
+    (Logical::Hpc, HPC),
 ];
 
 /// Names in `_dist_info.py` that the generated lines and the build backend use
@@ -102,19 +104,13 @@ impl Templates {
     pub fn embedded() -> Self {
         let texts =
             |files: Embedded| files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        let packages = [
-            (Logical::Core, CORE),
-            (Logical::Libraries, LIBRARIES),
-            (Logical::Devel, DEVEL),
-            (Logical::Profiler, PROFILER),
-        ];
         let mut selector: Texts = texts(SELECTOR);
         if let Some(text) = selector.get_mut(DIST_INFO_PATH) {
             *text = rocwheel_tables::with_libraries(text, rocwheel_tables::RocmTables::in_use());
         }
         Self {
             selector,
-            packages: packages.into_iter().map(|(logical, files)| (logical, texts(files))).collect(),
+            packages: PACKAGES.into_iter().map(|(logical, files)| (logical, texts(files))).collect(),
             functions: None,
         }
     }
@@ -142,10 +138,11 @@ impl Templates {
         needs(&selector, "src/rocm_sdk/__init__.py", &[])?;
 
         let (mut packages, mut functions) = (BTreeMap::new(), BTreeMap::new());
-        for (logical, distribution, package) in FOLDERS {
-            let place = format!("{distribution}/src/{package}");
-            // A set without profiler packages needs no templates for them.
-            if logical == Logical::Profiler && !folder.join(&place).is_dir() {
+        for (logical, _) in PACKAGES {
+            let distribution = logical.distribution();
+            let place = format!("{distribution}/src/{}", logical.import_package());
+            // A set without these packages needs no templates for them.
+            if matches!(logical, Logical::Profiler | Logical::Hpc) && !folder.join(&place).is_dir() {
                 continue;
             }
             let mut texts = read_texts(folder, &place)?;

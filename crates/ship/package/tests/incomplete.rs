@@ -4,7 +4,7 @@
 
 mod support;
 
-use rocwheel_package::{IncompleteSet, Incompletes, Plan, Request, Shape};
+use rocwheel_package::{IncompleteSet, Incompletes, Logical, Plan, Request, Shape};
 use support::{Build, text};
 
 fn build() -> Build {
@@ -215,4 +215,28 @@ fn one_family_of_two() {
     assert_eq!((plan.shape, plan.targets.as_slice()), (Shape::PerFamily, &["gfx94X-dcgpu".to_owned()][..]));
     assert_eq!(plan.incomplete[0].package, "rocm-sdk-libraries-gfx110X-all");
     assert_eq!(names(&build), ["rocm", "rocm_sdk_core", "rocm_sdk_devel", "rocm_sdk_libraries_gfx94x_dcgpu"]);
+}
+
+/// hipTensor is not built for every GPU.
+#[test]
+fn a_family_without_a_package_promises_none() {
+    let build = Build::new("{}", "gfx942;gfx1100");
+    build.library("amd-llvm_lib_generic", "lib/libamd_comgr.so.3", Some("libamd_comgr.so.3"), &[]);
+    for family in ["gfx94X-dcgpu", "gfx110X-all"] {
+        build.library(&format!("rand_lib_{family}"), "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
+    }
+    build.library("hiptensor_lib_gfx94X-dcgpu", "lib/libhiptensor.so.0", Some("libhiptensor.so.0"), &[]);
+    let plan = build.plan(&build.request()).unwrap();
+    let of_hpc: Vec<_> = plan.wheels.iter().filter(|wheel| wheel.logical == Logical::Hpc).collect();
+    assert_eq!(of_hpc.iter().map(|wheel| wheel.name.as_str()).collect::<Vec<_>>(), ["rocm-sdk-hpc-gfx94X-dcgpu"]);
+    for member in ["rocm_sdk_hpc_gfx94X_dcgpu/_dist_info.py", "_rocm_sdk_hpc_gfx94X_dcgpu/lib/libhiptensor.so.0"] {
+        assert!(of_hpc[0].files.contains_key(member), "{:?}", of_hpc[0].files.keys());
+    }
+    let offered: Vec<_> = plan
+        .selectors
+        .iter()
+        .map(|selector| (selector.folder.as_deref(), selector.extras.get("hpc").map(|lines| lines[0].as_str())))
+        .collect();
+    let requirement = "rocm-sdk-hpc-gfx94X-dcgpu==10.1.0a20260822";
+    assert_eq!(offered, [(Some("gfx94X-dcgpu"), Some(requirement)), (Some("gfx110X-all"), None)]);
 }

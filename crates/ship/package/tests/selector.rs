@@ -17,6 +17,7 @@ fn build(targets: &[&str]) -> Build {
     let build = Build::split();
     build.library("amd-llvm_lib_generic", "lib/libamd_comgr.so.3", Some("libamd_comgr.so.3"), &[]);
     build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
+    build.library("hiptensor_lib_generic", "lib/libhiptensor.so.0", Some("libhiptensor.so.0"), &[]);
     for target in targets {
         build.file(&format!("blas_lib_{target}"), &format!("lib/rocblas/library/K_{target}.co"), target);
     }
@@ -193,6 +194,7 @@ fn a_wheel_is_the_same_everywhere() {
             format!("Requires-Dist: rocm-sdk-core{version}"),
             format!("Requires-Dist: rocm-sdk-libraries{version}; extra == \"libraries\""),
             format!("Requires-Dist: rocm-sdk-devel{version}; extra == \"devel\""),
+            format!("Requires-Dist: rocm-sdk-hpc{version}; extra == \"hpc\""),
             format!("Requires-Dist: rocm-sdk-device-gfx942{version}; extra == \"device-gfx942\""),
             format!("Requires-Dist: rocm-sdk-device-gfx1100{version}; extra == \"device-gfx1100\""),
             format!("Requires-Dist: rocm-sdk-device-gfx942{version}; extra == \"device-all\""),
@@ -225,5 +227,5 @@ fn a_wheel_for_one_target_still_names_it() {
     let build = build(&["gfx942"]);
     let plan = build.plan(&Request { selectors: vec![SelectorForm::Wheel], ..build.request() }).unwrap();
     let extras: Vec<&str> = plan.selectors[0].extras.keys().map(String::as_str).collect();
-    assert_eq!(extras, ["devel", "device-all", "device-gfx942", "libraries"]);
+    assert_eq!(extras, ["devel", "device-all", "device-gfx942", "hpc", "libraries"]);
 }

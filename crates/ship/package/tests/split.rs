@@ -353,6 +353,42 @@ fn the_profilers_have_their_own_wheel_with_the_names_they_ask_for() {
 }
 
 #[test]
+fn libraries_for_hpc_have_a_wheel_and_an_extra() {
+    let build = build();
+    build.file("hiptensor_dev_generic", "include/hiptensor/hiptensor.h", "// hiptensor\n");
+    let left_out = |build: &Build| {
+        let plan = build.plan(&build.request()).unwrap();
+        assert!(!plan.wheels.iter().any(|wheel| wheel.logical == Logical::Hpc));
+        assert!(!plan.selectors[0].extras.contains_key("hpc"));
+        let rows = plan.left_out.into_iter().filter(|row| row.what.starts_with("hiptensor"));
+        rows.map(|row| (row.what, row.reason)).collect::<Vec<_>>()
+    };
+    let without_libraries = "its libraries are not among the artifacts".to_owned();
+    assert_eq!(left_out(&build), [("hiptensor_dev_generic".to_owned(), without_libraries)]);
+    let hip = build.place("core-hip_lib_generic", "lib/libamdhip64.so.7.1.0");
+    let flags = [hip.to_str().unwrap()];
+    build.library("hiptensor_lib_generic", "lib/libhiptensor.so.0.1", Some("libhiptensor.so.0"), &flags);
+    let (plan, _) = build.package(&build.request()).unwrap();
+    let path = wheel(&build, "rocm_sdk_hpc");
+    assert!(members(&path).contains_key("_rocm_sdk_hpc/lib/libhiptensor.so.0"), "{:?}", members(&path).keys());
+    assert!(text(&path, "METADATA").contains(&format!("\nRequires-Dist: rocm-sdk-core=={VERSION}\n")));
+    let dist_info = text(&path, "rocm_sdk_hpc/_dist_info.py");
+    assert!(dist_info.contains("\nALL_PACKAGES[\"hpc\"].dist_package_template = \"rocm-sdk-hpc\"\n"));
+    assert_eq!(plan.selectors[0].extras["hpc"], [format!("rocm-sdk-hpc=={VERSION}")]);
+    let devel = members(&wheel(&build, "rocm_sdk_devel"));
+    let names: Vec<String> =
+        tar_members(&devel["rocm_sdk_devel/_devel.tar"]).into_iter().map(|(name, _)| name).collect();
+    for name in ["include/hiptensor/hiptensor.h", "lib/libhiptensor.so.0"] {
+        assert!(names.iter().any(|member| member.ends_with(name)), "{name} is not among {names:?}");
+    }
+    // Its kernels would be nowhere.
+    build.file("hiptensor_lib_gfx942", ".kpack/hiptensor_lib_gfx942.kpack", "kernels");
+    let parts = ["hiptensor_dev_generic", "hiptensor_lib_generic", "hiptensor_lib_gfx942"].map(str::to_owned);
+    let split = "its code was split by GPU target, and no device package takes that";
+    assert_eq!(left_out(&build), parts.map(|part| (part, split.to_owned())));
+}
+
+#[test]
 fn archives_give_the_same_packages_as_directories() {
     let build = build();
     let digests = |outcome: rocwheel_package::PackagingReport| {

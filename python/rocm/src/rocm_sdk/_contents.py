@@ -99,7 +99,7 @@ def installed_family(package: _dist_info.PackageEntry) -> str | None:
 
 
 def installed_packages() -> list[Package]:
-    """The installed packages that contain files, in the order core, libraries, devel, profiler."""
+    """The installed packages that contain files, in the order core, libraries, devel, profiler, hpc."""
     found: list[Package] = []
     for entry in _dist_info.ALL_PACKAGES.values():
         if entry.logical_name in ("meta", "device"):

@@ -432,6 +432,7 @@ ALL_PACKAGES: dict[str, PackageEntry] = {
         PackageEntry("device", "rocm-sdk-device-{target_family}", shares_py_package_of="libraries"),
         PackageEntry("devel", "rocm-sdk-devel"),
         PackageEntry("profiler", "rocm-profiler"),
+        PackageEntry("hpc", "rocm-sdk-hpc-{target_family}"),
     )
 }
 
@@ -471,6 +472,7 @@ ALL_LIBRARIES: dict[str, LibraryEntry] = {
         LibraryEntry("miopen", "libraries", "libMIOpen.so*", "MIOpen*.dll"),
         LibraryEntry("origami", "libraries", "liborigami.so*", "origami*.dll"),
         LibraryEntry("hipdnn", "libraries", "libhipdnn_backend.so*", "hipdnn_backend*.dll"),
+        LibraryEntry("hiptensor", "hpc", "libhiptensor.so*", "hiptensor*.dll"),
         LibraryEntry("rocblas", "libraries", "librocblas.so*", "rocblas*.dll", optional=True),
         LibraryEntry("rocfft", "libraries", "librocfft.so*", "rocfft*.dll", optional=True),
         LibraryEntry("rocrand", "libraries", "librocrand.so*", "rocrand*.dll", optional=True),

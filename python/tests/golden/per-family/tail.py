@@ -1,5 +1,6 @@
 __version__ = '7.0.0'
 PY_PACKAGE_SUFFIX_NONCE = ''
+ALL_PACKAGES.pop('hpc', None)
 ALL_PACKAGES.pop('device', None)
 DEFAULT_TARGET_FAMILY = 'gfx110X-all'
 AVAILABLE_TARGET_FAMILIES.append('gfx110X-all')

@@ -1,6 +1,7 @@
 __version__ = '10.1.0a20260822'
 PY_PACKAGE_SUFFIX_NONCE = ''
 ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"
+ALL_PACKAGES["hpc"].dist_package_template = "rocm-sdk-hpc"
 DEFAULT_TARGET_FAMILY = 'gfx1100'
 AVAILABLE_TARGET_FAMILIES.append('gfx1100')
 AVAILABLE_TARGET_FAMILIES.append('gfx942')

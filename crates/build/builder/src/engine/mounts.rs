@@ -11,7 +11,7 @@ use rocwheel_wheel::Platform;
 
 use super::{Engine, Kind, Root};
 use crate::error::Error;
-use crate::execute::JobPlace;
+use crate::execute::{JobPlace, is_on};
 use rocwheel_recipe::executor::Image;
 use rocwheel_recipe::recipe::WorkOn;
 use rocwheel_recipe::source_digest;
@@ -271,12 +271,7 @@ pub(super) fn mountable(path: &Path) -> Result<&str, Error> {
 /// `true` if a job may download something: packages from an index, unless pip and uv are configured
 /// to use none.
 fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
-    let is_on = |name: &str| {
-        surroundings
-            .get(name)
-            .is_some_and(|value| !["", "0", "false", "no", "off"].contains(&value.to_lowercase().as_str()))
-    };
-    if ["PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"].iter().any(|name| is_on(name)) {
+    if ["PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"].iter().any(|name| is_on(name, surroundings)) {
         return false;
     }
     let is_local = |place: &str| Path::new(place).exists();

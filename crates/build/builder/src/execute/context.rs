@@ -48,6 +48,12 @@ const ADDRESSES: [(&str, &[&str]); 4] = [
     ("--find-links", &["PIP_FIND_LINKS", "UV_FIND_LINKS"]),
 ];
 
+/// `true` if a variable of pip or uv is set to yes.
+pub(crate) fn is_on(name: &str, environment: &BTreeMap<String, String>) -> bool {
+    let value = environment.get(name).map(|value| value.to_lowercase());
+    value.is_some_and(|value| !["", "0", "false", "no", "off"].contains(&value.as_str()))
+}
+
 /// Moves passwords from a pip or uv command into variables. All users of a machine see command
 /// lines, but not the variables of a program.
 pub(super) fn hidden(

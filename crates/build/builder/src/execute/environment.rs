@@ -120,7 +120,12 @@ impl Context<'_> {
 }
 
 pub(super) fn interpreter_of(venv: &Path) -> PathBuf {
-    if cfg!(windows) { venv.join("Scripts").join("python.exe") } else { venv.join("bin").join("python") }
+    if cfg!(windows) {
+        return venv.join("Scripts").join("python.exe");
+    }
+    let names = ["bin/python", "bin/python3"].map(|name| venv.join(name));
+    // Debian's own Python has the second name alone.
+    names.iter().find(|path| path.exists()).unwrap_or(&names[0]).clone()
 }
 
 fn prepend(environment: &mut BTreeMap<String, String>, name: &str, folder: &str) {

@@ -15,7 +15,7 @@ use rocwheel_wheel::{Headers, canonical_name};
 
 use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
-use crate::execute::context::{hidden, reason};
+use crate::execute::context::{hidden, is_on, reason};
 use crate::execute::environment::interpreter_of;
 use crate::execute::installer::{
     INSTALLING, ensurepip, fresh_install, has_pip, installer, prerelease_options, rocm_options,
@@ -27,12 +27,17 @@ use crate::python::Search;
 const SELECTOR: &str = "rocm";
 /// Number of installer lines that an error shows.
 const TAIL: usize = 15;
+/// Variables by which pip and uv install beside the packages of a distribution (PEP 668). One
+/// counts for both.
+const SHARED: [&str; 2] = ["PIP_BREAK_SYSTEM_PACKAGES", "UV_BREAK_SYSTEM_PACKAGES"];
 
 /// A Python environment of the user. It is never made anew or removed.
 pub struct UserEnvironment<'a> {
     path: PathBuf,
     /// Python version of its interpreter.
     pub python: PythonVersion,
+    /// Folder of its installed packages.
+    packages: PathBuf,
     place: &'a JobPlace,
     reporter: &'a dyn Reporter,
 }
@@ -58,16 +63,19 @@ impl<'a> UserEnvironment<'a> {
         let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
         let found = search.ask(&interpreter_of(&path), reporter)?.ok_or_else(missing)?;
         let version = found.version.parse::<PythonVersion>()?;
-        let library = path.join(format!("lib/python{}.{}", version.major, version.minor));
-        if library.join("EXTERNALLY-MANAGED").exists() {
+        let marker = format!("lib/python{}.{}/EXTERNALLY-MANAGED", version.major, version.minor);
+        if path.join(marker).exists() && !SHARED.iter().any(|name| is_on(name, &place.surroundings)) {
             return Err(Error::request_with(
                 format!("the packages of `{}` are its distribution's", path.display()),
-                "make an environment: `python3 -m venv .venv`, and name that",
+                format!(
+                    "make an environment: `python3 -m venv .venv`, and name that; a container that is thrown away \
+                     needs none with `{}=1`",
+                    SHARED[0]
+                ),
             ));
         }
         // A file without a name, which leaves no trace.
-        let library = if cfg!(windows) { path.join("Lib") } else { library };
-        let packages = Some(library.join("site-packages")).filter(|path| path.is_dir()).unwrap_or(library);
+        let packages = found.packages;
         if let Err(error) = tempfile::tempfile_in(&packages)
             && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
         {
@@ -76,7 +84,7 @@ impl<'a> UserEnvironment<'a> {
                 "make an environment of your own: `python3 -m venv .venv`, and name that",
             ));
         }
-        Ok(UserEnvironment { path, python: version, place, reporter })
+        Ok(UserEnvironment { path, python: version, packages, place, reporter })
     }
 
     /// Path of the interpreter in an environment's folder; it need not exist.
@@ -185,8 +193,7 @@ impl<'a> UserEnvironment<'a> {
 
     /// METADATA of an installed distribution; `name` is canonical.
     fn metadata(&self, name: &str) -> Result<Option<Headers>, Error> {
-        let packages = if cfg!(windows) { "Lib".into() } else { format!("lib/python{}", self.python) };
-        for entry in fs_err::read_dir(self.path.join(packages).join("site-packages"))? {
+        for entry in fs_err::read_dir(&self.packages)? {
             let folder = entry?.path();
             let info = folder.file_name().unwrap_or_default().to_string_lossy();
             let distribution = info.strip_suffix(".dist-info").and_then(|info| info.split_once('-'));
@@ -238,7 +245,11 @@ impl<'a> UserEnvironment<'a> {
         let directory = &self.place.work;
         fs_err::create_dir_all(directory)?;
         let mut log = fs_err::OpenOptions::new().create(true).append(true).open(self.log())?;
-        let (words, environment) = hidden(words, &self.place.surroundings);
+        let mut surroundings = self.place.surroundings.clone();
+        if SHARED.iter().any(|name| is_on(name, &surroundings)) {
+            surroundings.extend(SHARED.map(|name| (name.to_owned(), "1".to_owned())));
+        }
+        let (words, environment) = hidden(words, &surroundings);
         let (timeout, deadline) = (INSTALLING, self.place.deadline);
         let program = Program { words, directory, environment: &environment, timeout, deadline };
         Ok(rocwheel_process::run(&program, Some(&mut log), self.reporter)?)

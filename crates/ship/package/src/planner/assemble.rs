@@ -172,7 +172,7 @@ impl Planner<'_> {
         family: Option<&str>,
         target: Option<&str>,
     ) -> String {
-        let mut pure = self.rules.of(wheel.logical).pure_package.clone();
+        let mut pure = wheel.logical.import_package();
         if let Some(target) = target {
             pure = format!("{pure}_{}", base_target(target).replace('-', "_"));
         }

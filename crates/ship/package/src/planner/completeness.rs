@@ -160,14 +160,7 @@ impl Planner<'_> {
                     self.targets.retain(|other| other != target);
                 }
                 (logical, _) => {
-                    let name = match logical {
-                        Logical::Profiler => "rocm-profiler",
-                        Logical::Libraries => "rocm-sdk-libraries",
-                        Logical::Devel => "rocm-sdk-devel",
-                        Logical::Device => "rocm-sdk-device",
-                        Logical::Core | Logical::Meta => "rocm-sdk-core",
-                    };
-                    self.note_incomplete(name, reason);
+                    self.note_incomplete(&logical.distribution(), reason);
                     self.dropped.insert(logical);
                 }
             }

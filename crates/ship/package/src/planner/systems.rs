@@ -159,6 +159,12 @@ fn promise(halves: &[Half<'_>]) -> Promise {
             }
         }
     }
+    let mut lacking: BTreeMap<String, BTreeSet<Logical>> = BTreeMap::new();
+    for set in halves.iter().flat_map(|half| &half.settled.sets) {
+        let absent = holders.keys().filter(|logical| logical.is_per_family());
+        let absent = absent.filter(|logical| !set.populations.iter().any(|one| one.logical == **logical)).copied();
+        lacking.insert(set.family.clone().unwrap_or_default(), absent.collect());
+    }
     let first = &halves[0].planner;
     let per_target = match first.shape {
         Shape::Fat => false,
@@ -188,6 +194,7 @@ fn promise(halves: &[Half<'_>]) -> Promise {
         windows_families: windows,
         neutral_libraries: first.shape != Shape::PerFamily,
         only_on: holders.iter().filter_map(|(logical, systems)| Some((*logical, only_on(systems)?))).collect(),
+        lacking,
         distributions: holders.into_keys().chain([Logical::Meta]).collect(),
     }
 }

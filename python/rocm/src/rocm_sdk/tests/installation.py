@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import _contents, _devel, _dist_info
 from ._report import Report
 
-NAMES = re.compile(r"rocm|rocm-profiler|rocm-sdk-(core|devel|libraries.*|device.*)")
+NAMES = re.compile(r"rocm|rocm-profiler|rocm-sdk-.+")
 SHOWN = 5
 MISSING = "is missing"
 
