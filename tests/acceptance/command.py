@@ -14,6 +14,10 @@ from pathlib import Path
 NOBODY = 65534
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "scripts"
+# Where scripts/fetch-wheels and others keep what they download, for `make test-real` too.
+CACHE = Path(
+    os.environ.get("ROCWHEEL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocwheel"
+)
 # Where the tests' pip and uv are.
 TOOLS = Path(sys.prefix) / "bin"
 UV = TOOLS / "uv"

@@ -20,7 +20,7 @@ from buckets import Bucket, forget, moto
 from delta_stream import Stream, published_stream
 
 import synthetic
-from command import REPOSITORY, Rocwheel, own_suite
+from command import CACHE, REPOSITORY, Rocwheel, own_suite
 from environment import Environment
 from packages import PackageSet, fetch_debs, fetch_wheels, make_package_set
 from tool_wheel import write_tool_wheel
@@ -178,11 +178,7 @@ def public(rocwheel: Rocwheel) -> Path:
 @pytest.fixture(scope="session")
 def sdist() -> Path:
     """flash-attn 2.8.3 of PyPI, where `--source 2.8.3` looks for it too."""
-    cache = Path(
-        os.environ.get("ROCWHEEL_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocwheel"
-    )
-    path = cache / "archives" / SHA256 / "flash_attn-2.8.3.tar.gz"
+    path = CACHE / "archives" / SHA256 / "flash_attn-2.8.3.tar.gz"
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}")

@@ -4,7 +4,9 @@ The numbers of the nodes are those that kernels printed on real machines: of an 
 MI300X in the modes SPX and CPX, an MI210, and a processor with a GPU inside beside a discrete one.
 """
 
+import json
 import shutil
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -217,6 +219,15 @@ def make_healthy_machine(folder: Path) -> Machine:
 def diagnose(rocwheel: Rocwheel, machine: Machine, *arguments: object, expect: int = 0) -> dict:
     machine.finish()
     return rocwheel.json("doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect)
+
+
+def answered(rocwheel: Rocwheel, machine: Machine, *arguments: object) -> tuple[int, dict]:
+    """The exit code, whatever it is, and the report."""
+    machine.finish()
+    command = [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", machine.venv, *arguments]
+    said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert said.stdout, said.stderr
+    return said.returncode, json.loads(said.stdout)
 
 
 def named(report: dict) -> dict[str, dict]:

@@ -19,9 +19,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from test_kernels import cached_wheels
 
-from command import REPOSITORY, Rocwheel
+from command import CACHE, REPOSITORY, Rocwheel
 from linked_wheels import write_wheel
 from packages import fetch_wheels, listed_wheel
 
@@ -58,7 +57,7 @@ def check(rocwheel: Rocwheel, wheel: Path, kept: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_findings_are_kept(rocwheel: Rocwheel, name: str) -> None:
-    check(rocwheel, listed_wheel(cached_wheels(), name), HERE / f"snapshots/audit-{name}.json")
+    check(rocwheel, listed_wheel(CACHE / "wheels", name), HERE / f"snapshots/audit-{name}.json")
 
 
 @pytest.mark.parametrize("name", ["numpy", "scipy", "torch"])
@@ -69,7 +68,7 @@ def test_findings_of_popular_wheels_are_kept(rocwheel: Rocwheel, popular: Path, 
 
 def test_a_second_audit_of_many_wheels_says_the_same(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """All wheels as one set, of which the cache has the first half and then the whole."""
-    wheels = [listed_wheel(cached_wheels(), name) for name in NAMES]
+    wheels = [listed_wheel(CACHE / "wheels", name) for name in NAMES]
     environment = {"ROCWHEEL_CACHE": str(tmp_path / "cache")}
 
     def audit(*words: object) -> str:
@@ -142,8 +141,8 @@ def check_fixes(rocwheel: Rocwheel, wheel: Path, folder: Path) -> None:
 @pytest.mark.parametrize("requirement", ROCM)
 def test_the_block_of_rocm_wheels_fixes_what_it_says(rocwheel: Rocwheel, requirement: str, tmp_path: Path) -> None:
     name, _, version = requirement.partition("==")
-    fetch_wheels(cached_wheels(), requirement)
-    [wheel] = cached_wheels().glob(f"{name.replace('-', '_')}-{version}-*.whl")
+    fetch_wheels(CACHE / "wheels", requirement)
+    [wheel] = (CACHE / "wheels").glob(f"{name.replace('-', '_')}-{version}-*.whl")
     check_fixes(rocwheel, wheel, tmp_path)
 
 
@@ -181,8 +180,7 @@ TABLE = tomllib.loads(Path(__file__).with_name("popular-wheels.toml").read_text(
 
 @pytest.fixture(scope="module")
 def popular() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rocwheel"
-    folder = Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "popular-wheels"
+    folder = CACHE / "popular-wheels"
     subprocess.run([REPOSITORY / "scripts/fetch-popular-wheels", folder], check=True)
     return folder
 

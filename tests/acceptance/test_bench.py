@@ -1,4 +1,4 @@
-"""`rocwheel test bench`: what became slower is found, and what cannot be compared has no verdict."""
+"""`rocwheel test bench`: what became slower is found; what cannot be compared has no verdict."""
 
 import json
 import subprocess

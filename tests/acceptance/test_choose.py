@@ -22,11 +22,11 @@ from browser import Browser
 from choose_indexes import pair, write, write_pair
 from packaging.pylock import Pylock
 from pypi_simple import PyPISimple
-from test_chooser import ACCESSIBLE, BIN, NOW, OWN, clean_environment, installed
+from test_chooser import ACCESSIBLE, NOW, OWN, clean_environment, installed
 from test_chooser_lines import STRANGER, install
 from test_index import served
 
-from command import Result, Rocwheel, run
+from command import TOOLS, UV, Result, Rocwheel, run
 from doctor_trees import Machine, make_machine
 from trees import put
 
@@ -124,7 +124,7 @@ class Case:
             words += ["--python", sys.executable]
         if "--index" not in words:
             words += ["--index", self.index]
-        path = path or f"{BIN}:{os.environ['PATH']}"
+        path = path or f"{TOOLS}:{os.environ['PATH']}"
         return run(self.rocwheel.binary, "choose", *words, *more, environment={"PATH": path}, expect=expect)
 
 
@@ -245,9 +245,9 @@ def test_doubts_and_what_is_there_are_told(case: Case, tmp_path: Path) -> None:
     assert text.splitlines()[0].endswith(": no code for gfx1100 was seen in torchvision, only in other packages")
     python = tmp_path / "venv/bin/python"
     clean = clean_environment()
-    run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", environment=clean)
+    run(UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", environment=clean)
     own = ["--no-deps", "--index-url", case.index, "--python", python, "rocm-sdk-core", "rocm-sdk-libraries"]
-    run(BIN / "uv", "pip", "install", *own, environment=clean)
+    run(UV, "pip", "install", *own, environment=clean)
     here = f"torch --gpu gfx1100 --system glibc{platform.libc_ver()[1]}"
     said = json.loads(case.choose(here, "--python", python, "--json").stdout)
     assert said["present"] == ["rocm-sdk-core", "rocm-sdk-libraries"]
@@ -443,7 +443,7 @@ def test_a_server_without_ranges(case: Case) -> None:
 def doctor(case: Case, machine: Machine, *words: object, expect: int = 0) -> dict:
     machine.finish()
     arguments = ("doctor", "--root", machine.root, "--venv", machine.venv, *words)
-    path = f"{BIN}:{os.environ['PATH']}"
+    path = f"{TOOLS}:{os.environ['PATH']}"
     said = run(case.rocwheel.binary, "--json", *arguments, environment={"PATH": path}, expect=expect)
     return json.loads(said.stdout)
 

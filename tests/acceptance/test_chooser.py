@@ -21,11 +21,10 @@ from browser import DOWN, SPACE, TAB, Browser
 from packaging.pylock import Pylock
 from small_wheels import core_metadata, pack
 
-from command import Rocwheel, run
+from command import TOOLS, UV, Rocwheel, run
 from small_index import Servers
 from trees import put
 
-BIN = Path(sys.executable).parent
 OWN = f"3.{sys.version_info.minor}"
 OWN_TAG = f"cp3{sys.version_info.minor}"
 TARGETS = ("gfx942", "gfx1100")
@@ -204,7 +203,7 @@ def test_a_hole_is_seen_and_said(browser: Browser, site: Site) -> None:
 def clean_environment(**more: str) -> dict[str, str]:
     taken = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     quiet = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", "UV_NO_CONFIG": "1", "UV_NO_CACHE": "1"}
-    return {**taken, **quiet, "PATH": f"{BIN}:{os.environ['PATH']}", **more}
+    return {**taken, **quiet, "PATH": f"{TOOLS}:{os.environ['PATH']}", **more}
 
 
 def installed(target: Path) -> set[str]:
@@ -277,7 +276,7 @@ def test_the_project_of_uv_locks_and_installs(browser: Browser, site: Site, kind
     # Every package has to come from the named index: there is no other one.
     environment = clean_environment(UV_DEFAULT_INDEX="http://127.0.0.1:9/", UV_PYTHON=sys.executable)
     environment.pop("VIRTUAL_ENV", None)
-    run(BIN / "uv", "sync", environment=environment, cwd=tmp_path)
+    run(UV, "sync", environment=environment, cwd=tmp_path)
     (packages,) = (tmp_path / ".venv/lib").glob("python*/site-packages")
     assert installed(packages) == RELEASE | {"torchvision-0.2.0+rocm7.1.0"}
 
@@ -299,7 +298,7 @@ def test_pre_releases_beside_final_versions(rocwheel: Rocwheel, browser: Browser
     browser.open(page + fragment(**choice, installer="uv-project"))
     (tmp_path / "pyproject.toml").write_text(lines(browser))
     environment = clean_environment(UV_DEFAULT_INDEX="http://127.0.0.1:9/", UV_PYTHON=sys.executable)
-    run(BIN / "uv", "lock", environment=environment, cwd=tmp_path)
+    run(UV, "lock", environment=environment, cwd=tmp_path)
     assert "7.2.0a20261120" in (tmp_path / "uv.lock").read_text()
     # A final version needs no word.
     browser.open(page + fragment(**{**CHOICE, "rocm": "7.1.0"}))

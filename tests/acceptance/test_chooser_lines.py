@@ -18,7 +18,6 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from test_chooser import (
-    BIN,
     NOW,
     OWN,
     OWN_TAG,
@@ -33,7 +32,7 @@ from test_chooser import (
     write_wheel,
 )
 
-from command import Rocwheel, run
+from command import UV, Rocwheel, run
 
 __all__ = ["quiet"]
 
@@ -99,7 +98,7 @@ def install(copied: str, installer: str, index: str, other: str, folder: Path) -
     """Does with the lines what the page tells; the answer is the folder of the packages. `other` is
     the index that people have without saying so."""
     environment = folder / "venv"
-    run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, environment, environment=clean_environment())
+    run(UV, "venv", "--quiet", "--python", sys.executable, environment, environment=clean_environment())
     variables = clean_environment(
         PIP_PYTHON=str(environment / "bin/python"),
         PIP_INDEX_URL=f"{other}simple/",

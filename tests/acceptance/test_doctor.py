@@ -10,7 +10,7 @@ import pytest
 from doctor_cases import CASES, NOTHING, Case, mixed_versions, torch_with_the_runtime_of_another_rocm
 
 from command import REPOSITORY, Rocwheel
-from doctor_trees import Machine, diagnose, make_cpx, make_healthy_machine, make_machine, named
+from doctor_trees import Machine, answered, diagnose, make_cpx, make_healthy_machine, make_machine, named
 
 # The word in JSON, and the words for people that the Python has.
 NEEDS = {"host": "a shell on the host"}
@@ -47,10 +47,7 @@ def test_the_missing_library_and_the_other_version_are_named(rocwheel: Rocwheel,
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_reported_failure_has_its_finding(rocwheel: Rocwheel, machine: Machine, case: Case) -> None:
     case.apply(machine)
-    machine.finish()
-    command = [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", machine.venv]
-    finished = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    report = json.loads(finished.stdout)
+    code, report = answered(rocwheel, machine)
     found = named(report)
     assert case.finding in found, sorted(found)
     finding = found[case.finding]
@@ -64,7 +61,7 @@ def test_a_reported_failure_has_its_finding(rocwheel: Rocwheel, machine: Machine
     assert finding["evidence"] and all(seen["path"] for seen in finding["evidence"])
     assert "{" not in finding["meaning"] + (finding["command"] or "").replace("${", ""), finding
     heavy = {finding["severity"] for finding in report["findings"]} & {"error", "unknown"}
-    assert finished.returncode == (1 if heavy else 0), report["findings"]
+    assert code == (1 if heavy else 0), report["findings"]
     assert report["verdict"].startswith("not well") == bool(heavy)
     # One cause is not told twice under other names.
     assert sum(finding["severity"] == "error" for finding in report["findings"]) <= 2, sorted(found)
@@ -174,9 +171,7 @@ def test_the_subset_in_python_agrees(rocwheel: Rocwheel, tmp_path: Path) -> None
     for number, case in enumerate(CASES):
         machine = make_healthy_machine(tmp_path / str(number))
         case.apply(machine)
-        machine.finish()
-        command = [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", machine.venv]
-        ours = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+        _, ours = answered(rocwheel, machine)
         if ours["system"]["wsl"]:
             continue
         wanted = {

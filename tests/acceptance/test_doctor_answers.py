@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from command import Rocwheel
-from doctor_trees import RENDER, VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
+from doctor_trees import RENDER, VERSION, Machine, answered, diagnose, make_healthy_machine, make_machine, named
 from environment import create_venv
 from trees import put
 
@@ -22,9 +22,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def findings(rocwheel: Rocwheel, machine: Machine) -> dict[str, dict]:
     """The findings, whatever the exit code: these machines have others, too."""
-    machine.finish()
-    command = [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", machine.venv]
-    return named(json.loads(subprocess.run(command, capture_output=True, text=True).stdout))
+    return named(answered(rocwheel, machine)[1])
 
 
 def add_second_card(machine: Machine) -> None:
@@ -268,26 +266,18 @@ def test_a_driver_that_lies_is_never_well(rocwheel: Rocwheel, machine: Machine, 
 )
 def test_numbers_that_cannot_be_are_no_gpu_that_works(rocwheel: Rocwheel, machine: Machine, changed: dict) -> None:
     machine.gpu(1, "gfx1100", **changed)
-    machine.finish()
-    command = [rocwheel.binary, "--json", "doctor", "--root", machine.root]
-    finished = subprocess.run(command, capture_output=True, text=True)
-    found = named(json.loads(finished.stdout))
+    code, report = answered(rocwheel, machine)
     if "simd_per_cu" in changed:
-        assert finished.returncode == 0
+        assert code == 0
     else:
-        assert finished.returncode == 1 and "contradiction" in found, found
+        assert code == 1 and "contradiction" in named(report), report
 
 
 def test_a_packages_folder_that_cannot_be_read_is_said(rocwheel: Rocwheel, machine: Machine) -> None:
     (machine.site / "torch-2.9.1+rocm7.1.0.dist-info/METADATA").write_bytes(b"\xff\xfe\x00" * 100)
     (machine.site / "rocm_sdk_core-7.1.0.dist-info/RECORD").write_text('"unclosed\n')
-    machine.finish()
-    finished = subprocess.run(
-        [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", machine.venv],
-        capture_output=True,
-        text=True,
-    )
-    assert finished.returncode in (0, 1) and json.loads(finished.stdout)["verdict"], finished.stderr
+    code, report = answered(rocwheel, machine)
+    assert code in (0, 1) and report["verdict"], report
 
 
 def names_of(report: dict) -> set[str]:

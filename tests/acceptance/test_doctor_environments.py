@@ -14,7 +14,7 @@ from delta_stream import write_wheel
 from small_wheels import install
 
 from command import Rocwheel, run, unprivileged
-from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
+from doctor_trees import VERSION, Machine, answered, diagnose, make_healthy_machine, make_machine, named
 from environment import create_venv
 from trees import put
 
@@ -261,30 +261,29 @@ def test_a_named_pipe_is_not_waited_for(rocwheel: Rocwheel, machine: Machine) ->
 
 
 def executable(path: Path, text: str = "") -> Path:
-    put(path, text, 0o755)
-    return path
+    return put(path, text, 0o755)
+
+
+def two_pythons(place: Path) -> None:
+    """As managers of versions keep them, each with its torch."""
+    for version, torch in (("3.11.7", "2.8.0"), ("3.12.1", "2.9.0")):
+        name = f"python{version.rpartition('.')[0]}"
+        executable(place / version / "bin" / name)
+        (place / version / "bin/python3").symlink_to(name)
+        install(place / version / f"lib/{name}/site-packages", "torch", torch)
 
 
 def pyenv(home: Path) -> Path:
     """A pyenv with two Pythons, and the folder of its scripts."""
     root = home / ".pyenv"
-    for version, torch in (("3.11.7", "2.8.0"), ("3.12.1", "2.9.0")):
-        name = f"python{version.rpartition('.')[0]}"
-        executable(root / f"versions/{version}/bin/{name}")
-        (root / f"versions/{version}/bin/python3").symlink_to(name)
-        install(root / f"versions/{version}/lib/{name}/site-packages", "torch", torch)
+    two_pythons(root / "versions")
     (root / "version").write_text("3.11.7\n")
     lines = f'#!/usr/bin/env bash\nexport PYENV_ROOT="{root}"\nexec "{root}/libexec/pyenv" exec "$program" "$@"\n'
     return executable(root / "shims/python3", lines).parent
 
 
 def asdf(home: Path) -> Path:
-    for version, torch in (("3.11.7", "2.8.0"), ("3.12.1", "2.9.0")):
-        name = f"python{version.rpartition('.')[0]}"
-        prefix = home / ".asdf/installs/python" / version
-        executable(prefix / f"bin/{name}")
-        (prefix / "bin/python3").symlink_to(name)
-        install(prefix / f"lib/{name}/site-packages", "torch", torch)
+    two_pythons(home / ".asdf/installs/python")
     (home / ".tool-versions").write_text("python 3.11.7\n")
     script = '#!/usr/bin/env bash\n# asdf-plugin: python 3.12.1\nexec asdf exec "python3" "$@"\n'
     return executable(home / ".asdf/shims/python3", script).parent
@@ -408,9 +407,7 @@ def test_typed_commands_end_in_an_environment_that_is_well(rocwheel: Rocwheel, t
     assert found == {"mixed-versions", "other-build", "one-file-two-packages"}
     environment = {**os.environ, "PATH": f"{venv}/bin:{os.environ['PATH']}", "PIP_CONFIG_FILE": "/dev/null"}
     for _ in range(4):
-        machine.finish()
-        command = [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", venv, "--index", dist]
-        report = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+        _, report = answered(rocwheel, machine, "--index", dist)
         commands = [finding["command"] for finding in report["findings"] if finding["command"]]
         if not commands:
             break

@@ -16,9 +16,8 @@ from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
 from small_wheels import core_metadata, pack
 from test_audit_real import TABLE, popular
-from test_kernels import cached_wheels
 
-from command import TOOLS, Rocwheel, on_a_disk, run
+from command import CACHE, TOOLS, Rocwheel, on_a_disk, run
 from environment import Environment
 from linked_wheels import check_record
 from packages import fetch_wheels
@@ -274,7 +273,7 @@ def test_edited_rocm_wheels_are_installed_whole(rocwheel: Rocwheel, tmp_path: Pa
     pip += ["--implementation", "cp", "--ignore-requires-python"]
     uv = [TOOLS / "uv", "pip", "install", "--quiet", "--no-cache", "--python-platform", "x86_64-manylinux_2_40"]
     command = pip if installer == "pip" else uv
-    wheels = sorted(fetch_wheels(cached_wheels()).glob("*.whl"))
+    wheels = sorted(fetch_wheels(CACHE / "wheels").glob("*.whl"))
     assert len(wheels) >= 8
     for wheel in wheels:
         folder = tmp_path / wheel.name.split("-")[0]

@@ -18,11 +18,10 @@ import pytest
 from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
 
-from command import Result, Rocwheel, run
+from command import TOOLS, UV, Result, Rocwheel, run
 from packages import PackageSet
 from trees import differences, snapshot
 
-BIN = Path(sys.executable).parent
 NOW = "2026-11-20T01:02:03Z"
 
 
@@ -47,11 +46,11 @@ def index(rocwheel: Rocwheel, folder: Path, *arguments: object, **options) -> di
 
 def pip(*arguments: object, expect: int = 0) -> Result:
     environment = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    return run(BIN / "pip", *arguments, "--no-cache-dir", expect=expect, environment=environment)
+    return run(TOOLS / "pip", *arguments, "--no-cache-dir", expect=expect, environment=environment)
 
 
 def uv(*arguments: object, expect: int = 0) -> Result:
-    return run(BIN / "uv", *arguments, "--no-config", "--no-cache", expect=expect)
+    return run(UV, *arguments, "--no-config", "--no-cache", expect=expect)
 
 
 def assert_every_link_is_true(folder: Path) -> int:

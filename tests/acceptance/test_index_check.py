@@ -15,9 +15,9 @@ import pypi_simple
 import pytest
 from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
-from test_index import BIN, index
+from test_index import index
 
-from command import Rocwheel, run
+from command import TOOLS, Rocwheel, run
 
 JSON = "application/vnd.pypi.simple.v1+json"
 WHEEL = "foo-1.0-py3-none-any.whl"
@@ -173,7 +173,7 @@ SOUND = {
 def works(program: str, *words: object) -> bool:
     """`true` if an installer ends well; pip has a traceback for some answers of servers."""
     environment = {**os.environ, "PIP_CONFIG_FILE": os.devnull}
-    command = [str(word) for word in (BIN / program, *words)]
+    command = [str(word) for word in (TOOLS / program, *words)]
     return subprocess.run(command, capture_output=True, env=environment).returncode == 0
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,8 @@ import pytest
 from serving import Answers, served
 from small_wheels import write_sdist, write_wheel
 
-from command import Rocwheel, run
+from command import TOOLS, UV, Rocwheel, run
 
-BIN = Path(sys.executable).parent
 NOW = "2026-11-20T01:02:03Z"
 CREATED = "2026-05-06T07:08:09Z"
 TOKEN = "ghp_secret-of-this-test"
@@ -147,10 +145,10 @@ def test_pip_and_uv_install_from_releases(rocwheel: Rocwheel, github: GitHub, wh
     assert (built["files_read"], built["indexes"][0]["projects"]) == (2, 2)
     assert built["bytes_read"] < 2000
     index = (pages / "simple").as_uri() + "/"
-    run(BIN / "pip", "install", "--no-cache-dir", "--index-url", index, "--target", tmp_path / "pip", "torch")
+    run(TOOLS / "pip", "install", "--no-cache-dir", "--index-url", index, "--target", tmp_path / "pip", "torch")
     (lock, wanted) = (tmp_path / "lock.txt", tmp_path / "wanted.in")
     wanted.write_text("torch\n")
-    uv = (BIN / "uv", "pip")
+    uv = (UV, "pip")
     options = ("--no-config", "--no-cache", "--default-index", index)
     run(*uv, "compile", "--quiet", *options, "--generate-hashes", wanted, "--output-file", lock)
     run(*uv, "install", *options, "--require-hashes", "--target", tmp_path / "uv", "--requirement", lock)
@@ -187,7 +185,7 @@ def test_metadata_in_the_release_is_used(rocwheel: Rocwheel, github: GitHub, whe
     assert "data-core-metadata" not in (pages / "simple/rocm-core/index.html").read_text()
     index = (pages / "simple").as_uri() + "/"
     github.requests.clear()
-    command = (BIN / "pip", "install", "--no-cache-dir", "--dry-run", "--no-deps", "--index-url", index)
+    command = (TOOLS / "pip", "install", "--no-cache-dir", "--dry-run", "--no-deps", "--index-url", index)
     run(*command, "--target", tmp_path / "x", "torch")
     assert any(path.endswith(".metadata") for path, _ in github.requests)
 

@@ -4,7 +4,6 @@ built. pip does install it, in fresh environments."""
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +13,15 @@ import pytest
 from choose_indexes import COMPILED, LINUX, write, write_pair
 from serving import Answers, served
 from test_choose import OWN, Case, Forbidden, Login, case
-from test_chooser import BIN, installed, write_wheel
+from test_chooser import installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_release_publish import publish, requires, rocm
 
-from command import Result, Rocwheel
+from command import UV, Result, Rocwheel, with_uv
 from small_index import write_sdist
 
 __all__ = ["case"]
-HERE = {"PATH": f"{BIN}:{os.environ['PATH']}"}
+HERE = with_uv()
 
 
 def cuda_wins(own: Path, public: Path) -> None:
@@ -170,7 +169,7 @@ def test_one_installer_or_none(audited: Audited, tmp_path: Path) -> None:
     (programs / "python3").unlink()
     refused = audited.audit("mine*", expect=2, path=str(programs))
     assert "neither uv nor pip is there" in refused.stderr and refused.stdout == ""
-    (programs / "uv").symlink_to(BIN / "uv")
+    (programs / "uv").symlink_to(UV)
     (programs / "python").symlink_to(sys.executable)
     audited.audit("mine*", path=str(programs)).prints("yes: ", "left out: what pip takes, which is not there")
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from command import Rocwheel, run
+from command import CACHE, Rocwheel, run
 from packages import listed_wheel
 
 HERE = Path(__file__).resolve().parent
@@ -198,12 +198,6 @@ REAL_WHEELS = {
 }
 
 
-def cached_wheels() -> Path:
-    """Where `make test-real` keeps them."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rocwheel"
-    return Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "wheels"
-
-
 # A program counts the memory of the process that started it until it is loaded, and pytest's may be
 # large.
 MEASURE = """
@@ -225,7 +219,7 @@ def measured(rocwheel: Rocwheel, *arguments: object) -> tuple[dict, int]:
 @pytest.mark.parametrize("name", sorted(REAL_WHEELS))
 def test_real_wheels(rocwheel: Rocwheel, name: str, tmp_path: Path) -> None:
     nowhere = tmp_path / "missing"
-    document, memory = measured(rocwheel, listed_wheel(cached_wheels(), name), "--scratch", nowhere)
+    document, memory = measured(rocwheel, listed_wheel(CACHE / "wheels", name), "--scratch", nowhere)
     found = {}
     for file in document["files"]:
         targets = {code["target"] for code in file["code_objects"]}

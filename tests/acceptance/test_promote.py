@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 import small_wheels
-from test_kernels import MEASURE, cached_wheels
+from test_kernels import MEASURE
 
 import synthetic
-from command import REPOSITORY, TOOLS, Rocwheel, run
+from command import CACHE, REPOSITORY, TOOLS, Rocwheel, run
 from environment import Environment
 from packages import record_problems
 
@@ -378,7 +378,7 @@ LARGE = "jax_rocm7_pjrt-0.12.0-py3-none-manylinux_2_27_x86_64.whl"
 
 def candidate(rocwheel: Rocwheel, name: str, folder: Path) -> Path:
     """A real wheel of PyPI with the version that frameworks of a candidate have."""
-    rocwheel.run("edit", cached_wheels() / name, "--local-version", f"rocm{OLD}", "--output", folder, "--no-audit")
+    rocwheel.run("edit", CACHE / "wheels" / name, "--local-version", f"rocm{OLD}", "--output", folder, "--no-audit")
     (edited,) = folder.glob("*.whl")
     return edited
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from envelopes import opened, payload, sealed
 from test_index import assert_every_link_is_true, pip
-from test_release_publish import TARGETS, WITH_UV, installed, requires, rocm
+from test_release_publish import TARGETS, installed, requires, rocm
 
-from command import Result, Rocwheel, run
+from command import Result, Rocwheel, run, with_uv
 from small_index import write_wheel
 from trees import differences, put, snapshot
 
@@ -182,7 +182,7 @@ def test_what_cannot_move_stays(rocwheel: Rocwheel, tmp_path: Path) -> None:
     # A command sees the set in an index, as it will be.
     script = f'uv pip compile --no-config --no-cache -q - <<<torch | grep -q "rocm=={NEW}"'
     words = ("--version", NEW, *TEXTS, "--set", f"rocm-{OLD}", "--", "bash", "-c", script)
-    rocwheel.run("release", "promote", *streams, *words, environment=WITH_UV)
+    rocwheel.run("release", "promote", *streams, *words, environment=with_uv())
     assert_every_link_is_true(store / "release")
 
 

@@ -3,9 +3,7 @@ publisher leaves it broken."""
 
 import fcntl
 import json
-import os
 import re
-import sys
 import time
 import zipfile
 from pathlib import Path
@@ -16,17 +14,13 @@ from serving import served
 from test_chooser import write_wheel as tagged_wheel
 from test_index import assert_every_link_is_true, pip, uv
 
-from command import Result, Rocwheel, run
+from command import Result, Rocwheel, run, with_uv
 from small_index import write_wheel
 from trees import differences, put, snapshot
 
 NOW = "2026-11-20T01:02:03Z"
 
 TARGETS = ("gfx942", "gfx1100")
-
-
-# Where the tests' pip and uv are.
-WITH_UV = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 def requires(*texts: str) -> list[str]:
@@ -111,7 +105,7 @@ def test_a_set_is_published_and_another_joins_it(rocwheel: Rocwheel, tmp_path: P
         pip("install", "--quiet", "--index-url", address, "--target", target, "torch")
         assert (target / "rocm_sdk_core.py").exists()
         words = ("--join", "rocm-7.2.0a20261120", "--verify-url", address)
-        verified = publish(rocwheel, tmp_path / "torch", store, *words, environment=WITH_UV)
+        verified = publish(rocwheel, tmp_path / "torch", store, *words, environment=with_uv())
         assert "uv finds the set" in verified.stderr or "pip finds the set" in verified.stderr
 
 
@@ -262,7 +256,7 @@ def test_incomplete_pythons_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -
     for python, version in (("3.12", "2.0"), ("3.13", "1.0")):
         command = ["uv", "pip", "compile", wanted, "--no-config", "--no-cache", "--default-index", stream.as_uri()]
         command += ["--python-version", python, "--python-platform", "x86_64-manylinux_2_28", "--only-binary", ":all:"]
-        run(*command, environment=WITH_UV).prints(f"torch=={version}", f"torchvision=={version}")
+        run(*command, environment=with_uv()).prints(f"torch=={version}", f"torchvision=={version}")
     rocwheel.run("release", "verify", stream)
     # No Python is complete.
     for path in dist.glob("torch-*cp312*"):
@@ -349,7 +343,7 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
 
     script = 'test "$(uv pip compile --no-config --no-cache -q - <<<rocm | grep -c rocm==7.2.0)" = 0'
     bisect = ("release", "bisect", 1, 3, "--store", store, "--stream", "nightly", "--", "bash", "-c", script)
-    rocwheel.run(*bisect, environment=WITH_UV).says("1 is good, 2 is bad: publish rocm-7.2.0")
+    rocwheel.run(*bisect, environment=with_uv()).says("1 is good, 2 is bad: publish rocm-7.2.0")
 
 
 def test_a_night_that_lost_a_package_is_not_only_another_version(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Signed streams: snapshots that OpenSSL verifies, changes that are not signed, and keys that follow
-each other."""
+"""Signed streams: snapshots that OpenSSL verifies, changes that are not signed, and keys that
+follow each other."""
 
 import hashlib
 import json

@@ -48,8 +48,14 @@ def linked(libraries: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = extension(
         folder, "outer", f"-L{libraries}", "-Wl,--no-as-needed", "-louter", "-lm", "-Wl,-rpath,/build/lib:$ORIGIN"
     )
-    members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": built.read_bytes(), "demo/data.txt": b"data" * 1000}
-    return write_wheel(folder, members)
+    return demo(folder, built, **{"data.txt": b"data" * 1000})
+
+
+def demo(folder: Path, module: Path | bytes, init: str = INIT, **more: Path | bytes) -> Path:
+    """A wheel of a package with this extension module, and with more files in its folder."""
+    files = {"__init__.py": init.encode(), "_ext.so": module, **more}
+    read = {f"demo/{name}": file.read_bytes() if isinstance(file, Path) else file for name, file in files.items()}
+    return write_wheel(folder, read)
 
 
 def repaired(rocwheel: Rocwheel, wheel: Path, output: Path, *arguments: object) -> Path:
@@ -179,7 +185,7 @@ def test_a_library_that_is_needed_by_its_path_can_be_left_out(rocwheel: Rocwheel
     base = gcc(tmp_path / "libbase.so", "int base(void) { return 42; }\n")
     module = extension(tmp_path, "base", base)
     base.unlink()
-    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
+    wheel = demo(tmp_path, module, "")
     said = rocwheel.run("repair", wheel, "-o", tmp_path / "out", expect=1).stderr
     assert f"{base}, needed by" in said and "--exclude libbase.so` where" in said
     rocwheel.run("repair", wheel, "-o", tmp_path / "out", "--exclude", "libbase.so")
@@ -214,12 +220,7 @@ def test_needed_names_with_a_path_and_equal_names(rocwheel: Rocwheel, tmp_path: 
     both = gcc(tmp_path / "both.so", source, second, f"-L{tmp_path}/c", "-lmiddle", f"-Wl,-rpath,{tmp_path}/c")
     assert str(tmp_path / "b/libsame.so.1") in Dynamic.of(both).needed
     module = extension(tmp_path, "both", both, "-Wl,-rpath,$ORIGIN")
-    members = {
-        "demo/__init__.py": INIT.encode(),
-        "demo/_ext.so": module.read_bytes(),
-        "demo/both.so": both.read_bytes(),
-    }
-    wheel = write_wheel(tmp_path, members)
+    wheel = demo(tmp_path, module, **{"both.so": both})
     output = tmp_path / "out"
     rocwheel.run("repair", wheel, "-o", output).says("`libsame.so.1` is 2 different files")
     fresh = Environment.create(tmp_path / "venv", "uv")
@@ -262,14 +263,7 @@ def hip(rocm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-lamdhip64",
     ]
     module = extension(folder, "hip", *link)
-    return write_wheel(
-        folder,
-        {
-            "demo/__init__.py": INIT.encode(),
-            "demo/deep/_other.so": module.read_bytes(),
-            "demo/_ext.so": module.read_bytes(),
-        },
-    )
+    return demo(folder, module, **{"deep/_other.so": module})
 
 
 def rocm_wheels(rocm: Path, folder: Path) -> None:
@@ -461,7 +455,7 @@ def test_the_interpreter_has_its_library_in_itself(rocwheel: Rocwheel, tmp_path:
         tmp_path, "python3.11", "Py_IsInitialized", source, version="1.0", soname="libpython3.11.so.1.0"
     )
     module = extension(tmp_path, "Py_IsInitialized", interpreter)
-    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
+    wheel = demo(tmp_path, module, "")
     result = repaired(rocwheel, wheel, tmp_path / "out")
     needed = Dynamic.of(unpack(result, tmp_path / "tree") / "demo/_ext.so").needed
     assert not [name for name in needed if "python" in name]
@@ -470,12 +464,7 @@ def test_the_interpreter_has_its_library_in_itself(rocwheel: Rocwheel, tmp_path:
 def test_libraries_of_the_wheel_that_no_path_leads_to_are_found(rocwheel: Rocwheel, tmp_path: Path) -> None:
     inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 42; }")
     module = extension(tmp_path, "inner", inner)
-    members = {
-        "demo/__init__.py": INIT.encode(),
-        "demo/_ext.so": module.read_bytes(),
-        "demo/native/libinner.so.1": inner.read_bytes(),
-    }
-    result = repaired(rocwheel, write_wheel(tmp_path, members), tmp_path / "out")
+    result = repaired(rocwheel, demo(tmp_path, module, **{"native/libinner.so.1": inner}), tmp_path / "out")
     assert Dynamic.of(unpack(result, tmp_path / "tree") / "demo/_ext.so").rpath == "$ORIGIN/native"
     fresh = Environment.create(tmp_path / "venv", "uv")
     fresh.install(result.parent, "--no-deps", "demo")
@@ -484,7 +473,7 @@ def test_libraries_of_the_wheel_that_no_path_leads_to_are_found(rocwheel: Rocwhe
 
 def test_a_damaged_library_is_named(rocwheel: Rocwheel, libraries: Path, tmp_path: Path) -> None:
     module = extension(tmp_path, "outer", f"-L{libraries}", "-louter").read_bytes()
-    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module[:2000]})
+    wheel = demo(tmp_path, module[:2000], "")
     output = tmp_path / "out"
     said = rocwheel.run("repair", wheel, "-o", output, "--lib-path", libraries, expect=1).stderr
     assert "could not read `demo/_ext.so` of" in said and "leave it as it is with `--exclude _ext.so`" in said
@@ -500,7 +489,7 @@ def test_packed_relocations_raise_the_tag(rocwheel: Rocwheel, tmp_path: Path) ->
     """Without a symbol version nothing but DT_RELR says that glibc 2.36 is needed."""
     source = "int x; int *t[] = {&x, &x, &x, &x, &x, &x, &x, &x}; void *PyInit__ext(void) { return t; }\n"
     module = gcc(tmp_path / "_ext.so", source, "-nostdlib", "-Wl,-Bsymbolic", "-Wl,-z,pack-relative-relocs")
-    wheel = write_wheel(tmp_path, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
+    wheel = demo(tmp_path, module, "")
     assert repaired(rocwheel, wheel, tmp_path / "out").name.endswith("-manylinux_2_36_x86_64.whl")
     said = rocwheel.run("repair", wheel, "-o", tmp_path / "old", "--plat", "manylinux_2_28_x86_64", expect=1).stderr
     assert "demo/_ext.so needs GLIBC_2.36 for its DT_RELR" in said
@@ -514,7 +503,7 @@ def test_a_copy_that_another_file_opens_by_its_old_name_is_named(rocwheel: Rocwh
     library(tmp_path, "host", "host", body)
     flags = (f"-L{tmp_path}", "-Wl,--no-as-needed", "-lhost", "-lplug", f"-Wl,-rpath,{tmp_path}")
     module = extension(tmp_path, "host", *flags)
-    wheel = write_wheel(tmp_path, {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()})
+    wheel = demo(tmp_path, module)
     said = rocwheel.run("repair", wheel, "-o", tmp_path / "out").stderr
     (line,) = [line for line in said.splitlines() if "names `libplug.so.1` in its data" in line]
     assert "demo.libs/libhost-" in line and "which is now `libplug-" in line, line
@@ -561,12 +550,7 @@ def test_paths_that_lead_there_on_some_systems_only_get_company(
 ) -> None:
     inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 42; }")
     module = extension(tmp_path, "inner", inner, f"-Wl,-rpath,{path}")
-    members = {
-        "demo/__init__.py": INIT.encode(),
-        "demo/_ext.so": module.read_bytes(),
-        f"demo/{folder}/libinner.so.1": inner.read_bytes(),
-    }
-    result = repaired(rocwheel, write_wheel(tmp_path, members), tmp_path / "out")
+    result = repaired(rocwheel, demo(tmp_path, module, **{f"{folder}/libinner.so.1": inner}), tmp_path / "out")
     dynamic = Dynamic.of(unpack(result, tmp_path / "tree") / "demo/_ext.so")
     assert f"$ORIGIN/{folder}" in (dynamic.rpath or dynamic.runpath or "").split(":")
 

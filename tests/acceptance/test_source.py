@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command import SCRIPTS, Rocwheel, run, unprivileged
+from command import CACHE, SCRIPTS, Rocwheel, run, unprivileged
 from trees import snapshot
 
 TABLES = """\
@@ -191,8 +191,7 @@ def test_torch_is_converted_as_by_the_command_alone(rocwheel: Rocwheel, tmp_path
     """The committed tree is the archive's, converted by `rocwheel source hipify`; test_hipify
     knows the original."""
     subprocess.run([SCRIPTS / "fetch-sources", tmp_path / "given"], check=True)
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rocwheel"
-    archive = Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "sources" / PYTORCH
+    archive = CACHE / "sources" / PYTORCH
     command = ["source", "checkout", "torch", "--archive", archive, "--root", tmp_path, "--json"]
     outcome = json.loads(rocwheel.run(*command).stdout)["checkouts"][0]
     rocwheel.run("source", "hipify", tmp_path / "given/pytorch", "--output", tmp_path / "alone")

@@ -4,7 +4,6 @@ and leave nothing."""
 import hashlib
 import io
 import json
-import os
 import random
 import re
 import shutil
@@ -24,15 +23,11 @@ from variantlib.api import VariantDescription, VariantProperty, get_variant_envi
 from variantlib.variant_dist_info import VariantDistInfo
 
 import hip_wheels
-from command import REPOSITORY, TOOLS, Rocwheel, on_a_disk, run
+from command import CACHE, REPOSITORY, TOOLS, Rocwheel, on_a_disk, run
 from environment import Environment
 from hip_wheels import DATA, DATABASES, FILE_NAME, INFO, NAME, VERSION, Compiled, Read, device, wheels
 from trees import files
 
-# Where scripts/fetch-wheels keeps what it downloaded for `make test-real` too.
-CACHE = Path(
-    os.environ.get("ROCWHEEL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocwheel"
-)
 KEYS = ("gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx12-0", "gfx11")
 # The targets of the two target sets by their base: the more common one has the plain name.
 SETS = (("gfx90a", "gfx942", "gfx1100", "gfx1201"), ("gfx942", "gfx1100"))

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from serving import daemon, free_port
 from test_index import pip
-from test_release_publish import WITH_UV, rocm
+from test_release_publish import rocm
 
-from command import Rocwheel, run
+from command import Rocwheel, run, with_uv
 from small_index import write_wheel
 
 USER, PASSWORD = "uploader", "never/to be:shown"
@@ -87,18 +87,18 @@ def host(request: pytest.FixtureRequest) -> Host:
 def test_a_set_is_uploaded_and_installed(rocwheel: Rocwheel, tmp_path: Path, host: Host, program: str) -> None:
     dist = rocm(tmp_path / "dist", "7.2.0")
     words = ("release", "upload", dist, "--repository-url", host.with_credentials(), "--with", program)
-    dry = rocwheel.run(*words, "--dry-run", "--json", "-vv", environment=WITH_UV)
+    dry = rocwheel.run(*words, "--dry-run", "--json", "-vv", environment=with_uv())
     order = [row["project"] for row in json.loads(dry.stdout)["projects"]]
     assert order[0] == "rocm-sdk-core" and order[-1] == "rocm" and len(order) == 4
-    said = rocwheel.run(*words, "-vv", environment=WITH_UV).says("4 files uploaded to http://127.0.0.1")
+    said = rocwheel.run(*words, "-vv", environment=with_uv()).says("4 files uploaded to http://127.0.0.1")
     target = tmp_path / "target"
     pip("install", "--quiet", "--index-url", host.index, "--target", target, "rocm[device-gfx942]==7.2.0")
     assert (target / "rocm_sdk_device_gfx942.py").exists()
     index = host.index.replace("http://", f"http://{USER}:{QUOTED}@")
-    repeated = rocwheel.run(*words, "--check-url", index, "-vv", environment=WITH_UV)
+    repeated = rocwheel.run(*words, "--check-url", index, "-vv", environment=with_uv())
     assert "4 files are at http://127.0.0.1" in repeated.stderr and "0 files uploaded" in repeated.stderr
     write_wheel(dist, "rocm_sdk_core", "7.2.0", "Summary: other bytes")
-    refused = rocwheel.run(*words, "--check-url", index, "-vv", expect=1, environment=WITH_UV)
+    refused = rocwheel.run(*words, "--check-url", index, "-vv", expect=1, environment=with_uv())
     assert "other contents of 1 file" in refused.stderr and "rocm_sdk_core-7.2.0-py3-none-any.whl" in refused.stderr
     for result in (dry, said, repeated, refused):
         assert PASSWORD not in result.stdout + result.stderr and QUOTED not in result.stdout + result.stderr
@@ -112,16 +112,16 @@ def test_a_refused_upload_is_an_error_without_the_password(
     words = ("release", "upload", dist, "--repository-url", pypiserver.repository, "--with", program, "-vv")
     names = {"twine": ("TWINE_USERNAME", "TWINE_PASSWORD"), "uv": ("UV_PUBLISH_USERNAME", "UV_PUBLISH_PASSWORD")}
     user, password = names[program]
-    wrong = {**WITH_UV, user: USER, password: "another secret"}
+    wrong = {**with_uv(), user: USER, password: "another secret"}
     said = rocwheel.run(*words, expect=1, environment=wrong).says("did not take `rocm-sdk-core`, after 0 projects")
     assert "another secret" not in said.stdout + said.stderr
     assert not list((tmp_path / "pypiserver/packages").iterdir())
-    rocwheel.run(*words, environment={**WITH_UV, user: USER, password: PASSWORD})
+    rocwheel.run(*words, environment={**with_uv(), user: USER, password: PASSWORD})
     # An address of another host, and what is no address, have no password in their messages.
     nowhere = f"http://{USER}:{QUOTED}@127.0.0.1:{free_port()}/"
     for address, code in ((nowhere, 1), (f"ftp://{USER}:{QUOTED}@host/", 2), (QUOTED, 2)):
         options = ("--repository-url", address, "--with", program, "-vv")
-        said = rocwheel.run(*words[:3], *options, expect=code, environment=WITH_UV)
+        said = rocwheel.run(*words[:3], *options, expect=code, environment=with_uv())
         assert PASSWORD not in said.stderr and QUOTED not in said.stderr
 
 

@@ -5,7 +5,6 @@ twine, unzip and Wine take it."""
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import therock
 
-from command import REPOSITORY, TOOLS, Rocwheel, download, run
+from command import CACHE, REPOSITORY, TOOLS, Rocwheel, download, run
 from tool_wheel import version_of
 from trees import files
 
@@ -223,8 +222,7 @@ FILES = {
 @pytest.fixture(scope="module")
 def real() -> dict[str, bytes]:
     """The files of the wheel, by the path that they shall have in a package."""
-    home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    folder = Path(os.environ.get("ROCWHEEL_CACHE", f"{home}/rocwheel")) / "windows-wheels"
+    folder = CACHE / "windows-wheels"
     if not (folder / WHEEL).is_file():
         name, version = WHEEL.split("-")[:2]
         download(folder, "--platform", "win_amd64", "--python-version", "3.12", f"{name}=={version}")

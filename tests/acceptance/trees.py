@@ -1,5 +1,5 @@
-"""What a directory tree holds, in a form that two trees can be compared in, and how a file gets into
-it."""
+"""What a directory tree holds, in a form that two trees can be compared in, and how a file gets
+into it."""
 
 import hashlib
 import os
