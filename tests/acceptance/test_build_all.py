@@ -391,6 +391,57 @@ def test_sources_are_installed_in_place_into_the_environment_that_is_named(
     assert said.strip() == str(trees / "pytorch/torch/__init__.py")
 
 
+def test_torch_is_built_with_the_sanitizer_of_its_rocm(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
+    """gcc's runtime stands for that of a ROCm: the process of the check has it first."""
+    rocm, tree = shutil.copytree(world / "rocm", tmp_path / "rocm"), tmp_path / "pytorch"
+    shutil.copytree(world / "origins/pytorch", tree)
+    wanted = "assert (os.environ['USE_ASAN'], os.environ['LDFLAGS'].split()[0]) == ('1', '-shared-libasan')\n"
+    (tree / "setup.py").write_text("import os\n" + wanted + (tree / "setup.py").read_text())
+    with (tree / "torch/__init__.py").open("a") as file:
+        file.write("assert 'libclang_rt.asan' in open('/proc/self/maps').read()\n")
+    command = [
+        "compat",
+        "build_prod_wheels",
+        "build",
+        "--asan",
+        "--pytorch-dir",
+        tree,
+        "--output-dir",
+        tmp_path / "out",
+    ]
+    refused = rocwheel.run(*command, "--install-rocm", "--index-url", "http://127.0.0.1:9/", expect=2)
+    assert "packages without the sanitizer may be there" in refused.stderr
+    planned = rocwheel.run(
+        *command, "--install-rocm", "--find-links", world / "rocm", "--dry-run", environment=with_uv()
+    )
+    assert "--gpu-targets gfx942:xnack+ --feature asan=on" in planned.stdout + planned.stderr, planned
+    command = [
+        "build",
+        "torch",
+        "--source",
+        tree,
+        "--torch",
+        "2.9.1",
+        "--feature",
+        "asan=on",
+        "--gpu-targets",
+        "gfx942",
+    ]
+    command += ["--rocm-sdk", f"prefix={rocm}", "--no-preflight", "--no-audit", "--output", tmp_path / "out"]
+    refused = rocwheel.run(*command, environment=with_uv(), expect=1).stderr
+    assert "lib/llvm/bin/clang++` does not run" in refused, refused
+    assert "give a ROCm that was built with the address sanitizer" in refused, refused
+    runtime = tmp_path / "rocm/lib/llvm/lib/libclang_rt.asan-x86_64.so"
+    runtime.parent.mkdir(parents=True)
+    shutil.copy(run("gcc", "-print-file-name=libasan.so").stdout.strip(), runtime)
+    compiler = tmp_path / "rocm/lib/llvm/bin/clang++"
+    compiler.parent.mkdir()
+    compiler.write_text(f"#!/bin/sh\necho {runtime}\n")
+    compiler.chmod(0o755)
+    rocwheel.run(*command, environment=with_uv())
+    assert list((tmp_path / "out").glob("torch-*.whl"))
+
+
 def test_the_compiler_is_asked_for_the_targets_before_anything_is_compiled(
     rocwheel: Rocwheel, world: Path, tmp_path: Path
 ) -> None:

@@ -162,6 +162,7 @@ fn options_change_what_they_say_and_nothing_else() {
         ("an installed ROCm", Cell { sdk: rocwheel_recipe::SdkKind::Prefix, ..linux() }),
         ("without parts", Cell { features: switches(&["fbgemm", "qnnpack"], Switch::Off), ..linux() }),
         ("unoptimized", Cell { features: switches(&["unoptimized"], Switch::On), ..linux() }),
+        ("asan", Cell { features: switches(&["asan"], Switch::On), ..linux() }),
         ("2.7", Cell { version: Some("2.7.1".into()), ..linux() }),
     ] {
         all.push_str(&format!("== {what}\n{}", of(cell)));

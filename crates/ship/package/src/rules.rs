@@ -81,8 +81,10 @@ impl Logical {
 
     /// Parses a key or a distribution name such as `rocm-sdk-core`.
     pub fn parse(text: &str) -> Option<Logical> {
-        let is_meant = |logical: &Logical| text == logical.key() || text == logical.distribution();
-        if text == "selector" { Some(Logical::Meta) } else { Logical::ALL.into_iter().find(is_meant) }
+        if text == "selector" {
+            return Some(Logical::Meta);
+        }
+        Logical::ALL.into_iter().find(|logical| text == logical.key() || text == logical.distribution())
     }
 }
 

@@ -17,6 +17,21 @@ use rocwheel_recipe::{VersionLock, minor};
 /// Time limit for an answer. The first question about a large ROCm reads it from the disk.
 const PATIENCE: Duration = Duration::from_mins(5);
 
+/// Prints the folder of the shared runtime of the address sanitizer, which the compiler of a ROCm
+/// names.
+const ASAN_RUNTIME: &str = "\
+import pathlib, subprocess, sys
+clang, name = pathlib.Path(sys.argv[1], 'lib/llvm/bin/clang++'), 'libclang_rt.asan-x86_64.so'
+try:
+    said = subprocess.run([clang, f'-print-file-name={name}'], capture_output=True, text=True, check=True).stdout
+except (OSError, subprocess.CalledProcessError) as error:
+    sys.exit(f'`{clang}` does not run: {error}')
+runtime = pathlib.Path(said.strip())
+if not runtime.is_absolute() or not runtime.is_file():
+    sys.exit(f'`{clang}` has no `{name}`')
+print(runtime.parent)
+";
+
 impl Context<'_> {
     /// A text of the job with all names replaced.
     pub(super) fn text(&self, text: &str) -> Result<String, Error> {
@@ -99,6 +114,9 @@ impl Context<'_> {
     fn rocm(&self, name: &str) -> Result<String, Error> {
         if name == "rocm.label" {
             return Ok(self.job.recipe.cell.label_style.rocm(&self.fact("rocm.version")?));
+        }
+        if name == "rocm.asan" {
+            return self.ask_python(name, &["-c", ASAN_RUNTIME, &self.fact("rocm.root")?]);
         }
         let of_sdk = |what: &str| self.ask_python(name, &["-m", "rocm_sdk", "path", what]);
         if let Rocm::Prefix { path, version } = &self.job.rocm {
@@ -208,6 +226,9 @@ impl Context<'_> {
             return Ok(answer);
         }
         let asked = program.words[1..].join(" ");
+        if name == "rocm.asan" {
+            return Err(no_fact(name, &answer, Some("give a ROCm that was built with the address sanitizer")));
+        }
         let hint =
             "is ROCm's Python package installed? `--rocm-sdk` says from where, `--only install-rocm` does only that";
         let hint =

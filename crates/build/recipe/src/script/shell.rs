@@ -194,6 +194,11 @@ impl Dialect for Shell {
             "rocm.bin" => ("${ROCM_ROOT}/bin".into(), &["rocm.root"]),
             "rocm.cmake" => ("${ROCM_ROOT}/lib/cmake".into(), &["rocm.root"]),
             "rocm.lib" => ("${ROCM_ROOT}/lib".into(), &["rocm.root"]),
+            "rocm.asan" => (
+                "$(dirname \"$(\"${ROCM_ROOT}/lib/llvm/bin/clang++\" -print-file-name=libclang_rt.asan-x86_64.so)\")"
+                    .into(),
+                &["rocm.root"],
+            ),
             "rocm.version" | "rocm.sdk-version" | "rocm.lock" => ("$(rocm-sdk version)".into(), &[]),
             "rocm.minor" => ("$(rocm-sdk version | cut -d . -f 1,2)".into(), &[]),
             "label" => ("rocm$(rocm-sdk version)".into(), &[]),

@@ -101,6 +101,9 @@ struct BuildArguments {
     /// GPU targets [default: PYTORCH_ROCM_ARCH, else those of ROCm]
     #[arg(long, value_name = "LIST")]
     pytorch_rocm_arch: Option<String>,
+    /// Build torch alone, with the address sanitizer, against packages of ROCm that have it
+    #[arg(long, conflicts_with_all = ["build_triton", "build_pytorch_audio", "build_pytorch_vision", "build_apex"])]
+    asan: bool,
     /// Number of the build
     #[arg(long, value_name = "N")]
     pytorch_build_number: Option<String>,
@@ -184,6 +187,9 @@ impl Arguments {
     }
 }
 
+/// The target whose GPUs can run code with the sanitizer.
+const ASAN_TARGET: &str = "gfx942:xnack+";
+
 /// `true` for the script's default, which is also the default of `rocwheel build`.
 fn is_default(specifier: &str) -> bool {
     specifier == ">1.0"
@@ -232,7 +238,14 @@ fn wish(yes: bool, no: bool) -> Wish {
 
 impl BuildArguments {
     fn translated(self, rocm: &RocmArguments, active: Option<&Path>) -> Result<Translation> {
-        let trees = self.trees()?;
+        let mut trees = self.trees()?;
+        if self.asan {
+            trees.retain(|(recipe, _)| *recipe == "torch");
+            if given(rocm.index_url.clone()).is_some() {
+                let usage = Usage::new("`--asan` takes no `--index-url`: packages without the sanitizer may be there");
+                return Err(usage.hint("name the folder with `--find-links`").into());
+            }
+        }
         if trees.is_empty() {
             let usage = Usage::new(format!("there are no sources to build in `{}`", self.root_checkout_dir.display()));
             return Err(usage.hint("`rocwheel compat pytorch_torch_repo checkout` makes a tree").into());
@@ -247,7 +260,10 @@ impl BuildArguments {
         self.add_rocm(&mut line, rocm, active)?;
         line.option("--output", Some(self.output_dir));
         line.option("--into", active);
-        line.option("--gpu-targets", given(self.pytorch_rocm_arch));
+        let is_unnamed = environment::first_of(&["PYTORCH_ROCM_ARCH"]).is_none();
+        let of_asan = (self.asan && is_unnamed).then(|| ASAN_TARGET.to_owned());
+        line.option("--gpu-targets", given(self.pytorch_rocm_arch).or(of_asan));
+        line.option("--feature", self.asan.then_some("asan=on"));
         line.option("--build-number", given(self.pytorch_build_number));
         let cache = match (self.use_ccache, self.use_sccache, self.sccache_no_wrap) {
             (true, ..) => Some("ccache"),
