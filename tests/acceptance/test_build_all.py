@@ -464,7 +464,7 @@ def test_the_compiler_is_asked_for_the_targets_before_anything_is_compiled(
 
 
 def test_a_torch_without_rocm_is_not_built(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
-    """To PyTorch's CMake a ROCm that it does not find is no error: hours later it would be a wheel."""
+    """PyTorch's CMake goes on without a ROCm, and hours later there would be a wheel without it."""
     shutil.copytree(world / "rocm", tmp_path / "rocm")
     (tmp_path / "rocm" / DEBIAN / "FindHIP.cmake").unlink()
     command: list[object] = ["build", "torch", "--torch", "2.9.1", *options(world, tmp_path / "out")]
