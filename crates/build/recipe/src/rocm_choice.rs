@@ -300,11 +300,11 @@ mod tests {
         assert_eq!(targets(Some("index=https://rocm.example/v2".into()), true), none);
         let dist = folder.path().join("dist");
         fs_err::create_dir(&dist).unwrap();
-        for name in [
-            "rocm_sdk_core-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
-            "rocm_sdk_device_gfx942-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
-            "rocm_sdk_libraries_gfx103x_dgpu-7.10.0-py3-none-manylinux_2_28_x86_64.whl",
-        ] {
+        for name in "rocm_sdk_core-7.10.0-py3-none-manylinux_2_28_x86_64.whl \
+            rocm_sdk_device_gfx942-7.10.0-py3-none-manylinux_2_28_x86_64.whl \
+            rocm_sdk_libraries_gfx103x_dgpu-7.10.0-py3-none-manylinux_2_28_x86_64.whl"
+            .split(' ')
+        {
             fs_err::write(dist.join(name), "").unwrap();
         }
         let found = targets(Some(format!("directory={}", dist.display())), true);

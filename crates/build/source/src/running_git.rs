@@ -213,23 +213,15 @@ mod tests {
     #[test]
     fn remains_go_and_everything_else_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let remains = [
-            "index.lock",
-            "refs/tags/x.lock",
-            "objects/pack/tmp_pack_1",
-            "objects/ab/tmp_obj_2",
-            "objects/tmp_objdir-1/a",
-            "modules/a/b/shallow.lock",
-            "modules/a/b/objects/pack/.tmp-3-pack",
-        ];
-        let others = [
-            "index",
-            "refs/heads/tmp_branch",
-            "objects/pack/pack-1.pack",
-            "worktrees/w/index.lock",
-            "rocwheel/lock",
-            "lfs/x.lock",
-        ];
+        let remains: Vec<&str> = "index.lock refs/tags/x.lock objects/pack/tmp_pack_1 objects/ab/tmp_obj_2 \
+                     objects/tmp_objdir-1/a modules/a/b/shallow.lock \
+                     modules/a/b/objects/pack/.tmp-3-pack"
+            .split(' ')
+            .collect();
+        let others: Vec<&str> = "index refs/heads/tmp_branch objects/pack/pack-1.pack worktrees/w/index.lock \
+                     rocwheel/lock lfs/x.lock"
+            .split(' ')
+            .collect();
         for path in remains.iter().chain(&others) {
             let path = folder.path().join(path);
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();

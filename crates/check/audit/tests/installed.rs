@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_archive::WriteOptions;
 use rocwheel_audit::report::{AuditReport, LoadAnswer};
 use rocwheel_audit::{ExtraCheck, Fix, Options, audit_facts};
+use rocwheel_fixtures::{TestWheel, succeeds};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
 use rocwheel_progress::{Hint, Silent};
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 use tempfile::TempDir;
 
 /// The RECORD of an editable installation.
@@ -26,17 +25,12 @@ struct Environment {
     python: String,
 }
 
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}: run `make setup`"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 impl Environment {
     fn new() -> Environment {
         let folder = tempfile::tempdir().unwrap();
-        run(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder.path().join("venv")));
-        let version = run(Command::new("python3").args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]));
+        succeeds(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder.path().join("venv")));
+        let version =
+            succeeds(Command::new("python3").args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]));
         Environment { folder, python: version.trim().to_owned() }
     }
 
@@ -50,37 +44,25 @@ impl Environment {
 
     /// Compiles a library into the folder, for wheels and for others to link to.
     fn library(&self, name: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
-        fs_err::write(self.path("source.c"), source).unwrap();
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-shared", "-fPIC", "-o", name, "source.c", "-L.", "-Wl,--no-as-needed"]).args(arguments);
-        run(gcc.current_dir(self.folder.path()));
-        fs_err::read(self.path(name)).unwrap()
+        rocwheel_fixtures::library(self.folder.path(), name, source, arguments)
     }
 
     fn wheel(&self, name: &str, requires: &[&str], files: Vec<(&str, Vec<u8>)>) -> PathBuf {
-        let mut entry_points = EntryPoints::default();
-        entry_points.script(format!("{name}-tool"), format!("{name}:main"));
         let is_native = files.iter().any(|(path, _)| path.contains(".so"));
-        let tag = if is_native { "py3-none-manylinux_2_34_x86_64".parse().unwrap() } else { Tag::any() };
-        let distribution = WheelContents {
-            name: name.to_owned(),
-            version: "1.0".to_owned(),
-            tags: vec![tag],
-            metadata: Metadata {
-                requires_dist: requires.iter().map(|text| (*text).to_owned()).collect(),
-                ..Metadata::default()
-            },
-            entry_points,
-            licenses: Vec::new(),
-            members: files.into_iter().map(|(path, bytes)| Member::new(path, bytes)).collect(),
-        };
-        write_wheel(&distribution, self.folder.path(), &WriteOptions::default(), &Silent).unwrap().path
+        let tag = if is_native { "py3-none-manylinux_2_34_x86_64" } else { "py3-none-any" };
+        let scripts = format!(
+            "[console_scripts]
+{name}-tool = {name}:main
+"
+        );
+        let wheel = TestWheel::new(format!("{name}-1.0-{tag}.whl")).requires(requires).files(files);
+        wheel.file("INFO/entry_points.txt", scripts).write(self.folder.path())
     }
 
     fn install(&self, arguments: &[&Path]) {
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "--disable-pip-version-check", "--python"]).arg(self.path("venv/bin/python"));
-        run(pip.args(["install", "--no-index", "--no-deps", "--no-build-isolation", "--quiet"]).args(arguments));
+        succeeds(pip.args(["install", "--no-index", "--no-deps", "--no-build-isolation", "--quiet"]).args(arguments));
     }
 
     fn place(&self) -> PythonEnvironment {

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rocwheel_diff::{Change, ChangeKind, ComparisonReport, Deviations, Error, FailOn, Kept, Request};
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
+use rocwheel_fixtures::{TestWheel, tool};
 use rocwheel_progress::Silent;
 use tempfile::TempDir;
 
@@ -30,31 +30,13 @@ impl Place {
     }
 
     fn run(&self, program: &str, arguments: &[&str]) {
-        let output = Command::new(program).args(arguments).current_dir(self.0.path()).output().expect(program);
-        assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        tool(self.0.path(), program, arguments);
     }
 
-    /// Creates a wheel with Python's `zipfile`: `members` is a Python dictionary.
-    fn wheel(&self, name: &str, level: u8, members: &str) -> PathBuf {
-        let script = "import base64, hashlib, os, sys, zipfile\n\
-            path, level, members = sys.argv[1], int(sys.argv[2]), eval(sys.argv[3])\n\
-            os.makedirs(os.path.dirname(path), exist_ok=True)\n\
-            info = '-'.join(os.path.basename(path).split('-')[:2]) + '.dist-info/'\n\
-            tag = '-'.join(path[:-4].split('-')[-3:])\n\
-            members = {n.replace('INFO/', info): d if isinstance(d, bytes) else d.encode() for n, d in members.items()}\n\
-            name, version = info[:-11].split('-')\n\
-            members.setdefault(info + 'METADATA', ('Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n' % (name, version)).encode())\n\
-            members.setdefault(info + 'WHEEL', ('Wheel-Version: 1.0\\nGenerator: a\\nTag: %s\\n' % tag).encode())\n\
-            wheel, record = zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED, compresslevel=level), ''\n\
-            for name, data in members.items():\n  \
-              wheel.writestr(name, data)\n  \
-              digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')\n  \
-              record += '%s,sha256=%s,%d\\n' % (name, digest, len(data))\n\
-            wheel.writestr(info + 'RECORD', record + info + 'RECORD,,\\n')\n\
-            wheel.close()\n";
-        let path = self.path(name);
-        self.run("python3", &["-c", script, path.to_str().unwrap(), &level.to_string(), members]);
-        path
+    /// Writes a wheel into the folder that its path begins with.
+    fn wheel(&self, path: &str, members: &[(&str, &str)]) -> PathBuf {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        TestWheel::new(name).files(members.iter().copied()).write(&self.path(folder))
     }
 
     fn compare(&self, old: &Path, new: &Path) -> ComparisonReport {
@@ -69,6 +51,11 @@ impl Place {
         assert_eq!(fs_err::read_dir(&scratch).unwrap().count(), 0, "something is left");
         report
     }
+}
+
+/// The text of METADATA.
+fn metadata(name: &str, version: &str, more: &str) -> String {
+    format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
 }
 
 /// Returns `kind file: what` for every change.
@@ -95,9 +82,15 @@ fn notes(report: &ComparisonReport) -> Vec<String> {
 #[test]
 fn wheels_packed_by_two_tools_are_the_same_bytes() {
     let place = Place::new();
-    let members = "{'pkg/__init__.py': 'x = 1\\n' * 500, 'pkg/data.bin': bytes(range(256)) * 40}";
-    let old = place.wheel("old/pkg-1.0-py3-none-any.whl", 1, members);
-    let new = place.wheel("new/pkg-1.0-py3-none-any.whl", 9, members);
+    let wheel = TestWheel::new("pkg-1.0-py3-none-any.whl").file(
+        "pkg/__init__.py",
+        "x = 1
+"
+        .repeat(500),
+    );
+    let wheel = wheel.file("pkg/data.bin", (0..=255).collect::<Vec<u8>>().repeat(40));
+    let old = wheel.clone().level(1).write(&place.path("old"));
+    let new = wheel.level(9).write(&place.path("new"));
     let report = place.compare(&old, &new);
     assert!(report.is_equal() && report.packages[0].files.is_empty(), "{report:#?}");
     assert_eq!(report.same(), 5);
@@ -108,17 +101,65 @@ fn what_means_the_same_is_told_from_what_differs() {
     let place = Place::new();
     let old = place.wheel(
         "old/pkg-1.0-py3-none-any.whl",
-        6,
-        "{'pkg/a.json': '{\"a\": 1, \"b\": 2}', 'pkg/t.txt': 'a\\nb\\n', 'pkg/gone.txt': 'gone', 'pkg/here.txt': 'same text', \
-         'INFO/METADATA': 'Metadata-Version: 2.1\\nName: pkg\\nVersion: 1.0\\nRequires-Dist: a (>=1)\\nRequires-Dist: b==1\\n', \
-         'INFO/entry_points.txt': '[console_scripts]\\na = pkg:a\\nb = pkg:b\\n'}",
+        &[
+            ("pkg/a.json", "{\"a\": 1, \"b\": 2}"),
+            (
+                "pkg/t.txt",
+                "a
+b
+",
+            ),
+            ("pkg/gone.txt", "gone"),
+            ("pkg/here.txt", "same text"),
+            (
+                "INFO/METADATA",
+                &metadata(
+                    "pkg",
+                    "1.0",
+                    "Requires-Dist: a (>=1)
+Requires-Dist: b==1
+",
+                ),
+            ),
+            (
+                "INFO/entry_points.txt",
+                "[console_scripts]
+a = pkg:a
+b = pkg:b
+",
+            ),
+        ],
     );
     let new = place.wheel(
         "new/pkg-1.1-py3-none-any.whl",
-        6,
-        "{'pkg/a.json': '{\"b\":2,\"a\":1}', 'pkg/t.txt': 'a\\nc\\nd\\n', 'pkg/new.txt': 'new one', 'pkg/sub/there.txt': 'same text', \
-         'INFO/METADATA': 'Metadata-Version: 2.1\\nName: pkg\\nVersion: 1.1\\nRequires-Dist: b==2\\nRequires-Dist: a>=1\\n', \
-         'INFO/entry_points.txt': '[console_scripts]\\nb = pkg:c\\n'}",
+        &[
+            ("pkg/a.json", "{\"b\":2,\"a\":1}"),
+            (
+                "pkg/t.txt",
+                "a
+c
+d
+",
+            ),
+            ("pkg/new.txt", "new one"),
+            ("pkg/sub/there.txt", "same text"),
+            (
+                "INFO/METADATA",
+                &metadata(
+                    "pkg",
+                    "1.1",
+                    "Requires-Dist: b==2
+Requires-Dist: a>=1
+",
+                ),
+            ),
+            (
+                "INFO/entry_points.txt",
+                "[console_scripts]
+b = pkg:c
+",
+            ),
+        ],
     );
     let report = place.compare(&old, &new);
     let expected = [
@@ -141,18 +182,40 @@ fn what_means_the_same_is_told_from_what_differs() {
 }
 
 /// A set of two packages of one night; the second pins the first.
-fn night(place: &Place, version: &str, text: &str) -> PathBuf {
-    let members = format!(
-        "{{'a/_version.py': 'VERSION = \"{version}\"\\n', 'a/data.txt': '{text}', \
-          'INFO/METADATA': 'Metadata-Version: 2.1\\nName: a\\nVersion: {version}\\n\\nThis is {version}.\\n'}}"
-    );
-    place.wheel(&format!("{version}{text}/a-{version}-py3-none-any.whl"), 6, &members);
-    let members = format!(
-        "{{'b/names.json': '{{\"wheel\": \"a-{version}\"}}', \
-          'INFO/METADATA': 'Metadata-Version: 2.1\\nName: b\\nVersion: {version}\\nRequires-Dist: a=={version}\\n'}}"
-    );
-    place.wheel(&format!("{version}{text}/b-{version}-py3-none-any.whl"), 6, &members);
-    place.path(&format!("{version}{text}"))
+fn night(place: &Place, version: &str, data: &str) -> PathBuf {
+    let folder = format!("{version}{data}");
+    for (name, path, text, more) in [
+        (
+            "a",
+            "a/_version.py",
+            format!(
+                "VERSION = \"{version}\"
+"
+            ),
+            format!(
+                "
+This is {version}.
+"
+            ),
+        ),
+        (
+            "b",
+            "b/names.json",
+            format!("{{\"wheel\": \"a-{version}\"}}"),
+            format!(
+                "Requires-Dist: a=={version}
+"
+            ),
+        ),
+    ] {
+        let metadata = metadata(name, version, &more);
+        let mut members = vec![(path, &*text), ("INFO/METADATA", &*metadata)];
+        if name == "a" {
+            members.insert(1, ("a/data.txt", data));
+        }
+        place.wheel(&format!("{folder}/{name}-{version}-py3-none-any.whl"), &members);
+    }
+    place.path(&folder)
 }
 
 #[test]
@@ -182,7 +245,7 @@ fn a_night_that_only_has_another_version_is_told_from_one_with_changes() {
 fn two_wheels_are_compared_under_any_file_names() {
     let place = Place::new();
     for (name, file) in [("pkg-1.0-py3-none-any.whl", "old.whl"), ("pkg-1.1-py3-none-any.whl", "new (1).whl")] {
-        let wheel = place.wheel(&format!("named/{name}"), 6, "{'pkg/__init__.py': 'x = 1\\n'}");
+        let wheel = place.wheel(&format!("named/{name}"), &[("pkg/__init__.py", "x = 1\\n")]);
         fs_err::rename(wheel, place.path(file)).unwrap();
     }
     let report = place.compare(&place.path("old.whl"), &place.path("new (1).whl"));
@@ -436,13 +499,13 @@ fn gpu_code_is_compared_by_target() {
 #[test]
 fn sets_are_paired_by_distribution() {
     let place = Place::new();
-    place.wheel("old/a-1.0-py3-none-any.whl", 6, "{'a.py': 'a'}");
-    place.wheel("old/b-1.0-cp311-cp311-manylinux_2_28_x86_64.whl", 6, "{'b.py': 'b'}");
-    place.wheel("old/b-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", 6, "{'b.py': 'b'}");
-    place.wheel("new/a-2.0-py3-none-any.whl", 6, "{'a.py': 'a'}");
-    place.wheel("new/b-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", 6, "{'b.py': 'b'}");
-    place.wheel("new/b-2.0-cp312-cp312-linux_x86_64.whl", 6, "{'b.py': 'B'}");
-    place.wheel("new/c-2.0-py3-none-any.whl", 6, "{'c.py': 'c'}");
+    place.wheel("old/a-1.0-py3-none-any.whl", &[("a.py", "a")]);
+    place.wheel("old/b-1.0-cp311-cp311-manylinux_2_28_x86_64.whl", &[("b.py", "b")]);
+    place.wheel("old/b-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", &[("b.py", "b")]);
+    place.wheel("new/a-2.0-py3-none-any.whl", &[("a.py", "a")]);
+    place.wheel("new/b-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", &[("b.py", "b")]);
+    place.wheel("new/b-2.0-cp312-cp312-linux_x86_64.whl", &[("b.py", "B")]);
+    place.wheel("new/c-2.0-py3-none-any.whl", &[("c.py", "c")]);
     place.write("new/SHA256SUMS", "sums");
     let (old, new) = (place.path("old"), place.path("new"));
     let report = place.compare(&old, &new);
@@ -456,7 +519,7 @@ fn sets_are_paired_by_distribution() {
 
     // A set for two GPU families has this layout.
     for (folder, text) in [("gfx942", "x"), ("gfx1100", "y")] {
-        place.wheel(&format!("families/{folder}/d-1.0-py3-none-any.whl"), 6, &format!("{{'d.py': '{text}'}}"));
+        place.wheel(&format!("families/{folder}/d-1.0-py3-none-any.whl"), &[("d.py", text)]);
         place.run("python3", &["-c", &format!("import tarfile; tarfile.open('families/{folder}/d-1.0.tar.gz', 'w:gz').add('new/SHA256SUMS', 'd-1.0/{text}')")]);
     }
     let families = place.path("families");
@@ -467,7 +530,7 @@ fn sets_are_paired_by_distribution() {
         ["d (sdist) in gfx1100", "d (sdist) in gfx942", "d py3-none-any in gfx1100", "d py3-none-any in gfx942"];
     assert_eq!(names, expected);
 
-    place.wheel("new/a-3.0-py3-none-any.whl", 6, "{'a.py': 'a'}");
+    place.wheel("new/a-3.0-py3-none-any.whl", &[("a.py", "a")]);
     let Err(Error::Ambiguous { first, second, .. }) = place.try_compare(&old, &new) else { panic!() };
     assert_eq!((first, second), (place.path("new/a-2.0-py3-none-any.whl"), place.path("new/a-3.0-py3-none-any.whl")));
 }
@@ -475,8 +538,8 @@ fn sets_are_paired_by_distribution() {
 #[test]
 fn deviations_accept_and_unused_ones_are_known() {
     let place = Place::new();
-    let old = place.wheel("old/pkg-1.0-py3-none-any.whl", 6, "{'pkg/a.txt': 'a', 'pkg/b.txt': 'b'}");
-    let new = place.wheel("new/pkg-1.0-py3-none-any.whl", 6, "{'pkg/a.txt': 'other', 'pkg/c.txt': 'c' * 9000}");
+    let old = place.wheel("old/pkg-1.0-py3-none-any.whl", &[("pkg/a.txt", "a"), ("pkg/b.txt", "b")]);
+    let new = place.wheel("new/pkg-1.0-py3-none-any.whl", &[("pkg/a.txt", "other"), ("pkg/c.txt", &"c".repeat(9000))]);
     let mut report = place.compare(&old, &new);
     let path = place.write(
         "deviations.toml",
@@ -507,12 +570,20 @@ fn deviations_accept_and_unused_ones_are_known() {
 fn what_is_written_down_fits_the_next_build_too() {
     let place = Place::new();
     let wheel = |version: &str, text: &str| {
-        let members = format!(
-            "{{'pkg/a.txt': '{text}', 'INFO/METADATA': 'Metadata-Version: 2.1\\nName: pkg\\nVersion: {version}\\nRequires-Dist: core=={version}\\n'}}"
+        let metadata = metadata(
+            "pkg",
+            version,
+            &format!(
+                "Requires-Dist: core=={version}
+"
+            ),
         );
-        place.wheel(&format!("{version}/pkg-{version}-py3-none-any.whl"), 6, &members)
+        place.wheel(
+            &format!("{version}/pkg-{version}-py3-none-any.whl"),
+            &[("pkg/a.txt", text), ("INFO/METADATA", &metadata)],
+        )
     };
-    let (old, new, next) = (wheel("1.0", "a\\n"), wheel("1.1", "b\\n"), wheel("1.2", "c\\nd\\ne\\n"));
+    let (old, new, next) = (wheel("1.0", "a\n"), wheel("1.1", "b\n"), wheel("1.2", "c\nd\ne\n"));
     let text = place.compare(&old, &new).as_deviations();
     assert!(text.contains("pkg-*.dist-info/METADATA") && !text.contains("lines"), "{text}");
     let all = place.write("all.toml", text.replace("reason = \"\"", "reason = \"seen\""));
@@ -525,7 +596,7 @@ fn what_is_written_down_fits_the_next_build_too() {
 fn an_empty_folder_has_lost_nothing() {
     let place = Place::new();
     fs_err::create_dir(place.path("empty")).unwrap();
-    let wheel = place.wheel("pkg-1.0-py3-none-any.whl", 6, "{'pkg/a.txt': 'a'}");
+    let wheel = place.wheel("pkg-1.0-py3-none-any.whl", &[("pkg/a.txt", "a")]);
     assert_eq!(kinds(&place.compare(&place.path("empty"), &wheel)), [ChangeKind::NewPackage]);
     assert_eq!(kinds(&place.compare(&wheel, &place.path("empty"))), [ChangeKind::LostPackage]);
     let nothing = place.try_compare(&place.path("empty"), &place.path("empty"));
@@ -550,7 +621,7 @@ fn wrong_deviations_are_named() {
 #[test]
 fn sides_that_cannot_be_read_are_errors() {
     let place = Place::new();
-    let good = place.wheel("good/pkg-1.0-py3-none-any.whl", 6, "{'a.py': 'a'}");
+    let good = place.wheel("good/pkg-1.0-py3-none-any.whl", &[("a.py", "a")]);
     let missing = place.try_compare(&good, &place.path("missing")).unwrap_err();
     assert!(missing.to_string().contains("missing"), "{missing}");
     let bytes = fs_err::read(&good).unwrap();

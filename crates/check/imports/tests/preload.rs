@@ -1,28 +1,18 @@
 //! Preload lists of frameworks, resolved with the table of libraries in our own packages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use rocwheel_archive::WriteOptions;
+use rocwheel_fixtures::TestWheel;
 use rocwheel_imports::preload::{Preloads, Resolved};
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 const TABLE: &str = include_str!("../../../../python/rocm/src/rocm_sdk/_dist_info.py");
 
 fn site(folder: &std::path::Path, wheels: &[(&str, &[(&str, &str)])]) -> Site {
     let mut paths = Vec::new();
     for (name, files) in wheels {
-        let distribution = WheelContents {
-            name: (*name).to_owned(),
-            version: "1".to_owned(),
-            tags: vec![Tag::any()],
-            metadata: Metadata::default(),
-            entry_points: EntryPoints::default(),
-            licenses: Vec::new(),
-            members: files.iter().map(|(path, text)| Member::new(*path, text.as_bytes().to_vec())).collect(),
-        };
-        let written = write_wheel(&distribution, folder, &WriteOptions::default(), &Silent).unwrap();
-        paths.push((written.path, Role::Audited));
+        let wheel = TestWheel::new(format!("{}-1-py3-none-any.whl", name.replace('-', "_")));
+        paths.push((wheel.files(files.iter().copied()).write(folder), Role::Audited));
     }
     let place = PythonEnvironment::new("3.12".parse().unwrap(), "/p");
     Site::open(&paths, &place, folder, &Silent).unwrap()

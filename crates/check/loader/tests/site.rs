@@ -5,27 +5,41 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_archive::WriteOptions;
+use rocwheel_fixtures::{TestWheel, succeeds};
 use rocwheel_loader::Error;
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::{Hint, Silent};
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 fn make(folder: &Path, name: &str, scripts: &[&str], files: &[(&str, &str)]) -> PathBuf {
-    let mut entry_points = EntryPoints::default();
-    for script in scripts {
-        entry_points.script(*script, "main:main");
-    }
-    let distribution = WheelContents {
-        name: name.to_owned(),
-        version: "1.0".to_owned(),
-        tags: vec![Tag::any()],
-        metadata: Metadata::default(),
-        entry_points,
-        licenses: Vec::new(),
-        members: files.iter().map(|(path, text)| Member::new(*path, text.as_bytes().to_vec())).collect(),
-    };
-    write_wheel(&distribution, folder, &WriteOptions::default(), &Silent).unwrap().path
+    let scripts: String = scripts
+        .iter()
+        .map(|script| {
+            format!(
+                "{script} = main:main
+"
+            )
+        })
+        .collect();
+    let stem = name.to_ascii_lowercase().replace('.', "_");
+    TestWheel::new(format!("{stem}-1.0-py3-none-any.whl"))
+        .files(files.iter().copied())
+        .file(
+            "INFO/METADATA",
+            format!(
+                "Metadata-Version: 2.1
+Name: {name}
+Version: 1.0
+"
+            ),
+        )
+        .file(
+            "INFO/entry_points.txt",
+            format!(
+                "[console_scripts]
+{scripts}"
+            ),
+        )
+        .write(folder)
 }
 
 fn place(python: &str) -> PythonEnvironment {
@@ -34,12 +48,6 @@ fn place(python: &str) -> PythonEnvironment {
 
 fn open(wheels: &[(PathBuf, Role)], folder: &Path) -> Result<Site, Error> {
     Site::open(wheels, &place("3.12"), folder, &Silent)
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}: run `make setup`"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -57,22 +65,22 @@ fn members_go_where_pip_puts_them() {
     ];
     let wheel = make(folder.path(), "Example.Name", &["tool", "other"], &files);
     let environment = folder.path().join("environment");
-    run(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(&environment));
+    succeeds(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(&environment));
     let listing = || -> BTreeSet<String> {
         let script = "import os, sys\nfor f, _, n in os.walk(sys.argv[1]):\n  for x in n: print(os.path.relpath(os.path.join(f, x), sys.argv[1]))";
-        run(Command::new("python3").args(["-c", script]).arg(&environment)).lines().map(str::to_owned).collect()
+        succeeds(Command::new("python3").args(["-c", script]).arg(&environment)).lines().map(str::to_owned).collect()
     };
     let before = listing();
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "--disable-pip-version-check", "--python"]).arg(environment.join("bin/python"));
     pip.args(["install", "--no-index", "--no-deps", "--no-compile", "--quiet"]).arg(&wheel);
-    run(&mut pip);
+    succeeds(&mut pip);
     // pip's own files are not in any wheel.
     let is_note =
         |path: &&String| ["INSTALLER", "REQUESTED", "direct_url.json"].iter().any(|name| path.ends_with(name));
     let installed: BTreeSet<String> = listing().difference(&before).filter(|path| !is_note(path)).cloned().collect();
     let version = "import sys; print('%d.%d' % sys.version_info[:2])";
-    let python = run(Command::new("python3").args(["-c", version]));
+    let python = succeeds(Command::new("python3").args(["-c", version]));
     let site = Site::open(&[(wheel, Role::Audited)], &place(python.trim()), folder.path(), &Silent).unwrap();
     let placed: BTreeSet<String> = site.files.keys().chain(site.scripts.keys()).cloned().collect();
     assert_eq!(placed, installed);

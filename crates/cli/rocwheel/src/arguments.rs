@@ -158,36 +158,10 @@ mod tests {
     use super::*;
 
     /// Options that name a file to read.
-    const READ: [&str; 28] = [
-        "--accept",
-        "--base-python",
-        "--bucket-config-file",
-        "--bypass",
-        "--config",
-        "--data-file",
-        "--deb",
-        "--descriptor",
-        "--durations",
-        "--environment",
-        "--expect",
-        "--images",
-        "--job",
-        "--key",
-        "--manifest",
-        "--notes",
-        "--python",
-        "--reuse-key",
-        "--signing-key",
-        "--source",
-        "--source-table",
-        "--status",
-        "--table",
-        "--tables",
-        "--tarball",
-        "--topology",
-        "--verdict-key",
-        "--version-json",
-    ];
+    const READ: &str = "--accept --base-python --bucket-config-file --bypass --config --data-file --deb \
+                        --descriptor --durations --environment --expect --images --job --key --manifest \
+                        --notes --python --reuse-key --signing-key --source --source-table --status \
+                        --table --tables --tarball --topology --verdict-key --version-json";
 
     #[test]
     fn every_option_that_writes_a_file_is_guarded() {
@@ -201,7 +175,7 @@ mod tests {
                 if option.get_value_parser().type_id() == TypeId::of::<OutputOption>() {
                     guarded.push(format!("{} {name}", command.get_name()));
                 } else if is_file {
-                    let known = READ.contains(&name.as_str());
+                    let known = READ.split(' ').any(|read| read == name);
                     assert!(known, "`{} {name}` is neither an OutputOption nor listed as read", command.get_name());
                 }
             }

@@ -22,14 +22,14 @@ fn filled() -> TestContext {
 #[test]
 fn list() {
     let context = filled();
-    assert_snapshot!("list", context.run(["artifact", "list", "in"]).snapshot());
-    assert_snapshot!("list_json", context.run(["artifact", "list", "in", "--json"]).snapshot());
-    assert_eq!(context.run(["artifact", "list", "in", "-q"]).stderr, "");
+    assert_snapshot!("list", context.types("artifact list in").snapshot());
+    assert_snapshot!("list_json", context.types("artifact list in --json").snapshot());
+    assert_eq!(context.types("artifact list in -q").stderr, "");
     context.write("empty/x", "");
-    assert_snapshot!("list_empty", context.run(["artifact", "list", "empty"]).snapshot());
+    assert_snapshot!("list_empty", context.types("artifact list empty").snapshot());
     // A defect is printed, the other artifacts are listed, and the exit code is 1.
     context.write("in/broken_lib_generic.tar.zst", "no archive");
-    context.run(["artifact", "list", "in"]).exits(1).prints("core-hip_lib_generic").says("warning: ");
+    context.types("artifact list in").exits(1).prints("core-hip_lib_generic").says("warning: ");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn archive_and_back() {
         .unwrap();
     assert!(check.status.success(), "{check:?}");
 
-    assert_eq!(context.run(["artifact", "verify", "archives"]).code, Some(0));
+    assert_eq!(context.types("artifact verify archives").code, Some(0));
     let flatten = ["artifact", "flatten", "archives", "--output", "tree", "--targets", "gfx942", "--components", "lib"];
     assert_snapshot!("flatten_dry_run", context.run(flatten.iter().chain(&["--dry-run"])).snapshot());
     assert!(!context.path("tree").exists());
@@ -64,7 +64,7 @@ fn archive_and_back() {
     let bytes = |folder: &str| fs_err::read(context.path(folder).join(name)).unwrap();
     assert!(bytes("archives") == bytes("again"));
     let context = context.with_variable("SOURCE_DATE_EPOCH", "1755820800");
-    assert_eq!(context.run(["artifact", "archive", "in", "--output", "later"]).code, Some(0));
+    assert_eq!(context.types("artifact archive in --output later").code, Some(0));
     assert!(
         fs_err::read(context.path("later").join(name)).unwrap()
             != fs_err::read(context.path("again").join(name)).unwrap()
@@ -75,21 +75,21 @@ fn archive_and_back() {
 fn flatten_refuses_what_is_not_its_own() {
     let context = filled();
     context.write("tree/precious", "x");
-    assert_snapshot!("flatten_foreign", context.run(["artifact", "flatten", "in", "--output", "tree"]).snapshot());
+    assert_snapshot!("flatten_foreign", context.types("artifact flatten in --output tree").snapshot());
     assert!(context.path("tree/precious").exists());
-    context.run(["artifact", "flatten", "in", "--output", "tree", "--force"]).exits(0);
+    context.types("artifact flatten in --output tree --force").exits(0);
     assert!(!context.path("tree/precious").exists());
-    context.run(["artifact", "flatten", "in", "--output", "tree", "--components", "test"]).exits(2);
+    context.types("artifact flatten in --output tree --components test").exits(2);
 }
 
 #[test]
 fn one_path_in_two_places_is_an_error_with_both_owners() {
     let context = filled();
     context.artifact("in", "other_lib_generic", &[("other/stage/lib/libamdhip64.so.7", b"another")]);
-    assert_snapshot!("flatten_conflict", context.run(["artifact", "flatten", "in", "--output", "tree"]).snapshot());
+    assert_snapshot!("flatten_conflict", context.types("artifact flatten in --output tree").snapshot());
     assert!(!context.path("tree").exists());
-    assert_snapshot!("verify_conflict", context.run(["artifact", "verify", "in"]).snapshot());
-    let json = context.run(["artifact", "verify", "in", "--json"]).exits(1);
+    assert_snapshot!("verify_conflict", context.types("artifact verify in").snapshot());
+    let json = context.types("artifact verify in --json").exits(1);
     assert!(json.stdout.starts_with("{\n  \"schema\": 1,\n  \"artifacts\": 5,"), "{}", json.stdout);
 }
 

@@ -2,13 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use std::process::Command;
-
 use insta::assert_snapshot;
-use rocwheel_archive::WriteOptions;
-use rocwheel_fixtures::{TestContext, succeeds};
-use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, write_wheel};
+use rocwheel_fixtures::{TestContext, TestWheel, library};
 use serde_json::Value;
 
 const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
@@ -18,33 +13,25 @@ const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let compile = |name: &str, arguments: &[&str]| {
-        let source = context.write("made/source.c", "int f(void) { return 1; }\nvoid *PyInit__m(void) { return 0; }");
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-shared", "-fPIC", "-w", "-o", name]).arg(source).args(["-L.", "-Wl,--no-as-needed"]);
-        succeeds(gcc.args(arguments).current_dir(context.path("made")));
-        fs_err::read(context.path("made").join(name)).unwrap()
+        let source = "int f(void) { return 1; }
+void *PyInit__m(void) { return 0; }";
+        library(&context.path("made"), name, source, arguments)
     };
     compile("libgone.so.1", &["-Wl,-soname,libgone.so.1"]);
     compile("libtorch.so", &["-Wl,-soname,libtorch.so"]);
-    let library = compile("libown.so.1", &["-Wl,-soname,libown.so.1"]);
+    let own = compile("libown.so.1", &["-Wl,-soname,libown.so.1"]);
     let module =
         compile("_m.so", &["-l:libgone.so.1", "-l:libown.so.1", "-l:libtorch.so", "-Wl,-rpath,/home/me/lib:$ORIGIN"]);
-    let members = [
-        ("demo/__init__.py", b"from . import _m\n".to_vec()),
-        ("demo/_m.cpython-312-x86_64-linux-gnu.so", module),
-        ("demo/libown.so.1", library),
-        ("tests/__init__.py", Vec::new()),
-    ];
-    let distribution = WheelContents {
-        name: "demo".to_owned(),
-        version: "1.0".to_owned(),
-        tags: vec!["cp312-cp312-manylinux_2_34_x86_64".parse().unwrap()],
-        metadata: Metadata::default(),
-        entry_points: EntryPoints::default(),
-        licenses: Vec::new(),
-        members: members.into_iter().map(|(name, bytes)| Member::new(name, bytes)).collect(),
-    };
-    write_wheel(&distribution, context.directory(), &WriteOptions::default(), &Silent).unwrap();
+    TestWheel::new(WHEEL)
+        .file(
+            "demo/__init__.py",
+            "from . import _m
+",
+        )
+        .file("demo/_m.cpython-312-x86_64-linux-gnu.so", module)
+        .file("demo/libown.so.1", own)
+        .file("tests/__init__.py", "")
+        .write(context.directory());
     fs_err::remove_dir_all(context.path("made")).unwrap();
     context
 }
@@ -101,14 +88,14 @@ fn exit_codes_follow_what_is_found() {
     assert_eq!(code(&["--python", "3"]), Some(2));
     assert_eq!(code(&["--glibc", "new"]), Some(2));
     assert_eq!(code(&["--why", "libnothing.so"]), Some(2));
-    assert_eq!(context.run(["audit"]).code, Some(2));
+    assert_eq!(context.types("audit").code, Some(2));
     context.write("broken-1.0-py3-none-any.whl", "no archive");
     context
-        .run(["audit", "broken-1.0-py3-none-any.whl"])
+        .types("audit broken-1.0-py3-none-any.whl")
         .exits(1)
         .prints("error RW032 refused\n  it is not a ZIP archive");
     // A file that is not there says nothing about a wheel.
-    let ran = context.run(["audit", "gone-1.0-py3-none-any.whl"]);
+    let ran = context.types("audit gone-1.0-py3-none-any.whl");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(ran.stderr.contains("gone-1.0-py3-none-any.whl"), "{ran:?}");
 }
@@ -120,7 +107,7 @@ fn one_bad_wheel_hides_no_other() {
     context.write("dist/bad-1.0-py3-none-any.whl", "no archive");
     context.write("dist/old.whl", "");
     fs_err::copy(context.path(WHEEL), context.path("dist").join(WHEEL)).unwrap();
-    let report = context.run(["audit", "dist", "--json", "--sarif", "log.sarif"]).exits(1).json();
+    let report = context.types("audit dist --json --sarif log.sarif").exits(1).json();
     assert_eq!(report["verdict"]["sentence"], "3 of 3 wheels have errors: demo, bad, old.whl");
     let codes = |wheel: &str| -> Vec<&str> {
         let findings = report["findings"].as_array().unwrap().iter();
@@ -131,7 +118,7 @@ fn one_bad_wheel_hides_no_other() {
     let log = fs_err::read_to_string(context.path("log.sarif")).unwrap();
     assert!(log.contains("dist/old.whl") && log.contains("Needs a decision: download or build the wheel again."));
     // Alone, it has a verdict, too.
-    let ran = context.run(["audit", "dist/bad-1.0-py3-none-any.whl", "--json"]);
+    let ran = context.types("audit dist/bad-1.0-py3-none-any.whl --json");
     let report = ran.json();
     assert_eq!((ran.code, &report["verdict"]["answer"]), (Some(1), &"fails".into()));
 }
@@ -164,34 +151,34 @@ fn a_verdict_that_cannot_tell_fails_on_request() {
 fn folders_are_no_wheels_and_no_library_path_is_made_up() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     context.write("dist/x.txt", "x");
-    context.run(["audit", "dist"]).ends(2, "error: `dist` has neither wheels nor installed packages, which would have `.dist-info` folders\nhint: name an environment");
+    context.types("audit dist").ends(2, "error: `dist` has neither wheels nor installed packages, which would have `.dist-info` folders\nhint: name an environment");
     context
-        .run(["audit", "x-1-py3-none-any.whl", "--library-path", "gone"])
+        .types("audit x-1-py3-none-any.whl --library-path gone")
         .ends(2, "error: there is no `gone`\nhint: `--library-path` names a folder with");
-    let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "/gone/rocm/lib"]);
+    let ran = context.types("audit x-1-py3-none-any.whl --library-path /gone/rocm/lib");
     assert!(!ran.stderr.split_once("hint: ").unwrap().1.contains("rocm/lib"), "{ran:?}");
     context
-        .run(["audit", "x-1-py3-none-any.whl", "--library-path", "dist/x.txt"])
+        .types("audit x-1-py3-none-any.whl --library-path dist/x.txt")
         .says("error: `dist/x.txt` is not a directory\n");
 }
 
 #[test]
 fn codes_are_explained() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
-    assert_snapshot!("explain", context.run(["audit", "--explain", "RW012"]).snapshot());
+    assert_snapshot!("explain", context.types("audit --explain RW012").snapshot());
     assert_eq!(
-        context.run(["audit", "--explain", "missing-requirement"]).stdout,
-        context.run(["audit", "--explain", "RW012"]).stdout
+        context.types("audit --explain missing-requirement").stdout,
+        context.types("audit --explain RW012").stdout
     );
-    let all = context.run(["audit", "--explain", "all"]);
+    let all = context.types("audit --explain all");
     assert!(all.stdout.lines().all(|line| line.chars().count() <= 80), "{}", all.stdout);
-    let listed = context.run(["audit", "--explain", "all", "--json"]).json();
+    let listed = context.types("audit --explain all --json").json();
     let listed = listed["findings"].as_array().unwrap();
     assert_eq!(all.stdout.matches("What to do: ").count(), listed.len());
     assert_eq!(all.stdout.matches("it needs a decision: ").count(), listed.len());
-    let json = context.run(["audit", "--explain", "RW001", "--json"]).json();
+    let json = context.types("audit --explain RW001 --json").json();
     assert_eq!(json["findings"][0]["code"], "RW001");
-    let ran = context.run(["audit", "--explain", "RW999"]).exits(2);
+    let ran = context.types("audit --explain RW999").exits(2);
     let last = listed.last().unwrap()["code"].as_str().unwrap();
     assert!(ran.stderr.contains(&format!("hint: the codes are RW001 to {last}")), "{ran:?}");
 }
@@ -208,7 +195,7 @@ fn a_folder_of_wheels_is_taken_and_its_source_distributions_are_not() {
             .prints("RW012")
             .says("`demo-1.0.tar.gz` is a source distribution");
     }
-    context.run(["audit", "dist/demo-1.0.tar.gz"]).exits(2);
+    context.types("audit dist/demo-1.0.tar.gz").exits(2);
     context.run(["audit", WHEEL, "--why", "libown"]).exits(0).prints("libown.so.1");
     context.run(["audit", WHEEL, "--why", "libgo"]).ends(2, "did you mean `libgone.so.1`?");
     context.run(["audit", WHEEL, "--jobs", "abc"]).ends(2, "a number of threads from 1 to 1024 is expected");

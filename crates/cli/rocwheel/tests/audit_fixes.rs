@@ -6,10 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use rocwheel_archive::WriteOptions;
-use rocwheel_fixtures::{TestContext, succeeds};
-use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, write_wheel};
+use rocwheel_fixtures::{TestContext, TestWheel, library};
 use serde_json::Value;
 
 const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";
@@ -23,35 +20,28 @@ impl Fixture {
 
     /// Compiles a library that is linked to those of `needed`, which are empty.
     fn library(&self, needed: &[&str], options: &[&str]) -> Vec<u8> {
-        let source = self.0.write("made/source.c", "int f(void) { return 1; }");
-        let compile = |name: &str, arguments: &[String]| {
-            let mut gcc = Command::new("gcc");
-            gcc.args(["-shared", "-fPIC", "-w", "-o", name]).arg(&source).args(["-L.", "-Wl,--no-as-needed"]);
-            succeeds(gcc.arg("-Wl,--disable-new-dtags").args(arguments).current_dir(self.0.path("made")));
+        let (folder, source) = (self.0.path("made"), "int f(void) { return 1; }");
+        let compile = |name: &str, arguments: &[&str]| {
+            library(&folder, name, source, &[&["-Wl,--disable-new-dtags"], arguments].concat())
         };
         for name in needed {
-            compile(name, &[format!("-Wl,-soname,{name}")]);
+            compile(name, &[&format!("-Wl,-soname,{name}")]);
         }
-        let linked = needed.iter().map(|name| format!("-l:{name}"));
-        compile("made.so", &linked.chain(options.iter().map(|&option| option.to_owned())).collect::<Vec<_>>());
-        fs_err::read(self.0.path("made/made.so")).unwrap()
+        let linked: Vec<String> = needed.iter().map(|name| format!("-l:{name}")).collect();
+        compile("made.so", &linked.iter().map(String::as_str).chain(options.iter().copied()).collect::<Vec<_>>())
     }
 
     /// Writes a wheel of the distribution demo and returns its file name.
     fn wheel(&self, tag: &str, members: Vec<(&str, Vec<u8>)>) -> String {
-        let init = ("demo/__init__.py", b"from . import _m\n".to_vec());
-        let distribution = WheelContents {
-            name: "demo".to_owned(),
-            version: "1.0".to_owned(),
-            tags: vec![tag.parse().unwrap()],
-            metadata: Metadata::default(),
-            entry_points: EntryPoints::default(),
-            licenses: Vec::new(),
-            members: [init].into_iter().chain(members).map(|(name, bytes)| Member::new(name, bytes)).collect(),
-        };
         let _ = fs_err::remove_dir_all(self.0.path("made"));
-        write_wheel(&distribution, self.0.directory(), &WriteOptions::default(), &Silent).unwrap();
-        format!("demo-1.0-{tag}.whl")
+        let name = format!("demo-1.0-{tag}.whl");
+        let wheel = TestWheel::new(&name).file(
+            "demo/__init__.py",
+            "from . import _m
+",
+        );
+        wheel.files(members).write(self.0.directory());
+        name
     }
 
     fn report(&self, wheel: &str) -> Value {

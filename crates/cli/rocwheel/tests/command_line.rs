@@ -13,13 +13,13 @@ fn context() -> TestContext {
 #[test]
 fn help() {
     let context = context();
-    assert_snapshot!("help", context.run(["--help"]).snapshot());
-    assert_snapshot!("help_short", context.run(["-h"]).snapshot());
-    assert_snapshot!("help_artifact", context.run(["artifact", "-h"]).snapshot());
+    assert_snapshot!("help", context.types("--help").snapshot());
+    assert_snapshot!("help_short", context.types("-h").snapshot());
+    assert_snapshot!("help_artifact", context.types("artifact -h").snapshot());
     for command in ["import", "list", "archive", "flatten", "verify"] {
         assert_snapshot!(format!("help_artifact_{command}"), context.run(["artifact", command, "--help"]).snapshot());
     }
-    assert_snapshot!("help_source_hipify", context.run(["source", "hipify", "--help"]).snapshot());
+    assert_snapshot!("help_source_hipify", context.types("source hipify --help").snapshot());
     for command in
         ["package", "kernels", "split", "prune", "repair", "edit", "compat", "rocm-version", "completions", "man"]
     {
@@ -30,10 +30,10 @@ fn help() {
 #[test]
 fn wrong_usage_is_exit_code_2() {
     let context = context();
-    assert_snapshot!("wrong_flag", context.run(["package", "--artefacts", "x"]).snapshot());
-    assert_snapshot!("missing_arguments", context.run(["package"]).snapshot());
-    assert_snapshot!("no_source", context.run(["artifact", "import", "--output", "x"]).snapshot());
-    assert_snapshot!("no_such_command", context.run(["artifct"]).snapshot());
+    assert_snapshot!("wrong_flag", context.types("package --artefacts x").snapshot());
+    assert_snapshot!("missing_arguments", context.types("package").snapshot());
+    assert_snapshot!("no_source", context.types("artifact import --output x").snapshot());
+    assert_snapshot!("no_such_command", context.types("artifct").snapshot());
     for arguments in [
         &["artifact", "import", "--output", "x", "--prefix", "a", "--tarball", "b"][..],
         &["--jobs", "0", "artifact", "list", "."],
@@ -66,16 +66,16 @@ fn wrong_usage_is_exit_code_2() {
 #[test]
 fn verbs_in_the_wrong_place_get_a_hint() {
     let context = context();
-    assert_snapshot!("misplaced_build", context.run(["build", "--artifacts", "x"]).snapshot());
-    assert_snapshot!("misplaced_import", context.run(["import", "--deb", "x.deb"]).snapshot());
-    assert_snapshot!("misplaced_package", context.run(["artifact", "package"]).snapshot());
-    assert_snapshot!("misplaced_version", context.run(["version"]).snapshot());
+    assert_snapshot!("misplaced_build", context.types("build --artifacts x").snapshot());
+    assert_snapshot!("misplaced_import", context.types("import --deb x.deb").snapshot());
+    assert_snapshot!("misplaced_package", context.types("artifact package").snapshot());
+    assert_snapshot!("misplaced_version", context.types("version").snapshot());
 }
 
 #[test]
 fn missing_input_is_named() {
     let context = context();
-    assert_snapshot!("missing_directory", context.run(["artifact", "list", "nowhere"]).snapshot());
+    assert_snapshot!("missing_directory", context.types("artifact list nowhere").snapshot());
     let arguments = ["artifact", "import", "--deb", "nowhere.deb", "--output", "out"];
     assert_snapshot!("missing_package", context.run(arguments).snapshot());
     assert!(!context.path("out").exists());
@@ -85,7 +85,7 @@ fn missing_input_is_named() {
 fn an_error_is_a_document_too_for_those_who_asked_for_json() {
     let context = context();
     context.artifact("in", "blas_lib_generic", &[("blas/stage/lib/x", b"x")]);
-    assert_snapshot!("error_json", context.run(["artifact", "list", "in/blas_lib_generic", "--json"]).snapshot());
+    assert_snapshot!("error_json", context.types("artifact list in/blas_lib_generic --json").snapshot());
     for arguments in [
         &["--json", "package", "-a", "nowhere", "-o", "out"][..],
         &["--json", "artifact", "import", "--deb", "nowhere.deb", "-o", "out"],
@@ -102,7 +102,7 @@ fn an_error_is_a_document_too_for_those_who_asked_for_json() {
         assert!(!message.is_empty() && ran.stderr.starts_with(&format!("error: {message}\n")), "{ran:?}");
     }
     // A command line that cannot be parsed does not request JSON.
-    assert_eq!(context.run(["--json", "nonsense"]).stdout, "");
+    assert_eq!(context.types("--json nonsense").stdout, "");
 }
 
 #[test]
@@ -159,6 +159,7 @@ fn colour_is_for_terminals_and_for_those_who_insist() {
     assert!(!stderr(&["--color", "never", "nonsense"]).contains('\x1b'));
 }
 
+/// tests/acceptance/test_completions.py completes in real shells.
 #[test]
 fn completions_know_every_command() {
     let context = context();
@@ -169,23 +170,16 @@ fn completions_know_every_command() {
             assert!(ran.stdout.contains(word), "{shell} does not complete {word}");
         }
     }
-    let script = context.write("completions.bash", context.run(["completions", "bash"]).stdout);
-    let text = format!(
-        "source '{}'; COMP_WORDS=(rocwheel artifact fl); COMP_CWORD=2; _rocwheel rocwheel fl artifact; echo \"${{COMPREPLY[*]}}\"",
-        script.display()
-    );
-    let output = std::process::Command::new("bash").args(["--norc", "-c", &text]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "flatten\n", "{output:?}");
 }
 
 #[test]
 fn manual_pages_are_the_same_every_time() {
     let context = context();
-    let first = context.run(["man", "one"]).exits(0);
+    let first = context.types("man one").exits(0);
     for page in ["rocwheel", "rocwheel-artifact", "rocwheel-artifact-import", "rocwheel-package", "rocwheel-man"] {
         assert!(first.stdout.lines().any(|path| path == format!("one/{page}.1")), "{page}: {}", first.stdout);
     }
-    assert_eq!(context.run(["man", "two"]).stdout, first.stdout.replace("one/", "two/"));
+    assert_eq!(context.types("man two").stdout, first.stdout.replace("one/", "two/"));
     for path in first.stdout.lines() {
         let page = fs_err::read(context.path(path)).unwrap();
         assert_eq!(page, fs_err::read(context.path(path.replace("one/", "two/"))).unwrap(), "{path}");
@@ -201,6 +195,6 @@ fn manual_pages_are_the_same_every_time() {
 #[test]
 fn a_wrong_time_stamp_is_wrong_usage() {
     let context = context().with_variable("SOURCE_DATE_EPOCH", "yesterday");
-    let ran = context.run(["package", "--artifacts", "a", "--output", "b"]);
+    let ran = context.types("package --artifacts a --output b");
     assert_snapshot!("wrong_epoch", ran.snapshot());
 }

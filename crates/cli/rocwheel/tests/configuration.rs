@@ -55,8 +55,8 @@ fn another_file_can_be_named() {
     let context = context();
     context.write("rocwheel.toml", "[artifact.list]\nnonsense = 1\n");
     context.write("other.toml", "quiet = true\n");
-    context.run(["artifact", "list", "artifacts", "--config", "other.toml"]).exits(0);
-    context.run(["artifact", "list", "artifacts", "--config", "third.toml"]).ends(2, "third.toml");
+    context.types("artifact list artifacts --config other.toml").exits(0);
+    context.types("artifact list artifacts --config third.toml").ends(2, "third.toml");
 }
 
 #[test]
@@ -84,11 +84,9 @@ fn a_python_project_has_a_table_for_the_folders_below_it() {
     assert!(ran.stderr.contains("warning: `[tool.rocwheel]` of `"), "{ran:?}");
     // The other file can still be named.
     fs_err::remove_dir_all(context.path("flat")).unwrap();
-    let ran = context.run(["artifact", "flatten", "artifacts", "--config", "pyproject.toml"]);
+    let ran = context.types("artifact flatten artifacts --config pyproject.toml");
     assert!(ran.code == Some(0) && context.path("flat").is_dir(), "{ran:?}");
-    context
-        .run(["artifact", "list", "artifacts", "--config", "inner/pyproject.toml"])
-        .ends(2, "has no table `[tool.rocwheel]`");
+    context.types("artifact list artifacts --config inner/pyproject.toml").ends(2, "has no table `[tool.rocwheel]`");
 }
 
 #[test]
@@ -101,7 +99,7 @@ fn mistakes_in_the_table_of_a_project_name_file_and_line() {
         ("[tool.rocwheel\n", "pyproject.toml` is no TOML file"),
     ] {
         context.write("pyproject.toml", text);
-        let ran = context.run(["artifact", "list", "artifacts"]);
+        let ran = context.types("artifact list artifacts");
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{text}: {ran:?}");
     }
 }
@@ -110,19 +108,19 @@ fn mistakes_in_the_table_of_a_project_name_file_and_line() {
 fn a_table_counts_for_the_commands_below_its_command() {
     let context = context();
     context.write("rocwheel.toml", "[build]\nno-uv = true\nkeep = true\n\n[build.plan]\nkeep = false\n");
-    context.run(["build", "plan", "nowhere"]).says("sets --no-uv, --keep\n");
+    context.types("build plan nowhere").says("sets --no-uv, --keep\n");
     // The other commands about plans have none of these options.
-    let ran = context.run(["build", "status", "nowhere"]);
+    let ran = context.types("build status nowhere");
     assert!(!ran.stderr.contains("rocwheel.toml"), "{ran:?}");
     context.write("rocwheel.toml", "[build]\nplan = \"x\"\n");
-    context.run(["build", "status", "nowhere"]).ends(2, "there is no option `plan` of");
+    context.types("build status nowhere").ends(2, "there is no option `plan` of");
 }
 
 #[test]
 fn behind_two_dashes_there_are_no_options() {
     let context = context();
     context.write("rocwheel.toml", "quiet = true\n");
-    let ran = context.run(["artifact", "list", "--", "artifacts"]);
+    let ran = context.types("artifact list -- artifacts");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
 }
 
@@ -131,7 +129,7 @@ fn json_documents_name_the_file() {
     let context = context();
     let text = "[package]\nartifacts = \"artifacts\"\noutput = \"out\"\n";
     context.write("rocwheel.toml", text);
-    let document = context.run(["package", "--dry-run", "--json"]).json();
+    let document = context.types("package --dry-run --json").json();
     let configuration = &document["configuration"];
     assert_eq!(configuration["options"], serde_json::json!(["--artifacts", "--output"]), "{document}");
     assert!(configuration["path"].as_str().unwrap().ends_with("rocwheel.toml"));
@@ -154,11 +152,11 @@ fn mistakes_name_the_line_and_what_was_meant() {
     ];
     for (name, text) in cases {
         context.write("rocwheel.toml", text);
-        let ran = context.run(["artifact", "list", "artifacts"]);
+        let ran = context.types("artifact list artifacts");
         assert_eq!(ran.code, Some(2), "{name}: {ran:?}");
         assert_snapshot!(name, ran.snapshot());
     }
-    context.run(["artifact", "list", "artifacts", "--json"]).prints("\"error\"");
+    context.types("artifact list artifacts --json").prints("\"error\"");
     // A wrong file does not disturb commands that do not use it.
     for arguments in [&["--help"][..], &["--version"], &["compat"], &["completions", "bash"], &["config", "schema"]] {
         assert_eq!(context.run(arguments).code, Some(0), "{arguments:?}");
@@ -169,8 +167,8 @@ fn mistakes_name_the_line_and_what_was_meant() {
 fn a_value_of_another_command_is_checked_by_config_show() {
     let context = context();
     context.write("rocwheel.toml", "[package]\nshape = \"round\"\n");
-    assert_eq!(context.run(["artifact", "list", "artifacts"]).code, Some(0));
-    let ran = context.run(["config", "show"]).exits(2);
+    assert_eq!(context.types("artifact list artifacts").code, Some(0));
+    let ran = context.types("config show").exits(2);
     assert_snapshot!("show_wrong_value", ran.snapshot());
 }
 
@@ -182,9 +180,9 @@ fn an_empty_variable_is_unset_and_a_wrong_one_is_as_wrong_as_its_option() {
         context.write("rocwheel.toml", "no-progress = true\n");
         let ran = context.run(ARGUMENTS);
         assert!(ran.code == Some(0) && ran.stderr.contains("sets --no-progress"), "{name}: {ran:?}");
-        let ran = context.run(["config", "show"]);
+        let ran = context.types("config show");
         assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
-        let ran = context.run(["compat", "compute_rocm_package_version", "--release-type", "dev"]);
+        let ran = context.types("compat compute_rocm_package_version --release-type dev");
         assert!(!ran.stderr.contains("invalid value"), "{name}: {ran:?}");
     }
     for (name, option, value) in [
@@ -207,30 +205,28 @@ fn an_empty_variable_is_unset_and_a_wrong_one_is_as_wrong_as_its_option() {
 fn a_line_that_is_wrong_with_the_file_says_that_the_file_took_part() {
     let context = context();
     context.write("rocwheel.toml", "[package]\nscratch = \"s\"\n");
-    context
-        .run(["package", "--artifacts", "artifacts", "--output", "o"])
-        .ends(2, "adds --scratch; `--no-config` leaves it out");
+    context.types("package --artifacts artifacts --output o").ends(2, "adds --scratch; `--no-config` leaves it out");
 }
 
 #[test]
 fn show_says_what_is_set_and_where() {
     let context = context();
     context.write("rocwheel.toml", "jobs = 2\n\n[package]\nshape = \"fat\"\nonly = ['core', 'meta']\n");
-    assert_snapshot!("show", context.run(["config", "show"]).snapshot());
-    assert_snapshot!("show_origin", context.run(["config", "show", "--origin"]).snapshot());
-    assert_snapshot!("show_command", context.run(["config", "show", "artifact", "list", "--origin"]).snapshot());
-    assert_snapshot!("show_no_command", context.run(["config", "show", "pakage"]).snapshot());
-    let document = context.run(["config", "show", "package", "--origin", "--json"]).json();
+    assert_snapshot!("show", context.types("config show").snapshot());
+    assert_snapshot!("show_origin", context.types("config show --origin").snapshot());
+    assert_snapshot!("show_command", context.types("config show artifact list --origin").snapshot());
+    assert_snapshot!("show_no_command", context.types("config show pakage").snapshot());
+    let document = context.types("config show package --origin --json").json();
     let shape = document["settings"].as_array().unwrap().iter().find(|row| row["key"] == "package.shape").unwrap();
     assert_eq!(shape["origin"], serde_json::json!({"kind": "file", "line": 4}));
-    assert_snapshot!("show_nothing", context.run(["config", "show", "--no-config"]).snapshot());
+    assert_snapshot!("show_nothing", context.types("config show --no-config").snapshot());
 }
 
 #[test]
 fn show_prints_no_password() {
     let context = context();
     context.write("rocwheel.toml", "[artifact.fetch]\nfrom = \"https://me:hidden@example.invalid/runs\"\n");
-    for ran in [context.run(["config", "show"]), context.run(["config", "show", "--json"])] {
+    for ran in [context.types("config show"), context.types("config show --json")] {
         assert!(ran.stdout.contains("https://example.invalid/runs") && !ran.stdout.contains("hidden"), "{ran:?}");
     }
 }
@@ -252,7 +248,7 @@ fn the_files_of_schemas_are_what_the_commands_print() {
 #[test]
 fn the_schema_has_every_command_and_option() {
     let context = context();
-    let schema = context.run(["config", "schema"]).json();
+    let schema = context.types("config schema").json();
     let package = &schema["properties"]["package"]["properties"];
     assert_eq!(package["shape"]["enum"], serde_json::json!(["split", "per-family", "fat"]));
     assert_eq!(package["strict"]["type"], "boolean");

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
-use rocwheel_fixtures::{Ran, TestContext};
+use rocwheel_fixtures::{Ran, TestContext, TestWheel};
 
 const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
 
@@ -99,19 +99,19 @@ fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
 fn a_damaged_archive_is_not_taken_for_a_sound_one() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     library(&context);
-    context.run(["split", "libdemo.so", "-o", "parts"]).exits(0);
+    context.types("split libdemo.so -o parts").exits(0);
     let archive = context.path("parts/.kpack/libdemo_gfx90a.kpack");
     let sound = fs_err::read(&archive).unwrap();
     for place in [80, sound.len() / 2] {
         let mut bytes = sound.clone();
         bytes[place] ^= 1;
         fs_err::write(&archive, bytes).unwrap();
-        refused(&context.run(["fuse", "parts/libdemo.so", "-o", "fat.so"]), &["libdemo_gfx90a.kpack"]);
+        refused(&context.types("fuse parts/libdemo.so -o fat.so"), &["libdemo_gfx90a.kpack"]);
         assert!(!context.path("fat.so").exists());
         let pruned = context.run(["prune", "--keep", "gfx90a", archive.to_str().unwrap(), "-o", "pruned"]);
         refused(&pruned, &["libdemo_gfx90a.kpack"]);
         assert!(!context.path("pruned/libdemo_gfx90a.kpack").exists());
-        refused(&context.run(["kernels", "parts"]), &["could not read `libdemo.so#"]);
+        refused(&context.types("kernels parts"), &["could not read `libdemo.so#"]);
     }
 }
 
@@ -129,28 +129,17 @@ fn damage_that_an_edit_copies_stays_visible() {
     }
 }
 
-/// Writes another requirement of a wheel's METADATA.
-const REQUIRE: &str = r#"
-import sys, zipfile
-old, new, count = sys.argv[1:]
-marker = b"(" * int(count) + b"python_version > '3'" + b")" * int(count)
-with zipfile.ZipFile(old) as old, zipfile.ZipFile(new, "w") as new:
-    for item in old.infolist():
-        data = old.read(item)
-        if item.filename.endswith("METADATA"):
-            data = data.replace(b"Version: 1.0\n", b"Version: 1.0\nRequires-Dist: a; " + marker + b"\n", 1)
-        new.writestr(item.filename, data)
-"#;
-
 /// Every command that reads requirements limits the depth of brackets, so none ends by a signal.
 #[test]
 fn a_requirement_may_be_nested_however_deep() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     library(&context);
-    context.gpu_wheel("libdemo.so", "plain.whl");
-    context.python(REQUIRE, &["plain.whl", NAME, "50000"]);
-    fs_err::create_dir(context.path("old")).unwrap();
-    context.python(REQUIRE, &["plain.whl", &format!("old/{NAME}"), "20"]);
+    for (folder, depth) in [("", 50_000), ("old", 20)] {
+        let marker = format!("{}python_version > '3'{}", "(".repeat(depth), ")".repeat(depth));
+        let library = fs_err::read(context.path("libdemo.so")).unwrap();
+        let wheel = TestWheel::new(NAME).file("demo/lib/libdemo.so", library).requires([format!("a; {marker}")]);
+        wheel.write(&context.path(folder));
+    }
     let old = format!("old/{NAME}");
     for (arguments, code) in [
         (&["audit", NAME][..], 1),
@@ -184,9 +173,9 @@ open(path, "wb").write(data)
 fn damaged_section_headers_are_a_fault_of_the_input() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     library(&context);
-    assert_eq!(context.run(["split", "libdemo.so", "-o", "parts"]).code, Some(0));
+    assert_eq!(context.types("split libdemo.so -o parts").code, Some(0));
     context.python(RETYPE, &["parts/libdemo.so"]);
-    let ran = context.run(["fuse", "parts/libdemo.so", "-o", "fat.so"]);
+    let ran = context.types("fuse parts/libdemo.so -o fat.so");
     refused(&ran, &["error: `libdemo.so` is damaged: the header of its section `.rela.dyn` (type 5, "]);
     assert!(!context.path("fat.so").exists());
 }
@@ -204,13 +193,13 @@ fn kernels_says_what_it_could_not_look_at() {
         let ran = context.run(["kernels", file]);
         refused(&ran, &[&format!("warning: `{file}`: {words}"), "no GPU code could be read in 1 file"]);
     }
-    refused(&context.run(["kernels", "missing.so"]), &["error: there is no `missing.so`"]);
-    refused(&context.run(["kernels", "libdemo.so", "missing.so"]), &["`missing.so`: it cannot be read", "gfx942"]);
+    refused(&context.types("kernels missing.so"), &["error: there is no `missing.so`"]);
+    refused(&context.types("kernels libdemo.so missing.so"), &["`missing.so`: it cannot be read", "gfx942"]);
     // The loader reads no section headers, so such a library registers its code.
     let mut objcopy = Command::new("llvm-objcopy-19");
     objcopy.args(["--strip-sections", "libdemo.so", "bare.so"]).current_dir(context.directory());
     assert!(objcopy.status().expect("llvm-objcopy-19 is needed for this test").success());
-    refused(&context.run(["kernels", "bare.so"]), &["it registers GPU code, which cannot be found"]);
+    refused(&context.types("kernels bare.so"), &["it registers GPU code, which cannot be found"]);
     for (arguments, words) in [
         (["--targets", "gfx90"], "unknown GPU target or family `gfx90`"),
         (["--plot", "a.png"], "hint: let it end in `.svg`"),

@@ -2,26 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
-use rocwheel_fixtures::TestContext;
+use rocwheel_fixtures::{TestContext, TestWheel, library};
 use serde_json::{Value, json};
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
 
+/// A wheel with this name, whose version is in a module as well.
+fn wheel(name: &str) -> TestWheel {
+    TestWheel::new(name).file("pkg/__init__.py", "").file("pkg/version.py", "version = \"1.0\"\n")
+}
+
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
-    let script = "import base64, hashlib, sys, zipfile\n\
-        info = 'pkg-1.0.dist-info/'\n\
-        members = {'pkg/__init__.py': b'', 'pkg/version.py': b'version = \"1.0\"\\n',\n\
-        info + 'METADATA': b'Metadata-Version: 2.1\\nName: pkg\\nVersion: 1.0\\n',\n\
-        info + 'WHEEL': b'Wheel-Version: 1.0\\nTag: py3-none-any\\n'}\n\
-        wheel, record = zipfile.ZipFile(sys.argv[1], 'w'), ''\n\
-        for name, data in members.items():\n  \
-          wheel.writestr(name, data)\n  \
-          digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')\n  \
-          record += '%s,sha256=%s,%d\\n' % (name, digest, len(data))\n\
-        wheel.writestr(info + 'RECORD', record + info + 'RECORD,,\\n')\n\
-        wheel.close()\n";
-    context.python(script, &[NAME]);
+    wheel(NAME).write(context.directory());
     context
 }
 
@@ -51,7 +44,7 @@ fn changes_are_said_and_made() {
     let refused = "error: the output `out/pkg-2.0-py3-none-any.whl` exists\nhint: replace it with `--force`";
     assert!(other.stderr.contains(refused), "{other:?}");
     context.run(words.iter().chain(&["--output", "out", "--force"])).exits(0);
-    let same = context.run(["edit", "out/pkg-2.0-py3-none-any.whl", "--version", "2.0", "--in-place"]);
+    let same = context.types("edit out/pkg-2.0-py3-none-any.whl --version 2.0 --in-place");
     assert_eq!((same.code, same.stdout.as_str()), (Some(0), "out/pkg-2.0-py3-none-any.whl: nothing to change\n"));
 }
 
@@ -67,28 +60,15 @@ fn machines_get_the_same() {
     let size = fs_err::metadata(context.path("pkg-1.0+rocm7-py3-none-any.whl")).unwrap().len();
     assert_eq!(file["written_size"], size);
     assert!(!context.path(NAME).exists(), "the new one took its place");
-    let document =
-        context.run(["edit", "nothing-1.0-py3-none-any.whl", "--no-local", "--dry-run", "--json"]).exits(1).json();
+    let document = context.types("edit nothing-1.0-py3-none-any.whl --no-local --dry-run --json").exits(1).json();
     assert_eq!(document["error"]["message"], "there is no `nothing-1.0-py3-none-any.whl`");
 }
 
 #[test]
 fn an_edit_that_breaks_a_wheel_is_refused() {
     let context = context();
-    context.write("program", fs_err::read("/bin/true").unwrap());
-    let script = "import os, sys, zipfile\n\
-        os.chmod(sys.argv[3], 0o755)\n\
-        wheel = zipfile.ZipFile(sys.argv[2], 'w')\n\
-        old = zipfile.ZipFile(sys.argv[1])\n\
-        for name in old.namelist():\n  \
-          data = old.read(name)\n  \
-          if name.endswith('WHEEL'): data = data.replace(b'py3-none-any', b'py3-none-linux_x86_64')\n  \
-          if not name.endswith('RECORD'): wheel.writestr(name, data)\n\
-        wheel.write(sys.argv[3], 'pkg/program')\n\
-        wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
-        wheel.close()\n";
     let linux = "pkg-1.0-py3-none-linux_x86_64.whl";
-    context.python(script, &[NAME, linux, "program"]);
+    wheel(linux).program("pkg/program", fs_err::read("/bin/true").unwrap()).write(context.directory());
     let lie = ["edit", linux, "--platform-tag", "any", "--output", "out"];
     let ran = context.run(lie).exits(1);
     assert!(ran.stdout.starts_with("error RW009 tags: pkg/program\n"), "{ran:?}");
@@ -113,21 +93,15 @@ fn an_edit_that_breaks_a_wheel_is_refused() {
 fn machines_get_whole_lists() {
     let context = context();
     let functions = (0..5).map(|n| format!("int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}\n"));
-    context.write("source.c", functions.collect::<String>() + "int PyInit__m(void) { return 0; }\n");
-    let gcc = "gcc -shared -fPIC -o module.so source.c";
-    context.tool("sh", &["-c", gcc]);
-    let script = "import sys, zipfile\n\
-        wheel, old = zipfile.ZipFile(sys.argv[2], 'w'), zipfile.ZipFile(sys.argv[1])\n\
-        for name in old.namelist():\n  \
-          data = old.read(name)\n  \
-          if name.endswith('WHEEL'): data = data.replace(b'py3-none-any', b'cp312-cp312-linux_x86_64')\n  \
-          if name.endswith('version.py'): data = b'# 1.0 %s\\n' % (b'x' * 300) * 40\n  \
-          if not name.endswith('RECORD'): wheel.writestr(name, data)\n\
-        wheel.write(sys.argv[3], 'pkg/_m.cpython-312-x86_64-linux-gnu.so')\n\
-        wheel.writestr('pkg-1.0.dist-info/RECORD', ''.join('%s,,\\n' % name for name in wheel.namelist()))\n\
-        wheel.close()\n";
+    let source = functions.collect::<String>()
+        + "int PyInit__m(void) { return 0; }
+";
+    let module = library(context.directory(), "module.so", &source, &[]);
     let many = "pkg-1.0-cp312-cp312-linux_x86_64.whl";
-    context.python(script, &[NAME, many, "module.so"]);
+    TestWheel::new(many)
+        .file("pkg/version.py", format!("# 1.0 {}\n", "x".repeat(300)).repeat(40))
+        .file("pkg/_m.cpython-312-x86_64-linux-gnu.so", module)
+        .write(context.directory());
     let ran = context.run(["edit", many, "--version", "2.0", "--requires", "numpy", "--output", "out", "--json"]);
     let file = &serde_json::from_str::<Value>(&ran.stdout).unwrap()["files"][0];
     let leftovers = file["leftovers"].as_array().unwrap();
@@ -141,11 +115,9 @@ fn machines_get_whole_lists() {
 #[test]
 fn absolute_entries_of_search_paths_go() {
     let context = context();
-    context.write("source.c", "int f(void) { return 1; }");
-    let gcc = ["gcc -shared -fPIC -o", "lib.so source.c -Wl,-rpath,/opt/rocm/lib:'$ORIGIN/lib':/x"].join(" ");
-    let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'a') as wheel: wheel.write(sys.argv[2], 'pkg/lib.so')\n";
-    context.tool("sh", &["-c", &gcc]);
-    context.python(script, &[NAME, "lib.so"]);
+    let search_path = "-Wl,-rpath,/opt/rocm/lib:$ORIGIN/lib:/x";
+    let library = library(context.directory(), "lib.so", "int f(void) { return 1; }", &[search_path]);
+    wheel(NAME).file("pkg/lib.so", library).write(context.directory());
     let words = ["edit", NAME, "--drop-absolute-rpath", "--in-place", "--no-audit"];
     context.run(words).exits(0).prints("search path of `pkg/lib.so`: /opt/rocm/lib:$ORIGIN/lib:/x -> $ORIGIN/lib\n");
     assert!(context.run(words).stdout.ends_with("nothing to change\n"));
@@ -191,14 +163,7 @@ fn a_record_without_hashes_gets_them() {
     let context = context();
     let whole = context.run(["edit", NAME, "--record", "--in-place"]);
     assert_eq!((whole.code, whole.stdout.as_str()), (Some(0), "pkg-1.0-py3-none-any.whl: nothing to change\n"));
-    let script = "import re, sys, zipfile\n\
-        old = zipfile.ZipFile(sys.argv[1])\n\
-        members = [(name, old.read(name)) for name in old.namelist()]\n\
-        wheel = zipfile.ZipFile(sys.argv[1], 'w')\n\
-        for name, data in members:\n  \
-          wheel.writestr(name, re.sub(rb'sha256=[^,]*,\\d+', b',', data) if name.endswith('RECORD') else data)\n\
-        wheel.close()\n";
-    context.python(script, &[NAME]);
+    wheel(NAME).without_hashes().write(context.directory());
     context
         .run(["audit", NAME])
         .prints("RW017")

@@ -24,7 +24,7 @@ fn split() -> TestContext {
     context.artifact("in", "base_lib_generic", &[(manifest, MANIFEST)]);
     let database = "rand/stage/lib/rocblas/library/K_gfx942.co";
     context.artifact("in", "rand_lib_gfx9X-all", &[(LIBRARY, &library(BOTH, "librocrand.so.1")), (database, b"942")]);
-    context.run(["split", "in", "-o", "out"]).exits(0);
+    context.types("split in -o out").exits(0);
     context
 }
 
@@ -56,7 +56,7 @@ fn collect(value: &Value, found: &mut Vec<(String, u64)>) {
 fn artifacts_come_back_whole() {
     let context = split();
     context
-        .run(["fuse", "out", "-o", "back"])
+        .types("fuse out -o back")
         .exits(0)
         .prints("lib/librocrand.so.1")
         .says("put 4 code objects of ")
@@ -69,8 +69,8 @@ fn artifacts_come_back_whole() {
     let manifest = context.path("back/base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json");
     assert!(fs_err::read_to_string(manifest).unwrap().contains("\"KPACK_SPLIT_ARTIFACTS\": false"));
     // The result can be split again, and an output of this command may be replaced.
-    context.run(["split", "back", "-o", "again"]).exits(0);
-    context.run(["fuse", "again", "-o", "back", "--compress", "--family", "all"]).exits(0);
+    context.types("split back -o again").exits(0);
+    context.types("fuse again -o back --compress --family all").exits(0);
     assert!(context.path("back/rand_lib_all").exists() && !context.path("back/rand_lib_generic").exists());
     assert_eq!(kernels(&context, "back").len(), kernels(&context, "in").len());
 }
@@ -78,8 +78,8 @@ fn artifacts_come_back_whole() {
 #[test]
 fn a_dry_run_writes_nothing() {
     let context = split();
-    context.run(["fuse", "out", "--dry-run"]).ends(0, "would put 4 code objects of ");
-    let document = context.run(["fuse", "out", "--dry-run", "--json"]).json();
+    context.types("fuse out --dry-run").ends(0, "would put 4 code objects of ");
+    let document = context.types("fuse out --dry-run --json").json();
     let plans = document["plans"].as_array().unwrap();
     assert!(plans.iter().any(|plan| plan["targets"] == serde_json::json!(["gfx942", "gfx1100"])), "{document}");
     assert!(!context.path("back").exists());
@@ -112,8 +112,8 @@ fn an_archive_that_is_left_out_or_of_no_use_is_an_error() {
     let built = gpu.build(&Link { name: "l.so", units: &units, compile: &[], link: &["-shared"] });
     context.write("l.so", fs_err::read(built).unwrap());
     context.write("other.so", library(BOTH, "other.so"));
-    assert_eq!(context.run(["split", "l.so", "-o", "s"]).code, Some(0));
-    assert_eq!(context.run(["split", "other.so", "-o", "other"]).code, Some(0));
+    assert_eq!(context.types("split l.so -o s").code, Some(0));
+    assert_eq!(context.types("split other.so -o other").code, Some(0));
     let mut archives: Vec<String> = fs_err::read_dir(context.path("s/.kpack"))
         .unwrap()
         .map(|entry| format!("s/.kpack/{}", entry.unwrap().file_name().to_str().unwrap()))
@@ -150,7 +150,7 @@ fn builds_for_different_gpus() {
         let name = format!("{target}.so");
         fs_err::write(context.path(&name), library(&[target], &name)).unwrap();
     }
-    context.run(["fuse", "gfx942.so", "gfx1100.so", "-o", "both.so"]).exits(0);
+    context.types("fuse gfx942.so gfx1100.so -o both.so").exits(0);
     let mut each = [kernels(&context, "gfx942.so"), kernels(&context, "gfx1100.so")].concat();
     each.sort();
     assert_eq!(kernels(&context, "both.so"), each);

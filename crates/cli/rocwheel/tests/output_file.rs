@@ -26,8 +26,45 @@ fn refused(context: &TestContext, words: &[&str], option: &str) -> Ran {
     ran
 }
 
+/// With the artifact and the checkout that some of the commands want.
+fn filled() -> TestContext {
+    let context = context();
+    fs_err::create_dir_all(context.path("pytorch/.git")).unwrap();
+    context.artifact("in", "core-hip_lib_generic", &[("core/stage/bin/tool", b"#!/bin/sh\n")]);
+    context
+}
+
+const ARCHIVE: &str = "compat fileset_tool artifact-archive in/core-hip_lib_generic";
+
 #[test]
-fn a_sarif_log_replaces_no_wheel() {
+fn no_option_replaces_a_wheel_or_a_file_of_another_kind() {
+    let context = filled();
+    let digest = format!("{ARCHIVE} -o new.tar.zst --hash-file FILE");
+    for (line, option) in [
+        ("audit --sarif FILE other-1.0-py3-none-any.whl", "--sarif"),
+        ("kernels other-1.0-py3-none-any.whl --plot FILE", "--plot"),
+        ("build flash-attn --write-job FILE", "--write-job"),
+        ("diff demo-1.0-py3-none-any.whl other-1.0-py3-none-any.whl --write-deviations FILE", "FILE"),
+        ("source manifest torch --output FILE", "--output"),
+        (&digest, "--hash-file"),
+    ] {
+        for file in [WHEEL, "notes"] {
+            let line = line.replace("FILE", file);
+            refused(&context, &line.split(' ').collect::<Vec<_>>(), &option.replace("FILE", file));
+        }
+    }
+    for option in ["--readme", "--history"] {
+        refused(&context, &["release", "pages", "--wheels", ".", "--output", "pages", option, WHEEL], option);
+    }
+    assert!(!context.path("pages").exists());
+    context.write("old.tar.zst", "no archive");
+    for file in [WHEEL, "old.tar.zst"] {
+        refused(&context, &format!("{ARCHIVE} -o {file}").split(' ').collect::<Vec<_>>(), "-o");
+    }
+}
+
+#[test]
+fn the_message_names_the_file_and_what_was_meant() {
     let context = context();
     let ran = refused(&context, &["audit", "--sarif", WHEEL, "other-1.0-py3-none-any.whl"], "--sarif");
     assert_eq!(
@@ -39,68 +76,13 @@ fn a_sarif_log_replaces_no_wheel() {
         .says("would overwrite `notes`, which is not a SARIF log");
 }
 
+/// Files that the command itself wrote are replaced in every run.
 #[test]
-fn a_picture_replaces_no_wheel() {
-    let context = context();
-    for file in [WHEEL, "notes"] {
-        refused(&context, &["kernels", "other-1.0-py3-none-any.whl", "--plot", file], "--plot");
-    }
+fn a_second_run_replaces_the_files_of_the_first() {
+    let context = filled();
     context.write("bin/tool", "#!/bin/sh\n");
-    // Files that the command itself wrote are replaced in every run.
     for _ in 0..2 {
-        assert_eq!(context.run(["kernels", "bin", "--plot", "kernels.svg"]).code, Some(0));
-    }
-}
-
-#[test]
-fn a_job_replaces_no_wheel() {
-    let context = context();
-    for file in [WHEEL, "notes"] {
-        refused(&context, &["build", "flash-attn", "--write-job", file], "--write-job");
-    }
-}
-
-#[test]
-fn deviations_replace_nothing() {
-    let context = context();
-    for file in [WHEEL, "notes"] {
-        refused(&context, &["diff", WHEEL, "other-1.0-py3-none-any.whl", "--write-deviations", file], file);
-    }
-}
-
-#[test]
-fn pages_are_written_into_no_wheel() {
-    let context = context();
-    for option in ["--readme", "--history"] {
-        refused(&context, &["release", "pages", "--wheels", ".", "--output", "pages", option, WHEEL], option);
-    }
-    assert!(!context.path("pages").exists());
-}
-
-#[test]
-fn a_manifest_replaces_no_wheel() {
-    let context = context();
-    fs_err::create_dir_all(context.path("pytorch/.git")).unwrap();
-    for file in [WHEEL, "notes"] {
-        refused(&context, &["source", "manifest", "torch", "--output", file], "--output");
-    }
-}
-
-fn archive<'a>(rest: &[&'a str]) -> Vec<&'a str> {
-    [&["compat", "fileset_tool", "artifact-archive", "in/core-hip_lib_generic"], rest].concat()
-}
-
-#[test]
-fn archives_and_digests_replace_no_wheel() {
-    let context = context();
-    context.artifact("in", "core-hip_lib_generic", &[("core/stage/bin/tool", b"#!/bin/sh\n")]);
-    refused(&context, &archive(&["-o", WHEEL]), "-o");
-    context.write("old.tar.zst", "no archive");
-    refused(&context, &archive(&["-o", "old.tar.zst"]), "-o");
-    for file in [WHEEL, "notes"] {
-        refused(&context, &archive(&["-o", "new.tar.zst", "--hash-file", file]), "--hash-file");
-    }
-    for _ in 0..2 {
-        context.run(archive(&["-o", "new.tar.zst", "--hash-file", "digest"])).exits(0);
+        context.types("kernels bin --plot kernels.svg").exits(0);
+        context.types(&format!("{ARCHIVE} -o new.tar.zst --hash-file digest")).exits(0);
     }
 }

@@ -101,10 +101,10 @@ fn what_cannot_be_done_is_refused_with_a_hint() {
     assert_snapshot!("package_bad_only", refused(&["--only", "core,everything"]));
     assert!(!context.path("out/dist").exists());
     context.write("foreign/precious", "x");
-    let foreign = context.run(["package", "--artifacts", "in", "--output", "foreign"]);
+    let foreign = context.types("package --artifacts in --output foreign");
     assert_snapshot!("package_foreign", foreign.snapshot());
     assert_eq!(fs_err::read_dir(context.path("foreign")).unwrap().count(), 1);
-    context.run(["package", "--artifacts", "foreign", "--output", "out"]).exits(1);
+    context.types("package --artifacts foreign --output out").exits(1);
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn packages_of_another_version_are_removed_only_when_that_is_asked_for() {
 #[test]
 fn inputs_that_are_given_in_another_way_are_explained() {
     let context = filled();
-    context.run(["package", "in", "--output", "out"]).ends(2, "did you mean `--artifacts in`?");
-    context.run(["artifact", "import", "--rpm", "x.rpm", "--output", "out"]).ends(2, "--prefix DIR");
+    context.types("package in --output out").ends(2, "did you mean `--artifacts in`?");
+    context.types("artifact import --rpm x.rpm --output out").ends(2, "--prefix DIR");
 }
 
 #[test]

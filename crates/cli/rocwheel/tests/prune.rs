@@ -19,26 +19,24 @@ fn context() -> TestContext {
 fn savings_are_said_and_checked() {
     let context = context();
     context
-        .run(["prune", "--keep", "gfx942", "libfat.so", "--dry-run"])
+        .types("prune --keep gfx942 libfat.so --dry-run")
         .exits(0)
         .prints("libfat.so (not written): ")
         .prints(" % less\n");
     assert!(!context.path("out").exists());
-    let ran = context.run(["prune", "--keep", "gfx942", "libfat.so", "--output", "out"]).exits(0);
+    let ran = context.types("prune --keep gfx942 libfat.so --output out").exits(0);
     let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["action", "before", "after", "kept", "dropped", "file"]);
     assert_eq!((rows[1][0], &rows[1][5..]), ("changed", &["gfx942", "gfx90a,gfx1100", "libfat.so"][..]));
     assert!(ran.stdout.contains("out/libfat.so: "), "{ran:?}");
     assert!(ran.stderr.contains("1 code object that stayed was compared with the original"), "{ran:?}");
-    context
-        .run(["prune", "--keep", "gfx942", "libfat.so", "--output", "out"])
-        .ends(1, "error: the output `out/libfat.so` exists");
+    context.types("prune --keep gfx942 libfat.so --output out").ends(1, "error: the output `out/libfat.so` exists");
 }
 
 #[test]
 fn machines_get_the_same() {
     let context = context();
-    let ran = context.run(["prune", "--keep", "gfx942,gfx1201", "libfat.so", "--in-place", "--json"]);
+    let ran = context.types("prune --keep gfx942,gfx1201 libfat.so --in-place --json");
     assert_eq!(ran.code, Some(1), "a target is missing: {ran:?}");
     assert!(ran.stderr.contains("no GPU code was found for gfx1201"), "{ran:?}");
     let outcome = ran.json();
@@ -87,7 +85,7 @@ fn many_files_with_one_result_are_one_row() {
         context.write(format!("tree/aot/{number}.hsaco"), code_object(0x4f));
     }
     context.write("tree/aot/one.hsaco", code_object(0x4c));
-    let ran = context.run(["prune", "--keep", "gfx942", "tree", "--output", "out"]).exits(0);
+    let ran = context.types("prune --keep gfx942 tree --output out").exits(0);
     let rows: Vec<String> =
         ran.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
@@ -103,6 +101,6 @@ fn many_files_with_one_result_are_one_row() {
     let note = "`tree/aot` (11 files): not changed: its path does not name its target, so it may be opened on any GPU";
     assert!(ran.stderr.contains(note), "{ran:?}");
     assert_eq!(ran.stderr.matches("not changed").count(), 1, "{ran:?}");
-    let ran = context.run(["prune", "--keep", "gfx942", "tree", "--dry-run", "--verbose"]);
+    let ran = context.types("prune --keep gfx942 tree --dry-run --verbose");
     assert_eq!(ran.stdout.lines().count(), 36, "{ran:?}");
 }

@@ -33,9 +33,9 @@ fn checkout(context: &TestContext, more: &[&str]) -> Ran {
 #[test]
 fn help_and_steps_are_as_documented() {
     let context = context();
-    assert_snapshot!("source_checkout_help", context.run(["source", "checkout", "-h"]).snapshot());
-    assert_snapshot!("source_patches_save_help", context.run(["source", "patches", "save", "-h"]).snapshot());
-    assert_snapshot!("source_manifest_help", context.run(["source", "manifest", "-h"]).snapshot());
+    assert_snapshot!("source_checkout_help", context.types("source checkout -h").snapshot());
+    assert_snapshot!("source_patches_save_help", context.types("source patches save -h").snapshot());
+    assert_snapshot!("source_manifest_help", context.types("source manifest -h").snapshot());
     let arguments = ["torch", "torchvision", "triton", "--line", "2.9", "--depth", "1", "--root", "trees", "--dry-run"];
     let ran = context.run(["source", "checkout"].iter().chain(&arguments));
     assert_snapshot!("source_checkout_steps", ran.snapshot());
@@ -48,13 +48,12 @@ fn a_checkout_a_manifest_and_a_checkout_of_it() {
     let ran = checkout(&context, &[]);
     assert_snapshot!("source_checkout", ran.snapshot());
     let commit = git(&context.path("vision"), &["rev-parse", "nightly"]);
-    let ran = context.run(["source", "manifest", "--root", "trees", "--rocm-version", "7.14.0", "--output", "m.json"]);
+    let ran = context.types("source manifest --root trees --rocm-version 7.14.0 --output m.json");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{ran:?}");
     let manifest: Value = serde_json::from_slice(&fs_err::read(context.path("m.json")).unwrap()).unwrap();
     let entry = &manifest["pytorch_vision"];
     assert_eq!((&entry["commit"], &entry["version"]), (&commit.clone().into(), &"0.24.0a0+rocm7.14.0".into()));
-    let ran =
-        context.run(["source", "checkout", "--manifest", "m.json", "--root", "again", "--locked", "--json"]).exits(0);
+    let ran = context.types("source checkout --manifest m.json --root again --locked --json").exits(0);
     let document = ran.json();
     let outcome = &document["checkouts"][0];
     assert_eq!((&outcome["commit"], &outcome["status"]), (&commit.into(), &"new".into()));
@@ -65,8 +64,7 @@ fn a_checkout_a_manifest_and_a_checkout_of_it() {
     let arguments =
         ["source", "checkout", "torchvision", "--origin", "vision", "--root", "again", "--locked", "--ref", &moved];
     context.run(arguments).ends(1, "hint: remove `--locked` to move it");
-    let ran =
-        context.run(["source", "checkout", "--manifest", "m.json", "--root", "again", "--expected-ref", "nightly"]);
+    let ran = context.types("source checkout --manifest m.json --root again --expected-ref nightly");
     assert!(ran.stderr.contains("names no branch for torch, not `nightly`"), "{ran:?}");
 }
 
@@ -130,12 +128,12 @@ fn work_is_listed_with_the_way_out_and_goes_into_patches() {
     let tree = context.path("trees/pytorch_vision");
     git(&tree, &["add", "--all"]);
     git(&tree, &["commit", "--quiet", "--message", "Mine"]);
-    let ran = context.run(["source", "patches", "save", "trees/pytorch_vision"]);
+    let ran = context.types("source patches save trees/pytorch_vision");
     assert_snapshot!("source_patches_save", ran.snapshot());
-    context.run(["source", "patches", "list"]).prints("pytorch_vision  main  .           base/0001-Mine.patch");
+    context.types("source patches list").prints("pytorch_vision  main  .           base/0001-Mine.patch");
     assert_eq!(checkout(&context, &["--ref", "main"]).code, Some(0));
     assert!(!tree.join("mine.txt").exists());
-    let document = context.run(["source", "patches", "apply", "trees/pytorch_vision", "--json"]).json();
+    let document = context.types("source patches apply trees/pytorch_vision --json").json();
     assert_eq!(document["groups"][0]["patches"], serde_json::json!(["0001-Mine.patch"]));
     assert_eq!(fs_err::read_to_string(tree.join("mine.txt")).unwrap(), "mine");
 }

@@ -1,10 +1,9 @@
 //! `rocwheel source hipify`: output, written files, and messages about bad input.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 
 use insta::assert_snapshot;
-use rocwheel_fixtures::TestContext;
+use rocwheel_fixtures::{TestContext, contents_below};
 use rocwheel_system::symlink;
 
 const VERSION: &str = "__version__ = '2.0.0'\n";
@@ -16,18 +15,12 @@ const KERNEL: &str = "#include \"k.h\"\n__global__ void k(int *p) { *p = std::ex
 /// A context with tables in `torch` and an extension in `tree`.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
-    write(&context, "torch/cuda_to_hip_mappings.py", TABLES);
-    write(&context, "torch/version.py", VERSION);
-    write(&context, "tree/csrc/cuda/k.cu", KERNEL);
-    write(&context, "tree/csrc/cuda/k.h", "#include <cuda_runtime.h>\ncudaStream_t s;\n");
-    write(&context, "tree/csrc/plain.cpp", "int x;\n");
+    context.write("torch/cuda_to_hip_mappings.py", TABLES);
+    context.write("torch/version.py", VERSION);
+    context.write("tree/csrc/cuda/k.cu", KERNEL);
+    context.write("tree/csrc/cuda/k.h", "#include <cuda_runtime.h>\ncudaStream_t s;\n");
+    context.write("tree/csrc/plain.cpp", "int x;\n");
     context
-}
-
-fn write(context: &TestContext, path: &str, text: impl AsRef<[u8]>) {
-    let path = context.path(path);
-    fs_err::create_dir_all(path.parent().expect("a file has a folder")).expect("a folder of the test");
-    fs_err::write(path, text).expect("a file of the test");
 }
 
 fn read(context: &TestContext, path: &str) -> String {
@@ -42,20 +35,7 @@ fn run(context: &TestContext, arguments: &[&str]) -> rocwheel_fixtures::Ran {
 
 /// Every file below a folder, with its contents.
 fn tree(context: &TestContext, folder: &str) -> Vec<(String, Vec<u8>)> {
-    let mut found = Vec::new();
-    let mut folders = vec![context.path(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in fs_err::read_dir(folder).expect("a folder of the test") {
-            let path = entry.expect("an entry of the test").path();
-            if path.is_dir() && !path.is_symlink() {
-                folders.push(path);
-            } else {
-                found.push((path.display().to_string(), fs_err::read(&path).unwrap_or_default()));
-            }
-        }
-    }
-    found.sort();
-    found
+    contents_below(&context.path(folder))
 }
 
 #[test]
@@ -83,7 +63,7 @@ fn plans_write_nothing() {
 #[test]
 fn another_folder_gets_the_whole_tree() {
     let context = context();
-    write(&context, "tree/README", "read me\n");
+    context.write("tree/README", "read me\n");
     let before = tree(&context, "tree");
     assert_eq!(run(&context, &["tree", "--output", "out/new"]).code, Some(0));
     assert_eq!(tree(&context, "tree"), before);
@@ -98,41 +78,37 @@ fn another_folder_gets_the_whole_tree() {
 fn threads_and_repetition_do_not_matter() {
     let context = context();
     for number in 0..40 {
-        write(&context, &format!("tree/a/h{number}.h"), format!("#include \"h{}.h\"\n cudaStream_t s;\n", number + 1));
+        context.write(format!("tree/a/h{number}.h"), format!("#include \"h{}.h\"\n cudaStream_t s;\n", number + 1));
     }
     for (jobs, output) in [("1", "one"), ("7", "seven")] {
         assert_eq!(run(&context, &["tree", "--jobs", jobs, "--output", output]).code, Some(0));
     }
-    let plain = |name: &str| -> Vec<_> {
-        tree(&context, name).into_iter().map(|(path, bytes)| (path.replacen(name, "", 1), bytes)).collect()
-    };
-    assert_eq!(plain("one").len(), plain("seven").len());
-    assert!(plain("one").iter().zip(&plain("seven")).all(|(one, seven)| one.1 == seven.1));
+    assert_eq!(tree(&context, "one"), tree(&context, "seven"));
 }
 
 #[test]
 fn what_is_missing_is_named() {
     let context = context();
-    assert_snapshot!("hipify_no_tree", context.run(["source", "hipify", "nowhere"]).snapshot());
-    assert_snapshot!("hipify_no_tables", context.run(["source", "hipify", "tree"]).snapshot());
+    assert_snapshot!("hipify_no_tree", context.types("source hipify nowhere").snapshot());
+    assert_snapshot!("hipify_no_tables", context.types("source hipify tree").snapshot());
     assert_snapshot!("hipify_no_source", run(&context, &["tree", "--source", "csrc/none.cu"]).snapshot());
     assert_snapshot!("hipify_no_settings", run(&context, &["tree", "--mode", "pytorch"]).snapshot());
     assert_snapshot!("hipify_wrong_option", run(&context, &["tree", "--out-of-place-only"]).snapshot());
-    write(&context, "torch/cuda_to_hip_mappings.py", "import x\nTABLE = [\n  compute(),\n]\n");
+    context.write("torch/cuda_to_hip_mappings.py", "import x\nTABLE = [\n  compute(),\n]\n");
     assert_snapshot!("hipify_no_literals", run(&context, &["tree"]).snapshot());
-    write(&context, "torch/version.py", "__version__ = '3.1.0'\n");
-    write(&context, "torch/cuda_to_hip_mappings.py", TABLES);
+    context.write("torch/version.py", "__version__ = '3.1.0'\n");
+    context.write("torch/cuda_to_hip_mappings.py", TABLES);
     assert_snapshot!("hipify_version", run(&context, &["tree"]).snapshot());
 }
 
 #[test]
 fn bad_sources_are_named_and_nothing_is_converted() {
     let context = context();
-    write(&context, "tree/bad/text.h", b"int a;\n// \xe9\n");
-    write(&context, "tree/bad/open.cu", "void f() {\n  k<<<1, 2;\n}\n");
-    write(&context, "tree/bad/one.cu", "void f() {\n\n  k<<<1>>>(x);\n}\n");
-    write(&context, "tree/bad/lost.cu", "auto s = \"a\\\\\";\nvoid f() { k<<<1, 2>>>(x); }\n");
-    write(&context, "tree/bad/open_template.cu", "void f() { > <<<1, 2>>>(x); }\n");
+    context.write("tree/bad/text.h", b"int a;\n// \xe9\n");
+    context.write("tree/bad/open.cu", "void f() {\n  k<<<1, 2;\n}\n");
+    context.write("tree/bad/one.cu", "void f() {\n\n  k<<<1>>>(x);\n}\n");
+    context.write("tree/bad/lost.cu", "auto s = \"a\\\\\";\nvoid f() { k<<<1, 2>>>(x); }\n");
+    context.write("tree/bad/open_template.cu", "void f() { > <<<1, 2>>>(x); }\n");
     let before = tree(&context, "tree");
     assert_snapshot!("hipify_defects", run(&context, &["tree"]).snapshot());
     assert_eq!(tree(&context, "tree"), before);
@@ -146,9 +122,9 @@ fn bad_sources_are_named_and_nothing_is_converted() {
 #[test]
 fn line_ends_and_byte_order_marks_are_as_in_the_original() {
     let context = context();
-    write(&context, "tree/crlf.h", "// a\r\n cudaStream_t s;\r\n");
-    write(&context, "tree/plain_crlf.h", "int a;\r\n");
-    write(&context, "tree/bom.h", "\u{feff}cudaStream_t s;\r int x;");
+    context.write("tree/crlf.h", "// a\r\n cudaStream_t s;\r\n");
+    context.write("tree/plain_crlf.h", "int a;\r\n");
+    context.write("tree/bom.h", "\u{feff}cudaStream_t s;\r int x;");
     assert_eq!(run(&context, &["tree"]).code, Some(0));
     let breadcrumb = "// !!! This is a file automatically generated by hipify!!!\n";
     assert_eq!(read(&context, "tree/crlf_hip.h"), format!("{breadcrumb}// a\n hipStream_t s;\n"));
@@ -160,7 +136,7 @@ fn line_ends_and_byte_order_marks_are_as_in_the_original() {
 #[test]
 fn links_are_read_and_never_lead_outside() {
     let context = context();
-    write(&context, "outside/o.h", " cudaStream_t s;\n");
+    context.write("outside/o.h", " cudaStream_t s;\n");
     symlink("../outside/o.h", context.path("tree/linked.h")).expect("a link of the test");
     symlink("..", context.path("tree/csrc/loop")).expect("a link of the test");
     run(&context, &["tree"]).exits(0);
@@ -170,7 +146,7 @@ fn links_are_read_and_never_lead_outside() {
     fs_err::remove_file(context.path("tree/dangling.h")).expect("a link of the test");
     // The result would be written through a link that leaves the tree.
     fs_err::create_dir(context.path("tree/cuda")).expect("a folder of the test");
-    write(&context, "tree/cuda/x.h", " cudaStream_t s;\n");
+    context.write("tree/cuda/x.h", " cudaStream_t s;\n");
     symlink("../outside", context.path("tree/hip")).expect("a link of the test");
     assert_snapshot!("hipify_outside", run(&context, &["tree"]).snapshot());
     assert_eq!(tree(&context, "outside").len(), 1);
@@ -182,12 +158,11 @@ fn links_are_read_and_never_lead_outside() {
 #[test]
 fn modes_stay_and_odd_files_are_refused() {
     let context = context();
-    write(
-        &context,
+    context.write(
         "torch_tree/tools/amd_build/build_amd.py",
         "includes = ['torch/*']\nignores = []\ndef is_hip_clang():\n    return True\n",
     );
-    write(&context, "torch_tree/torch/a.h", " cudaStream_t s;\n");
+    context.write("torch_tree/torch/a.h", " cudaStream_t s;\n");
     let path = context.path("torch_tree/torch/a.h");
     fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).expect("a mode of the test");
     assert_eq!(run(&context, &["torch_tree"]).code, Some(0));
@@ -202,66 +177,17 @@ fn modes_stay_and_odd_files_are_refused() {
 #[test]
 fn results_that_depend_on_the_order_are_refused() {
     let context = context();
-    write(&context, "tree/cuda/a.h", " cudaStream_t s;\n");
-    write(&context, "tree/hip/a.h", "int own;\n");
+    context.write("tree/cuda/a.h", " cudaStream_t s;\n");
+    context.write("tree/hip/a.h", "int own;\n");
     assert_snapshot!("hipify_overwrites", run(&context, &["tree"]).snapshot());
     assert_eq!(read(&context, "tree/hip/a.h"), "int own;\n");
     assert_eq!(run(&context, &["tree", "--ignore", "hip/*"]).code, Some(0));
     assert!(read(&context, "tree/hip/a.h").contains("hipStream_t"));
-    write(&context, "tree/csrc/a.cu", " cudaMalloc();\n");
-    write(&context, "tree/csrc/a.hip", "int own;\n");
-    write(&context, "tree/x/cuda/b.h", " cudaStream_t s;\n");
-    write(&context, "tree/x/CUDAcuda/b.h", " cudaStream_t s;\n");
+    context.write("tree/csrc/a.cu", " cudaMalloc();\n");
+    context.write("tree/csrc/a.hip", "int own;\n");
+    context.write("tree/x/cuda/b.h", " cudaStream_t s;\n");
+    context.write("tree/x/CUDAcuda/b.h", " cudaStream_t s;\n");
     assert_eq!(run(&context, &["tree", "--ignore", "hip/*"]).code, Some(0));
-}
-
-/// PyTorch's setting with the second algorithm: some files change in place, and the results of
-/// others go into separate folders.
-fn pytorch(context: &TestContext, tree: &str, files: usize) {
-    let settings = "includes = ['torch/*', 'aten/*']\nignores = []\ndef is_hip_clang():\n    return True\n";
-    write(context, &format!("{tree}/tools/amd_build/build_amd.py"), settings);
-    for at in 0..files {
-        write(context, &format!("{tree}/torch/{}/a{at}.h", at % 7), format!(" cudaStream_t s{at};\n"));
-        write(context, &format!("{tree}/aten/{}/cuda/k{at}.cu", at % 5), format!(" cudaMalloc({at});\n"));
-    }
-}
-
-/// The files of a folder, with the paths relative to it.
-fn relative(context: &TestContext, folder: &str) -> Vec<(String, Vec<u8>)> {
-    let begin = context.path(folder).display().to_string();
-    tree(context, folder).into_iter().map(|(path, bytes)| (path.replace(&begin, ""), bytes)).collect()
-}
-
-#[test]
-fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
-    let context = context();
-    pytorch(&context, "fresh", 120);
-    let before = relative(&context, "fresh");
-    let begun = std::time::Instant::now();
-    assert_eq!(run(&context, &["fresh"]).code, Some(0));
-    let whole = begun.elapsed();
-    let after = relative(&context, "fresh");
-    assert_ne!(before, after);
-    // Which step is hit depends on chance; a test of the library covers every step.
-    for at in 0..12_u32 {
-        let name = format!("tree{at}");
-        pytorch(&context, &name, 120);
-        let mut command = context.command();
-        command.args(HIPIFY).arg(&name).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("the program can be started");
-        // The writing is at the end of a run.
-        std::thread::sleep(whole * (26 + 6 * at) / 100);
-        // This has no effect if the child has already ended.
-        let _ = child.kill();
-        child.wait().expect("a child of the test");
-        let left = context.path(format!("{name}/.rocwheel-hipify")).exists();
-        let check = run(&context, &[&name, "--check"]);
-        assert_eq!(left, check.stderr.contains("was killed before it was complete"), "{check:?}");
-        let next = run(&context, &[&name]).exits(0);
-        assert_eq!(left, next.stderr.contains("was killed"), "{next:?}");
-        assert_eq!(relative(&context, &name), after, "killed after {at}");
-        fs_err::remove_dir_all(context.path(&name)).expect("a folder of the test");
-    }
 }
 
 #[test]
@@ -271,8 +197,8 @@ fn a_half_converted_tree_is_refused_and_can_be_taken_back() {
     assert_eq!(nothing.stdout, "`tree` is as it should be: no conversion was killed there\n");
     // The state after a run that was killed after its first rename.
     let journal = "{\"begun\":{\"schema\":1,\"folders\":[\"csrc/hip\"],\"entries\":[{\"path\":\"csrc/hip/k.hip\",\"replaced\":false}]}}\n";
-    write(&context, "tree/.rocwheel-hipify", journal);
-    write(&context, "tree/csrc/hip/.rocwheel-hipify-0.new", "half");
+    context.write("tree/.rocwheel-hipify", journal);
+    context.write("tree/csrc/hip/.rocwheel-hipify-0.new", "half");
     for options in [&["--check"][..], &["--diff"], &["--dry-run"], &["--output", "out"], &["--json", "--check"]] {
         let refused = run(&context, &[&["tree"], options].concat()).exits(1);
         let all = format!("{}{}", refused.stdout, refused.stderr);
@@ -280,10 +206,10 @@ fn a_half_converted_tree_is_refused_and_can_be_taken_back() {
     }
     assert_snapshot!("hipify_recover", run(&context, &["tree", "--recover"]).snapshot());
     assert!(!context.path("tree/csrc/hip").exists() && !context.path("tree/.rocwheel-hipify").exists());
-    write(&context, "tree/.rocwheel-hipify", journal);
+    context.write("tree/.rocwheel-hipify", journal);
     assert_snapshot!("hipify_recover_json", run(&context, &["tree", "--recover", "--json"]).snapshot());
     assert_eq!(run(&context, &["tree", "--recover", "--check"]).code, Some(2));
-    write(&context, "tree/.rocwheel-hipify", "nonsense\n");
+    context.write("tree/.rocwheel-hipify", "nonsense\n");
     assert_snapshot!("hipify_damaged_journal", run(&context, &["tree"]).snapshot());
 }
 

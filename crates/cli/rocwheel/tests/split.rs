@@ -31,7 +31,7 @@ fn filled() -> TestContext {
 #[test]
 fn a_dry_run_says_what_goes_where_and_writes_nothing() {
     let context = filled();
-    let ran = context.run(["split", "in", "--dry-run"]).exits(0);
+    let ran = context.types("split in --dry-run").exits(0);
     for said in
         ["rand_lib: 2 bundles for gfx942, gfx1100", "rand_lib_gfx942.kpack: 2 code objects of ", "rand_doc_generic"]
     {
@@ -41,7 +41,7 @@ fn a_dry_run_says_what_goes_where_and_writes_nothing() {
     let names: Vec<_> =
         fs_err::read_dir(context.directory()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["in"]);
-    let plan = context.run(["split", "in", "--dry-run", "--json"]).json();
+    let plan = context.types("split in --dry-run --json").json();
     assert_eq!(plan["groups"][0]["archives"][0]["name"], "rand_lib_gfx942.kpack");
     assert_eq!(plan["groups"][0]["binaries"][0]["wrappers"], serde_json::json!([0, 1]));
 }
@@ -49,21 +49,20 @@ fn a_dry_run_says_what_goes_where_and_writes_nothing() {
 #[test]
 fn a_split_is_checked_and_can_be_checked_again() {
     let context = filled();
-    let ran =
-        context.run(["split", "in", "-o", "out"]).ends(0, "checked 4 code objects of ").says(": nothing is different");
+    let ran = context.types("split in -o out").ends(0, "checked 4 code objects of ").says(": nothing is different");
     for name in ["rand_lib_generic", "rand_lib_gfx942", "rand_lib_gfx1100", "rand_doc_generic", "base_lib_generic"] {
         assert!(ran.stdout.contains(name) && context.path("out").join(name).is_dir(), "{name}: {}", ran.stdout);
     }
-    context.run(["split", "--verify-only", "in", "out"]).exits(0);
+    context.types("split --verify-only in out").exits(0);
     let archive = context.path("out/rand_lib_gfx942/rand/stage/.kpack/rand_lib_gfx942.kpack");
     let mut bytes = fs_err::read(&archive).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 0x20;
     fs_err::write(&archive, bytes).unwrap();
-    let report = context.run(["split", "--verify-only", "in", "out", "--json"]).exits(1).json();
+    let report = context.types("split --verify-only in out --json").exits(1).json();
     assert!(!report["differences"].as_array().unwrap().is_empty());
     context
-        .run(["split", "--verify-only", "in", "out"])
+        .types("split --verify-only in out")
         .exits(1)
         .prints("difference: `lib/librocrand.so.1`, wrapper 0, gfx942: ");
 }
@@ -71,13 +70,13 @@ fn a_split_is_checked_and_can_be_checked_again() {
 #[test]
 fn a_family_is_as_good_as_its_targets() {
     let context = filled();
-    let document = context.run(["split", "in", "-o", "out", "--targets", "gfx94X-dcgpu", "--json"]).exits(0).json();
+    let document = context.types("split in -o out --targets gfx94X-dcgpu --json").exits(0).json();
     let names: Vec<&str> =
         document["outcome"]["artifacts"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["base_lib_generic", "rand_doc_generic", "rand_lib_generic", "rand_lib_gfx942"]);
     assert_eq!(document["outcome"]["verification"]["differences"], serde_json::json!([]));
-    context.run(["split", "--verify-only", "in", "out", "--targets", "gfx942"]).exits(0);
-    assert_eq!(context.run(["split", "--verify-only", "in", "out"]).code, Some(1));
+    context.types("split --verify-only in out --targets gfx942").exits(0);
+    assert_eq!(context.types("split --verify-only in out").code, Some(1));
 }
 
 #[test]
@@ -129,7 +128,7 @@ fn a_library_becomes_a_file_and_archives_beside_it() {
     assert_eq!(document["outcome"]["verification"]["differences"], serde_json::json!([]));
     assert!(!context.path("out/.kpack/librocrand_gfx1100.kpack").exists());
 
-    context.run(["split", "out/librocrand.so.1", "-o", "again"]).ends(1, "holds no GPU code that can be split off");
+    context.types("split out/librocrand.so.1 -o again").ends(1, "holds no GPU code that can be split off");
     for (arguments, said) in [
         (&["split", library, "in", "-o", "new"][..], "cannot be split together"),
         (&["split", library, "-o", "new", "--split-databases", "rocblas"], "`--split-databases` is for artifacts"),
@@ -148,7 +147,7 @@ fn a_library_becomes_a_file_and_archives_beside_it() {
 #[test]
 fn single_files_can_be_compared() {
     let context = filled();
-    assert_eq!(context.run(["split", "in", "-o", "out"]).code, Some(0));
+    assert_eq!(context.types("split in -o out").code, Some(0));
     let before = "in/rand_lib_gfx9X-all/rand/stage/lib/librocrand.so.1";
     let after = "out/rand_lib_generic/rand/stage/lib/librocrand.so.1";
     // The archives are in another artifact, so this file finds nothing from its place.
@@ -156,7 +155,7 @@ fn single_files_can_be_compared() {
         .run(["split", "--verify-only", before, after])
         .exits(1)
         .prints("wrapper 1, gfx1100: the runtime finds no archive for it");
-    context.run(["artifact", "flatten", "out", "-o", "flat"]).exits(0);
+    context.types("artifact flatten out -o flat").exits(0);
     assert!(Path::new(&context.path("flat/.kpack/rand_lib_gfx942.kpack")).is_file());
     context.run(["split", "--verify-only", before, "flat/lib/librocrand.so.1"]).exits(0);
 }
@@ -171,8 +170,8 @@ fn a_library_may_be_called_like_an_artifact() {
     let paths = names.map(|name| format!("before/{name}"));
     context.run(["split", "-o", "after"].into_iter().chain(paths.iter().map(String::as_str))).exits(0);
     // The marker file of the output is not a difference, and is not copied.
-    context.run(["split", "--verify-only", "before", "after"]).ends(0, "nothing is different");
-    context.run(["fuse", "after", "-o", "fused"]).exits(0);
+    context.types("split --verify-only before after").ends(0, "nothing is different");
+    context.types("fuse after -o fused").exits(0);
     let mut found: Vec<_> =
         fs_err::read_dir(context.path("fused")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     found.sort();
@@ -190,6 +189,6 @@ fn generic_targets_are_known() {
     let compile = ["-mcode-object-version=6"];
     let built = gpu.build(&Link { name: "l.so", units: &units, compile: &compile, link: &["-shared"] });
     context.write("l.so", fs_err::read(built).unwrap());
-    let ran = context.run(["split", "l.so", "-o", "out"]).exits(0);
+    let ran = context.types("split l.so -o out").exits(0);
     assert!(!ran.stderr.contains("is in no table") && !ran.stderr.contains("generic"), "{ran:?}");
 }

@@ -291,7 +291,7 @@ fn a_verdict_says_how_its_runner_ended() {
     // A suite that rocwheel runs itself says it in its events.
     context.write("ok.sh", "#!/bin/sh\n");
     rocwheel_fixtures::make_program(&context.path("ok.sh"));
-    assert_eq!(context.run(["test", "suite", "--as", "script", "./ok.sh"]).code, Some(0));
+    assert_eq!(context.types("test suite --as script ./ok.sh").code, Some(0));
     let ran = report(&context, &["test-results", "--wheel", "torch-2.9-py3-none-any.whl", "--verdict", "v.json"]);
     assert_eq!((ran.code, ran.stderr.contains(warning)), (Some(0), false), "{ran:?}");
     assert_eq!(predicate(&context.path("v.json"))["runner"]["end"], "supervised");

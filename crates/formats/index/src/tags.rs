@@ -84,54 +84,36 @@ mod tests {
 
     const LINUX: (Platform, Option<(u16, u16)>) = (Platform::Linux, Some((2, 28)));
 
-    fn order(python: &str, (platform, glibc): (Platform, Option<(u16, u16)>), tags: &[&str]) -> Vec<Option<TagRank>> {
+    fn order(python: &str, (platform, glibc): (Platform, Option<(u16, u16)>), tags: &str) -> Vec<Option<TagRank>> {
         let target = InstallTarget { python: python.parse().unwrap(), platform, glibc };
-        tags.iter().map(|tag| rank(&target, &format!("a-1-{tag}.whl").parse().unwrap())).collect()
+        tags.split(' ').map(|tag| rank(&target, &format!("a-1-{tag}.whl").parse().unwrap())).collect()
     }
 
     #[test]
     fn tags_are_taken_in_the_order_of_installers() {
-        let tags = [
-            "cp312-cp312-manylinux_2_28_x86_64",
-            "cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64",
-            "cp312-cp312-linux_x86_64",
-            "cp312-abi3-manylinux2014_x86_64",
-            "cp312-none-manylinux1_x86_64",
-            "cp311-abi3-manylinux_2_28_x86_64",
-            "cp38-abi3-manylinux_2_5_x86_64",
-            "py312-none-linux_x86_64",
-            "py3-none-manylinux_2_28_x86_64",
-            "py30-none-manylinux_2_28_x86_64",
-            "cp312-none-any",
-            "py2.py3-none-any",
-        ];
-        let found = order("3.12", LINUX, &tags);
+        let tags = "cp312-cp312-manylinux_2_28_x86_64 \
+                    cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64 cp312-cp312-linux_x86_64 \
+                    cp312-abi3-manylinux2014_x86_64 cp312-none-manylinux1_x86_64 \
+                    cp311-abi3-manylinux_2_28_x86_64 cp38-abi3-manylinux_2_5_x86_64 \
+                    py312-none-linux_x86_64 py3-none-manylinux_2_28_x86_64 \
+                    py30-none-manylinux_2_28_x86_64 cp312-none-any py2.py3-none-any";
+        let found = order("3.12", LINUX, tags);
         assert!(found.iter().all(Option::is_some), "{found:?}");
         assert!(found.is_sorted() && found.windows(2).all(|pair| pair[0] < pair[1]), "{found:?}");
     }
 
     #[test]
     fn what_cannot_be_installed_has_no_rank() {
-        let tags = [
-            "cp311-cp311-manylinux_2_28_x86_64",
-            "cp313-abi3-manylinux1_x86_64",
-            "cp312-cp312-manylinux_2_29_x86_64",
-            "cp312-cp312-musllinux_1_2_x86_64",
-            "cp312-cp312-win_amd64",
-            "cp312-cp312-macosx_11_0_arm64",
-            "cp312-cp312-manylinux_2_28_aarch64",
-            "py2-none-any",
-            "py313-none-any",
-            "pp310-pypy310_pp73-manylinux1_x86_64",
-            "cp312-cp312t-manylinux1_x86_64",
-            "cp312-cp312-any",
-        ];
-        assert_eq!(order("3.12", LINUX, &tags), vec![None; tags.len()]);
-        let windows = ["cp312-cp312-win_amd64", "py3-none-any", "py3-none-win32"];
-        let windows = order("3.12", (Platform::Windows, None), &windows);
+        let tags = "cp311-cp311-manylinux_2_28_x86_64 cp313-abi3-manylinux1_x86_64 \
+                    cp312-cp312-manylinux_2_29_x86_64 cp312-cp312-musllinux_1_2_x86_64 \
+                    cp312-cp312-win_amd64 cp312-cp312-macosx_11_0_arm64 \
+                    cp312-cp312-manylinux_2_28_aarch64 py2-none-any py313-none-any \
+                    pp310-pypy310_pp73-manylinux1_x86_64 cp312-cp312t-manylinux1_x86_64 cp312-cp312-any";
+        assert_eq!(order("3.12", LINUX, tags), vec![None; 12]);
+        let windows = order("3.12", (Platform::Windows, None), "cp312-cp312-win_amd64 py3-none-any py3-none-win32");
         assert_eq!(windows.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
-        let free = ["cp313-cp313t-manylinux_2_40_x86_64", "cp313-abi3-linux_x86_64", "cp313-cp313-linux_x86_64"];
-        let free = order("3.13t", (Platform::Linux, None), &free);
+        let free = "cp313-cp313t-manylinux_2_40_x86_64 cp313-abi3-linux_x86_64 cp313-cp313-linux_x86_64";
+        let free = order("3.13t", (Platform::Linux, None), free);
         assert_eq!(free.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false]);
     }
 }

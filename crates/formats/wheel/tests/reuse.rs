@@ -1,16 +1,13 @@
 //! Packed bytes of earlier wheels. Whatever happened to them and to the records, the result is
 //! that of a run from nothing; Python's zipfile and our own reader judge it.
 
-mod forge;
-
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use forge::python;
 use rocwheel_archive::{EarlierWheel, Level, PackedSource, WriteOptions, Written};
 use rocwheel_content::{Content, Reader};
-use rocwheel_fixtures::Warnings;
+use rocwheel_fixtures::{Warnings, python};
 use rocwheel_progress::Silent;
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use forge::{NAME, forge, listing, python};
+use forge::{NAME, forge, listing};
 use proptest::prelude::*;
 use rocwheel_archive::{FileDigest, WriteOptions, Written};
 use rocwheel_content::Content;
+use rocwheel_fixtures::{Impatient, Warnings, python};
 use rocwheel_progress::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_wheel::{Error, Existing, Headers, Member, MemberOrder, Rewrite, rewrite, rewrite_and_hash};
@@ -287,12 +287,12 @@ fn the_hash_of_the_input_is_right_wherever_the_results_part() {
 fn links_stay_links_and_are_named() {
     let folders = [tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder")];
     let input = forge(folders[0].path(), "put('pkg/a', b'a')\nput('pkg/l', b'a', 0o120777)\ntexts(b'')");
-    let reporter = Stops { after: u64::MAX, ..Stops::default() };
+    let reporter = Warnings::default();
     let wheel = Wheel::open(&input).expect("open");
     let written =
         rewrite(&wheel, &Rewrite::default(), folders[1].path(), &WriteOptions::default(), &reporter).expect("rewrite");
     assert!(listing(&written.path).contains("pkg/l 8 0o120777"));
-    assert_eq!(*reporter.warnings.lock().expect("lock"), ["`pkg/l` is a link: installers make a file of it"]);
+    assert!(reporter.all().contains(&"`pkg/l` is a link: installers make a file of it".to_owned()));
     assert_fails(&input, &Rewrite { replace: replace("pkg/l", Vec::new()), ..Rewrite::default() }, "`pkg/l` of");
 }
 
@@ -400,8 +400,7 @@ pkg-1.0.dist-info/WHEEL 8 0o100644 0 2020
 pkg-1.0.dist-info/INSTALLER 8 0o100644 0 2020
 pkg-1.0.dist-info/top_level.txt 8 0o100644 0 2020
 pkg/aaa 0 0o100644 2048 1980
-pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
-";
+pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980";
     let [one, other] = results.each_ref().map(|path| fs_err::read(path).expect("read"));
     assert_eq!(listing(&results[0]).replace("pkg/aaa 8", "pkg/aaa 0"), expected);
     assert!(one == other, "copied by the kernel and by hand");
@@ -464,29 +463,6 @@ fn what_is_being_written_has_no_name_that_could_be_left() {
     assert_eq!(fs_err::read_dir(output).expect("list").count(), 2);
 }
 
-#[derive(Default)]
-struct Stops {
-    after: u64,
-    seen: AtomicU64,
-    warnings: std::sync::Mutex<Vec<String>>,
-}
-
-impl Reporter for Stops {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, amount: u64) {
-        self.seen.fetch_add(amount, Ordering::SeqCst);
-    }
-    fn end(&self) {}
-    fn warn(&self, message: &str) {
-        if !message.starts_with("RECORD") {
-            self.warnings.lock().expect("lock").push(message.to_owned());
-        }
-    }
-    fn interrupted(&self) -> bool {
-        self.seen.load(Ordering::SeqCst) >= self.after
-    }
-}
-
 #[test]
 fn an_interruption_leaves_nothing() {
     let folder = tempfile::tempdir().expect("folder");
@@ -497,7 +473,7 @@ fn an_interruption_leaves_nothing() {
     // During hashing, and during copying.
     for after in [0, 12 << 20] {
         let output = tempfile::tempdir().expect("folder");
-        let reporter = Stops { after, ..Stops::default() };
+        let reporter = Impatient::after(after);
         let result = rewrite(&wheel, &Rewrite::default(), output.path(), &WriteOptions::default(), &reporter);
         assert!(matches!(result, Err(Error::Interrupted(_))), "{result:?}");
         assert_eq!(fs_err::read_dir(output.path()).expect("list").count(), 0);

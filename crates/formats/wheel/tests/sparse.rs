@@ -4,13 +4,13 @@
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use flate2::{Compress, Compression, FlushCompress};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
 use rocwheel_archive::Sparse;
 use rocwheel_archive::{Level, WriteOptions};
+use rocwheel_fixtures::python;
 use rocwheel_progress::Silent;
 use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
@@ -67,9 +67,7 @@ with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as archive:
     fs_err::File::create(&raw).and_then(|mut file| file.write_all(bytes)).expect("raw");
     fs_err::File::create(&deflated).and_then(|mut file| file.write_all(packed)).expect("packed");
     let wheel = folder.join("example-1-py3-none-any.whl");
-    let output =
-        Command::new("python3").args(["-c", script]).args([&wheel, &raw, &deflated]).output().expect("python3");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    python(script, [&wheel, &raw, &deflated]);
     wheel
 }
 

@@ -1,14 +1,15 @@
 //! Wheels as other programs read them: Python's zipfile, pip, the zip crate; and failures of
 //! writing.
 
+use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use rocwheel_archive::{Level, WriteOptions, Written};
 use rocwheel_content::{Content, FileContent, Reader};
-use rocwheel_progress::{Reporter, Silent, Unit};
+use rocwheel_fixtures::{Impatient, python, tool};
+use rocwheel_progress::Silent;
 use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_wheel::{EntryPoints, Error, Member, Metadata, Tag, WheelContents, write_wheel};
 
@@ -68,16 +69,6 @@ fn members() -> Vec<Member> {
     members
 }
 
-fn python(arguments: &[&str]) -> String {
-    let output = Command::new("python3").args(arguments).output().expect("python3 is on PATH");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
 #[test]
 fn python_and_pip_read_what_was_written() {
     let folder = tempfile::tempdir().expect("folder");
@@ -88,7 +79,7 @@ fn python_and_pip_read_what_was_written() {
     let script = "import sys, zipfile, hashlib; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None\n\
         print(hashlib.sha256(open(sys.argv[1], 'rb').read()).hexdigest())\n\
         for i in z.infolist(): print(i.filename, i.compress_type, oct(i.external_attr >> 16), i.flag_bits, i.date_time[0])";
-    let listing = python(&["-c", script, text(&written.path)]);
+    let listing = python(script, [&written.path]);
     let (sha256, listing) = listing.split_once('\n').expect("lines");
     assert_eq!(Some(sha256), written.sha256.as_deref());
     let expected = "_example/bin/tool 0 0o100755 2048 1980
@@ -107,14 +98,14 @@ rocm_example_gfx94x-6.4.0.dist-info/WHEEL 8 0o100644 2048 1980
 rocm_example_gfx94x-6.4.0.dist-info/entry_points.txt 0 0o100644 2048 1980
 rocm_example_gfx94x-6.4.0.dist-info/licenses/LICENSE 0 0o100644 2048 1980
 rocm_example_gfx94x-6.4.0.dist-info/top_level.txt 0 0o100644 2048 1980
-rocm_example_gfx94x-6.4.0.dist-info/RECORD 8 0o100644 2048 1980
-";
+rocm_example_gfx94x-6.4.0.dist-info/RECORD 8 0o100644 2048 1980";
     assert_eq!(listing, expected);
     assert_eq!(written.files, 17);
 
     let target = folder.path().join("target");
     let arguments = ["-m", "pip", "install", "--no-index", "--no-deps", "--quiet", "--no-compile", "--target"];
-    python(&[&arguments[..], &[text(&target), text(&written.path)]].concat());
+    let arguments = arguments.iter().map(OsStr::new).chain([target.as_os_str(), written.path.as_os_str()]);
+    tool(folder.path(), "python3", arguments);
     for member in members() {
         let mut expected = vec![0; member.content.size() as usize];
         member.content.open().expect("open").read_exact_at(0, &mut expected).expect("read");
@@ -189,7 +180,7 @@ fn verification_finds_what_was_tampered_with() {
           new.writestr(i.filename, d)\n\
         new.close()";
     let copy = folder.path().join("rocm_example_gfx94x-6.4.0-py3-none-any.whl");
-    python(&["-c", script, text(&written.path), text(&copy)]);
+    python(script, [&written.path, &copy]);
     let problems = Wheel::open(&copy).expect("open").verify().expect("verify");
     let expected = [
         WheelProblem::Missing("_example/lib/one".to_owned()),
@@ -245,7 +236,7 @@ fn more_members_than_16_bits_count() {
     let written = write(members, folder.path(), Level::Default).expect("write");
     assert_eq!(Wheel::open(&written.path).expect("open").members().len(), 70_006);
     let script = "import sys, zipfile; print(len(zipfile.ZipFile(sys.argv[1]).infolist()))";
-    assert_eq!(python(&["-c", script, text(&written.path)]), "70006\n");
+    assert_eq!(python(script, [&written.path]), "70006");
 }
 
 /// Zeros; counts the maximum number of open readers.
@@ -358,29 +349,10 @@ fn a_missing_output_folder_is_named() {
     );
 }
 
-/// Counts progress and stops the work after a certain amount.
-#[derive(Default)]
-struct Stops {
-    after: u64,
-    seen: AtomicU64,
-}
-
-impl Reporter for Stops {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, amount: u64) {
-        self.seen.fetch_add(amount, Ordering::SeqCst);
-    }
-    fn end(&self) {}
-    fn warn(&self, _message: &str) {}
-    fn interrupted(&self) -> bool {
-        self.seen.load(Ordering::SeqCst) >= self.after
-    }
-}
-
 #[test]
 fn an_interruption_leaves_nothing() {
     let folder = tempfile::tempdir().expect("folder");
-    let reporter = Stops { after: 5_000_000, ..Stops::default() };
+    let reporter = Impatient::after(5_000_000);
     let options = WriteOptions { level: Level::Fast, ..WriteOptions::default() };
     let error = write_wheel(&distribution(members()), folder.path(), &options, &reporter).expect_err("stopped");
     assert!(matches!(error, Error::Interrupted(_)), "{error}");

@@ -168,17 +168,11 @@ mod tests {
     #[test]
     fn wheels_of_the_same_tags_come_first_and_the_newest_of_them() {
         let folder = tempfile::tempdir().unwrap();
-        let names = [
-            "torch-2.9.0-cp311-cp311-linux_x86_64.whl",
-            "torch-2.10.0-cp311-cp311-linux_x86_64.whl",
-            "Torch-2.8.0-cp312-cp312-linux_x86_64.whl",
-            "torch-2.7.0-cp312-cp312-linux_x86_64.whl",
-            "torchvision-1-cp312-cp312-linux_x86_64.whl",
-            "torch-2.9.0.tar.gz",
-            "broken.body",
-        ];
+        let names = "torch-2.9.0-cp311-cp311-linux_x86_64.whl torch-2.10.0-cp311-cp311-linux_x86_64.whl \
+                     Torch-2.8.0-cp312-cp312-linux_x86_64.whl torch-2.7.0-cp312-cp312-linux_x86_64.whl \
+                     torchvision-1-cp312-cp312-linux_x86_64.whl torch-2.9.0.tar.gz broken.body";
         fs_err::create_dir_all(folder.path().join("a/b")).unwrap();
-        for (number, name) in names.iter().enumerate() {
+        for (number, name) in names.split(' ').enumerate() {
             fs_err::write(folder.path().join(["", "a", "a/b"][number % 3]).join(name), b"x").unwrap();
         }
         let wanted = "torch-2.11.0-cp312-cp312-linux_x86_64.whl".parse().unwrap();

@@ -193,21 +193,11 @@ mod tests {
     use super::*;
 
     fn files() -> Vec<String> {
-        [
-            "base_lib_generic.tar.zst",
-            "base_lib_generic.tar.xz",
-            "base_lib_generic.tar.zst.sha256sum",
-            "blas_lib_generic.tar.zst",
-            "blas_lib_gfx942.tar.zst",
-            "blas_lib_gfx942:xnack+.tar.zst",
-            "blas_test_gfx942.tar.xz",
-            "host-blas_lib_generic.tar.zst",
-            "fft_lib_gfx110X-all.tar.zst",
-            "index.html",
-            "not_an_artifact_here.tar.zst",
-        ]
-        .map(str::to_owned)
-        .to_vec()
+        let names = "base_lib_generic.tar.zst base_lib_generic.tar.xz base_lib_generic.tar.zst.sha256sum \
+                     blas_lib_generic.tar.zst blas_lib_gfx942.tar.zst blas_lib_gfx942:xnack+.tar.zst \
+                     blas_test_gfx942.tar.xz host-blas_lib_generic.tar.zst fft_lib_gfx110X-all.tar.zst \
+                     index.html not_an_artifact_here.tar.zst";
+        names.split(' ').map(str::to_owned).collect()
     }
 
     fn patterns(texts: &[&str]) -> Vec<NamePattern> {

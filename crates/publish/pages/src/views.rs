@@ -93,18 +93,13 @@ mod tests {
 
     #[test]
     fn a_view_has_what_fits() {
-        let names = [
-            "torch-2.9.0-cp312-cp312-linux_x86_64.whl",
-            "torch-2.9.0-cp313-cp313-linux_x86_64.whl",
-            "torch-2.9.0-cp313-cp313t-linux_x86_64.whl",
-            "stable-1-cp313-abi3-linux_x86_64.whl",
-            "pure-1-py3-none-any.whl",
-            "rocm-7.2.0.tar.gz",
-            "amd_torch_device_gfx942-2.9.0-py3-none-linux_x86_64.whl",
-            "amd_torch_device_gfx1100-2.9.0-py3-none-linux_x86_64.whl",
-        ];
-        let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
-        let all = DistributionListing::of(names.iter().map(file).collect(), &NameFilter::default()).distributions;
+        let names = "torch-2.9.0-cp312-cp312-linux_x86_64.whl torch-2.9.0-cp313-cp313-linux_x86_64.whl \
+                     torch-2.9.0-cp313-cp313t-linux_x86_64.whl stable-1-cp313-abi3-linux_x86_64.whl \
+                     pure-1-py3-none-any.whl rocm-7.2.0.tar.gz \
+                     amd_torch_device_gfx942-2.9.0-py3-none-linux_x86_64.whl \
+                     amd_torch_device_gfx1100-2.9.0-py3-none-linux_x86_64.whl";
+        let file = |name: &str| StoredFile { key: name.to_owned(), size: 1, stamp: String::new() };
+        let all = DistributionListing::of(names.split(' ').map(file).collect(), &NameFilter::default()).distributions;
         let mut projects: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for one in &all {
             let project = projects.entry(one.project.clone()).or_default();

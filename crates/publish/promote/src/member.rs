@@ -46,13 +46,11 @@ mod tests {
 
     #[test]
     fn places_are_known_by_name_and_folder() {
-        for path in [
-            "torch-2.0.dist-info/METADATA",
-            "_rocm_sdk_libraries/.devel_links/gfx942.json",
-            "_rocm_sdk_libraries/_device_gfx942.py",
-            "_rocm_sdk_devel/.info/version-dev",
-            "a-1.dist-info/sboms/auditwheel.cdx.json",
-        ] {
+        for path in "torch-2.0.dist-info/METADATA _rocm_sdk_libraries/.devel_links/gfx942.json \
+            _rocm_sdk_libraries/_device_gfx942.py _rocm_sdk_devel/.info/version-dev \
+            a-1.dist-info/sboms/auditwheel.cdx.json"
+            .split(' ')
+        {
             assert!(says_version(path), "{path}");
         }
         for path in ["a/CHANGELOG.md", "a/links.json", "_device_x.c", "a-1.dist-info/licenses/LICENSE"] {

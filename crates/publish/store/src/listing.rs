@@ -277,48 +277,36 @@ fn is_unlisted_archive(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn listing(names: &[&str], patterns: &[&str]) -> DistributionListing {
+    fn listing(names: &str, patterns: &[&str]) -> DistributionListing {
         let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
-        DistributionListing::of(names.iter().map(file).collect(), &NameFilter::new(&patterns).unwrap())
+        let file = |name: &str| StoredFile { key: name.to_owned(), size: 1, stamp: String::new() };
+        DistributionListing::of(names.split(' ').map(file).collect(), &NameFilter::new(&patterns).unwrap())
     }
 
     #[test]
     fn names_say_what_files_are() {
         let listing = listing(
-            &[
-                "Rocm_SDK.Core-7.2.0-py3-none-linux_x86_64.whl",
-                "dist/rocm-7.2.0.tar.gz",
-                "flash-attn-2.8.3.tar.gz",
-                "therock-dist-linux-gfx1151-7.2.0.tar.gz",
-                "magma.tar.gz",
-                "Paste-0.3-py2.3.egg",
-                "blas_lib_gfx942.tar.zst",
-                "SHA256SUMS",
-                "broken.whl",
-                "torch-2.9.0-cp312-cp312-linux_x86_64.whl.metadata",
-            ],
+            "Rocm_SDK.Core-7.2.0-py3-none-linux_x86_64.whl dist/rocm-7.2.0.tar.gz \
+             flash-attn-2.8.3.tar.gz therock-dist-linux-gfx1151-7.2.0.tar.gz magma.tar.gz \
+             Paste-0.3-py2.3.egg blas_lib_gfx942.tar.zst SHA256SUMS broken.whl \
+             torch-2.9.0-cp312-cp312-linux_x86_64.whl.metadata",
             &[],
         );
         let found: Vec<(&str, String)> =
             listing.distributions.iter().map(|one| (one.project.as_str(), one.version.to_string())).collect();
         let expected = [("rocm-sdk-core", "7.2.0"), ("rocm", "7.2.0"), ("flash-attn", "2.8.3")];
         assert_eq!(found, expected.map(|(project, version)| (project, version.to_owned())));
-        let ignored = [
-            "therock-dist-linux-gfx1151-7.2.0.tar.gz",
-            "magma.tar.gz",
-            "Paste-0.3-py2.3.egg",
-            "blas_lib_gfx942.tar.zst",
-        ];
-        assert_eq!(listing.ignored, ignored);
+        let ignored = "therock-dist-linux-gfx1151-7.2.0.tar.gz magma.tar.gz Paste-0.3-py2.3.egg \
+                       blas_lib_gfx942.tar.zst";
+        assert_eq!(listing.ignored.join(" "), ignored);
         assert!(listing.problems[0].starts_with("`broken.whl`: "), "{:?}", listing.problems);
         assert_eq!(listing.others.len(), 2);
     }
 
     #[test]
     fn a_filter_chooses_by_file_name() {
-        let names = ["torch/torch-2.9.0-cp312-cp312-linux_x86_64.whl", "rocm/rocm-7.2.0.tar.gz", "broken.whl"];
-        let listing = listing(&names, &["torch-*.whl"]);
+        let names = "torch/torch-2.9.0-cp312-cp312-linux_x86_64.whl rocm/rocm-7.2.0.tar.gz broken.whl";
+        let listing = listing(names, &["torch-*.whl"]);
         assert_eq!(listing.distributions.len(), 1);
         assert!(listing.problems.is_empty() && listing.others.len() == 2);
         assert!(NameFilter::new(&["[".to_owned()]).is_err());
@@ -327,14 +315,8 @@ mod tests {
     #[test]
     fn two_spellings_of_one_file_clash() {
         let listing = listing(
-            &[
-                "Foo-1.0-py3-none-any.whl",
-                "foo-1.0.0-py3-none-any.whl",
-                "foo-1.0-1-py3-none-any.whl",
-                "foo-1.0-py2.py3-none-any.whl",
-                "a/foo-1.0.tar.gz",
-                "b/foo-1.0.zip",
-            ],
+            "Foo-1.0-py3-none-any.whl foo-1.0.0-py3-none-any.whl foo-1.0-1-py3-none-any.whl \
+             foo-1.0-py2.py3-none-any.whl a/foo-1.0.tar.gz b/foo-1.0.zip",
             &[],
         );
         let clashes = clashes(&listing.distributions);

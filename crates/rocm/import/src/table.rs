@@ -266,28 +266,21 @@ mod tests {
     #[test]
     fn packages_and_files_find_their_artifact() {
         let table = Table::embedded();
-        for (package, artifact) in [
-            ("libamdhip64-5", Some("core-hip")),
-            ("libhiprtc-builtins5", Some("core-hip")),
-            ("libamd-comgr2", Some("amd-llvm")),
-            ("hipcc", Some("amd-llvm")),
-            ("rocm-device-libs-17", Some("amd-llvm")),
-            ("libhsakmt1", Some("core-runtime")),
-            ("rocm-smi", Some("base")),
-            ("librocrand1", Some("rand")),
-            ("librocsparse0", Some("blas")),
-            ("librocsolver0", Some("blas")),
-            ("libhipfft0", Some("fft")),
-            ("libmiopen1", Some("miopen")),
-            ("hip-utils", Some("core-hip")),
-            ("liboam7", Some("base")),
-            ("libmagma2-rocm", Some("magma")),
-            ("libnuma1", None),
-            ("libboost-atomic1.90.0", None),
-            ("libllvm15", None),
-            ("libstdc++6", None),
+        for (artifact, packages) in [
+            (Some("core-hip"), "libamdhip64-5 libhiprtc-builtins5 hip-utils"),
+            (Some("amd-llvm"), "libamd-comgr2 hipcc rocm-device-libs-17"),
+            (Some("core-runtime"), "libhsakmt1"),
+            (Some("base"), "rocm-smi liboam7"),
+            (Some("rand"), "librocrand1"),
+            (Some("blas"), "librocsparse0 librocsolver0"),
+            (Some("fft"), "libhipfft0"),
+            (Some("miopen"), "libmiopen1"),
+            (Some("magma"), "libmagma2-rocm"),
+            (None, "libnuma1 libboost-atomic1.90.0 libllvm15 libstdc++6"),
         ] {
-            assert_eq!(table.of_package(package).map(|rule| rule.name.as_str()), artifact, "{package}");
+            for package in packages.split(' ') {
+                assert_eq!(table.of_package(package).map(|rule| rule.name.as_str()), artifact, "{package}");
+            }
         }
         for (path, artifact) in [
             ("lib/libhipblaslt.so.0", Some("blas")),
@@ -307,63 +300,36 @@ mod tests {
     #[test]
     fn packages_of_amd_find_their_artifact_with_and_without_release() {
         let table = Table::embedded();
-        for (package, artifact) in [
-            ("rocm-core", "base"),
-            ("hip-runtime-amd", "core-hip"),
-            ("hip-dev", "core-hip"),
-            ("hip-doc", "core-hip"),
-            ("hip-samples", "core-hip"),
-            ("comgr", "amd-llvm"),
-            ("rocm-llvm", "amd-llvm"),
-            ("rocm-llvm-dev", "amd-llvm"),
-            ("rocm-device-libs", "amd-llvm"),
-            ("openmp-extras-runtime", "amd-llvm"),
-            ("hipcc", "amd-llvm"),
-            ("hsa-rocr", "core-runtime"),
-            ("hsa-rocr-dev", "core-runtime"),
-            ("rocminfo", "core-runtime"),
-            ("hsa-amd-aqlprofile", "core-runtime"),
-            ("rocm-smi-lib", "base"),
-            ("rocm-cmake", "base"),
-            ("rocprofiler-register", "base"),
-            ("half", "base"),
-            ("amd-smi-lib", "core-amdsmi"),
-            ("rocblas", "blas"),
-            ("rocblas-dev", "blas"),
-            ("hipblas-common-dev", "blas"),
-            ("hipblaslt", "blas"),
-            ("hipsparselt", "blas"),
-            ("rocsolver", "blas"),
-            ("rocrand", "rand"),
-            ("hiprand-dev", "rand"),
-            ("rocfft", "fft"),
-            ("rccl", "rccl"),
-            ("rccl-dev", "rccl"),
-            ("miopen-hip", "miopen"),
-            ("miopen-hip-gfx942kdb", "miopen"),
-            ("rocprim-dev", "prim"),
-            ("rocthrust-dev", "prim"),
-            ("hipcub-dev", "prim"),
-            ("rocwmma-dev", "rocwmma"),
-            ("composablekernel-dev", "composable-kernel"),
+        for (artifact, packages) in [
+            ("base", "rocm-core rocm-smi-lib rocm-cmake rocprofiler-register half"),
+            ("core-hip", "hip-runtime-amd hip-dev hip-doc hip-samples"),
+            ("amd-llvm", "comgr rocm-llvm rocm-llvm-dev rocm-device-libs openmp-extras-runtime hipcc"),
+            ("core-runtime", "hsa-rocr hsa-rocr-dev rocminfo hsa-amd-aqlprofile"),
+            ("core-amdsmi", "amd-smi-lib"),
+            ("blas", "rocblas rocblas-dev hipblas-common-dev hipblaslt hipsparselt rocsolver"),
+            ("rand", "rocrand hiprand-dev"),
+            ("fft", "rocfft"),
+            ("rccl", "rccl rccl-dev"),
+            ("miopen", "miopen-hip miopen-hip-gfx942kdb"),
+            ("prim", "rocprim-dev rocthrust-dev hipcub-dev"),
+            ("rocwmma", "rocwmma-dev"),
+            ("composable-kernel", "composablekernel-dev"),
             ("rpp", "rpp"),
             ("migraphx", "migraphx"),
             ("hiptensor", "hiptensor"),
             ("rocalution", "rocalution"),
-            ("hipify-clang", "hipify"),
-            ("rocprofiler", "rocprofiler-sdk"),
-            ("rocprofiler-dev", "rocprofiler-sdk"),
-            ("rocprofiler-plugins", "rocprofiler-sdk"),
-            ("rocprofiler-sdk", "rocprofiler-sdk"),
-            ("roctracer", "rocprofiler-sdk"),
-            ("rocm-dbgapi", "amd-dbgapi"),
-            ("rocm-gdb", "rocgdb"),
-            ("rocm-debug-agent", "rocr-debug-agent"),
-            ("rocm-opencl", "core-ocl"),
+            ("hipify", "hipify-clang"),
+            ("rocprofiler-sdk", "rocprofiler rocprofiler-dev rocprofiler-plugins rocprofiler-sdk roctracer"),
+            ("amd-dbgapi", "rocm-dbgapi"),
+            ("rocgdb", "rocm-gdb"),
+            ("rocr-debug-agent", "rocm-debug-agent"),
+            ("core-ocl", "rocm-opencl"),
             ("rocdecode", "rocdecode"),
             ("rocjpeg", "rocjpeg"),
         ] {
-            for name in [package.to_owned(), format!("{package}7.2.4"), format!("{package}6.4.3")] {
+            for name in
+                packages.split(' ').flat_map(|name| ["", "7.2.4", "6.4.3"].map(|release| format!("{name}{release}")))
+            {
                 assert_eq!(table.of_package(&name).map(|rule| rule.name.as_str()), Some(artifact), "{name}");
             }
         }

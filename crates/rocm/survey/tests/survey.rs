@@ -9,10 +9,11 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use rocwheel_archive::FileDigest;
+use rocwheel_fixtures::Impatient;
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit as Source};
 use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
-use rocwheel_progress::{Reporter, Silent, Unit};
+use rocwheel_progress::Silent;
 use rocwheel_survey::{self as survey, Checksum, CodeFormat, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
 
 const TARGETS: [&str; 3] = ["gfx90a:xnack+", "gfx942", "gfx1100"];
@@ -517,18 +518,6 @@ fn broken_files_do_not_stop_the_survey() {
     assert_eq!(faults(&files[9])[0].1, "it cannot be read: No such file or directory (os error 2)");
 }
 
-struct Impatient;
-
-impl Reporter for Impatient {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, _amount: u64) {}
-    fn end(&self) {}
-    fn warn(&self, _message: &str) {}
-    fn interrupted(&self) -> bool {
-        true
-    }
-}
-
 #[test]
 fn an_interrupted_survey_ends() {
     let options = Options {
@@ -538,6 +527,12 @@ fn an_interrupted_survey_ends() {
         digest: FileDigest::Skip,
         checksum: Checksum::Compare,
     };
-    let result = survey::survey(std::slice::from_ref(&WORKSHOP.library), &options, &Impatient, |_| Ok::<(), Error>(()));
+    let result =
+        survey::survey(
+            std::slice::from_ref(&WORKSHOP.library),
+            &options,
+            &Impatient::asked(0),
+            |_| Ok::<(), Error>(()),
+        );
     assert!(matches!(result, Err(Error::Interrupted(_))));
 }

@@ -346,54 +346,50 @@ mod tests {
         assert!(Lock::at(&first.folder.join("lock")).unwrap().is_none());
     }
 
-    #[test]
-    fn a_test_without_an_outcome_is_not_run_and_no_pass() {
+    /// What a run says that collected these tests, has some in quarantine, and tried these; and
+    /// its events.
+    fn run(ids: &[&str], quarantine: &[&str], attempts: impl IntoIterator<Item = TestAttempt>) -> (RunSummary, String) {
         let folder = tempfile::tempdir().unwrap();
         let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned(), "b".to_owned()], None);
-        recorder.attempt(passed("a"));
+        recorder.quarantine(quarantine.iter().map(|&id| id.to_owned()));
+        recorder.collected(&ids.iter().map(|&id| id.to_owned()).collect::<Vec<_>>(), None);
+        attempts.into_iter().for_each(|attempt| recorder.attempt(attempt));
         let events = recorder.folder.join(EVENTS);
-        let summary = recorder.finish("now", Vec::new());
-        assert!(!summary.complete && !summary.is_good());
-        assert_eq!(summary.count(TestOutcome::NotRun), 1);
-        let text = fs_err::read_to_string(events).unwrap();
-        let events: Vec<TestEvent> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert!(matches!(events.last(), Some(TestEvent::End { complete: false, .. })));
+        (recorder.finish("now", Vec::new()), fs_err::read_to_string(events).unwrap())
+    }
+
+    /// A first attempt with this outcome and a second one that passed.
+    fn twice(first: TestAttempt) -> [TestAttempt; 2] {
+        [first, TestAttempt { attempt: 2, ..passed("a") }]
     }
 
     #[test]
-    fn nothing_collected_is_no_pass() {
-        let folder = tempfile::tempdir().unwrap();
-        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&[], None);
-        assert!(!recorder.finish("now", Vec::new()).is_good());
+    fn a_test_without_an_outcome_is_not_run_and_no_pass() {
+        let (summary, text) = run(&["a", "b"], &[], [passed("a")]);
+        assert!(!summary.complete && !summary.is_good());
+        assert_eq!(summary.count(TestOutcome::NotRun), 1);
+        let events: Vec<TestEvent> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(matches!(events.last(), Some(TestEvent::End { complete: false, .. })));
+        assert!(!run(&[], &[], []).0.is_good(), "nothing was collected");
     }
 
     #[test]
     fn known_failures_and_passes_in_quarantine_alone_are_no_pass() {
-        let sum = |quarantine: &[&str], outcome: TestOutcome| {
-            let folder = tempfile::tempdir().unwrap();
-            let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-            recorder.quarantine(quarantine.iter().map(|id| (*id).to_owned()));
-            recorder.collected(&["a".to_owned()], None);
-            recorder.attempt(TestAttempt { outcome, ..passed("a") });
-            let events = fs_err::read_to_string(recorder.folder.join(EVENTS)).unwrap();
-            (recorder.finish("now", Vec::new()).is_good(), events.contains("\"quarantined\":true"))
-        };
-        assert_eq!(sum(&[], TestOutcome::ExpectedFailure), (false, false));
-        assert_eq!(sum(&["a"], TestOutcome::Passed), (false, true));
-        assert_eq!(sum(&["b"], TestOutcome::Passed), (true, false));
-        assert_eq!(sum(&[], TestOutcome::UnexpectedPass), (true, false));
+        for (quarantine, outcome, is_good, is_marked) in [
+            (&[][..], TestOutcome::ExpectedFailure, false, false),
+            (&["a"], TestOutcome::Passed, false, true),
+            (&["b"], TestOutcome::Passed, true, false),
+            (&[], TestOutcome::UnexpectedPass, true, false),
+        ] {
+            let (summary, events) = run(&["a"], quarantine, [TestAttempt { outcome, ..passed("a") }]);
+            let found = (summary.is_good(), events.contains("\"quarantined\":true"));
+            assert_eq!(found, (is_good, is_marked), "{quarantine:?} {outcome:?}");
+        }
     }
 
     #[test]
     fn the_last_attempt_decides_and_the_others_make_it_flaky() {
-        let folder = tempfile::tempdir().unwrap();
-        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned()], None);
-        recorder.attempt(TestAttempt { outcome: TestOutcome::Crashed, ..passed("a") });
-        recorder.attempt(TestAttempt { attempt: 2, ..passed("a") });
-        let summary = recorder.finish("now", Vec::new());
+        let (summary, _) = run(&["a"], &[], twice(TestAttempt { outcome: TestOutcome::Crashed, ..passed("a") }));
         assert!(summary.is_good());
         assert_eq!(summary.flaky, ["a"]);
     }
@@ -401,13 +397,9 @@ mod tests {
     #[test]
     fn a_second_attempt_that_tries_nothing_is_no_evidence() {
         for outcome in [TestOutcome::Skipped, TestOutcome::NotRun] {
-            let folder = tempfile::tempdir().unwrap();
-            let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-            recorder.collected(&["a".to_owned(), "b".to_owned()], None);
-            recorder.attempt(passed("b"));
-            recorder.attempt(TestAttempt { outcome: TestOutcome::Failed, ..passed("a") });
-            recorder.attempt(TestAttempt { attempt: 2, outcome, ..passed("a") });
-            let summary = recorder.finish("now", Vec::new());
+            let failed = TestAttempt { outcome: TestOutcome::Failed, ..passed("a") };
+            let second = TestAttempt { attempt: 2, outcome, ..passed("a") };
+            let (summary, _) = run(&["a", "b"], &[], [passed("b"), failed, second]);
             assert!(!summary.is_good());
             assert_eq!(summary.count(TestOutcome::Failed), 1);
         }
@@ -415,26 +407,19 @@ mod tests {
 
     #[test]
     fn a_test_that_a_full_disk_made_fail_is_not_flaky() {
-        let folder = tempfile::tempdir().unwrap();
-        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned()], None);
         let message = Some("OSError: [Errno 28] No space left on device: '/tmp/x'".to_owned());
-        recorder.attempt(TestAttempt { outcome: TestOutcome::Failed, message, ..passed("a") });
-        recorder.attempt(TestAttempt { attempt: 2, ..passed("a") });
-        let summary = recorder.finish("now", Vec::new());
+        let failed = TestAttempt { outcome: TestOutcome::Failed, message, ..passed("a") };
+        let (summary, _) = run(&["a"], &[], twice(failed));
         assert!(summary.is_good() && summary.flaky.is_empty());
         assert!(summary.outside_causes[&OutsideCause::DiskFull].contains("a"));
     }
 
     #[test]
     fn words_that_a_test_prints_when_it_passes_excuse_no_failure() {
-        let folder = tempfile::tempdir().unwrap();
-        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned()], None);
         let output = Some("peer 1: No route to host\n".to_owned());
-        recorder.attempt(TestAttempt { outcome: TestOutcome::Crashed, output: output.clone(), ..passed("a") });
-        recorder.attempt(TestAttempt { attempt: 2, output, ..passed("a") });
-        let summary = recorder.finish("now", Vec::new());
+        let crashed = TestAttempt { outcome: TestOutcome::Crashed, output: output.clone(), ..passed("a") };
+        let second = TestAttempt { attempt: 2, output, ..passed("a") };
+        let (summary, _) = run(&["a"], &[], [crashed, second]);
         assert_eq!(summary.flaky, ["a"]);
         assert!(summary.outside_causes.is_empty());
     }

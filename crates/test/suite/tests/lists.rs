@@ -17,8 +17,8 @@ fn setting() -> ListSetting {
     }
 }
 
-fn ids(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
+fn ids(names: &str) -> Vec<String> {
+    names.split_whitespace().map(str::to_owned).collect()
 }
 
 fn written(name: &str, text: &str) -> (tempfile::TempDir, String) {
@@ -33,64 +33,21 @@ fn written(name: &str, text: &str) -> (tempfile::TempDir, String) {
 fn rows_name_tests_exactly_and_say_what_fits_nothing() {
     let (_folder, path) = written(
         "skips.toml",
-        r#"
-[[test]]
-id = "test_torch.py::TestTorch::test_print"
-kind = "skip"
-reason = "prints another number"
-link = "https://example.org/1"
-
-[[test]]
-glob = "*test_nn.py::*[float*]"
-expect = 2
-kind = "xfail"
-owner = "a"
-expires = 2027-01-01
-reason = "rounding"
-
-[[test]]
-id = "test_gone.py::test_a"
-kind = "skip"
-reason = "gone"
-
-[[test]]
-id = "test_nn.py::test_old"
-kind = "quarantine"
-owner = "a"
-expires = 2026-11-22
-reason = "old"
-
-[[test]]
-id = "test_nn.py::test_other_gpu"
-kind = "skip"
-reason = "another GPU"
-targets = ["gfx1100"]
-
-[[test]]
-id = "test_nn.py::test_family"
-kind = "skip"
-reason = "family"
-targets = ["gfx94X-dcgpu"]
-versions = "2.12"
-
-[[test]]
-id = "test_nn.py::test_version"
-kind = "skip"
-reason = "version"
-versions = ">=2.13"
+        r#"test = [
+{ id = "test_torch.py::TestTorch::test_print", kind = "skip", reason = "prints another number", link = "https://example.org/1" },
+{ glob = "*test_nn.py::*[float*]", expect = 2, kind = "xfail", owner = "a", expires = 2027-01-01, reason = "rounding" },
+{ id = "test_gone.py::test_a", kind = "skip", reason = "gone" },
+{ id = "test_nn.py::test_old", kind = "quarantine", owner = "a", expires = 2026-11-22, reason = "old" },
+{ id = "test_nn.py::test_other_gpu", kind = "skip", reason = "another GPU", targets = ["gfx1100"] },
+{ id = "test_nn.py::test_family", kind = "skip", reason = "family", targets = ["gfx94X-dcgpu"], versions = "2.12" },
+{ id = "test_nn.py::test_version", kind = "skip", reason = "version", versions = ">=2.13" },
+]
 "#,
     );
     let rows = read_list(&path, None, false).unwrap().rows;
-    let collected = ids(&[
-        "test/test_torch.py::TestTorch::test_print",
-        "test/test_torch.py::TestTorch::test_print_options",
-        "test/test_nn.py::test_a[float32]",
-        "test/test_nn.py::test_a[int8]",
-        "test/test_nn.py::test_old",
-        "test/test_nn.py::test_other_gpu",
-        "test/test_nn.py::test_family",
-        "test/test_nn.py::test_version",
-    ]);
+    let collected = ids("test/test_torch.py::TestTorch::test_print test/test_torch.py::TestTorch::test_print_options \
+         test/test_nn.py::test_a[float32] test/test_nn.py::test_a[int8] test/test_nn.py::test_old \
+         test/test_nn.py::test_other_gpu test/test_nn.py::test_family test/test_nn.py::test_version");
     let verdict = judge(&rows, &collected, &setting());
     let tests: Vec<(&str, ListKind)> = verdict.tests.iter().map(|(id, test)| (id.as_str(), test.kind)).collect();
     assert_eq!(
@@ -143,15 +100,10 @@ fn disabled_tests_of_pytorch_are_those_of_their_class_alone() {
             "test_d (__main__.TestX)": 61.5}"#,
     );
     let rows = read_list(&path, None, false).unwrap().rows;
-    let collected = ids(&[
-        "test_x.py::TestX::test_a",
-        "test_x.py::TestX::test_a_cuda_float32",
-        "test_x.py::TestX::test_a_long",
-        "test_x.py::TestXLonger::test_a",
-        "test_x.py::TestX::test_b",
-        "test_x.py::TestX::test_c",
-        "test_x.py::TestX::test_d",
-    ]);
+    let collected =
+        ids("test_x.py::TestX::test_a test_x.py::TestX::test_a_cuda_float32 test_x.py::TestX::test_a_long \
+         test_x.py::TestXLonger::test_a test_x.py::TestX::test_b test_x.py::TestX::test_c \
+         test_x.py::TestX::test_d");
     let verdict = judge(&rows, &collected, &setting());
     let names: Vec<&str> = verdict.tests.keys().map(|id| id.rsplit("::").next().unwrap()).collect();
     assert_eq!(names, ["test_a", "test_a_cuda_float32", "test_b", "test_d"]);
@@ -181,15 +133,10 @@ fn lists_of_therock_are_read_without_python() {
     let path = folder.path().display().to_string();
     let list = read_list(&path, Some("2.12"), false).unwrap();
     assert_eq!(list.digests.keys().collect::<Vec<_>>(), ["generic.py", "pytorch_2.12.py"]);
-    let collected = ids(&[
-        "test/test_torch.py::TestTorch::test_print",
-        "test/test_nn.py::TestNN::test_print",
-        "test/test_torch.py::TestTorch::test_print_all",
-        "test/test_nn.py::TestNN::test_new",
-        "test/dynamo/test_misc.py::Misc::test_logs_out",
-        "test/test_cuda.py::TestCuda::test_bf16",
-        "test/test_nn.py::TestNN::test_w",
-    ]);
+    let collected = ids("test/test_torch.py::TestTorch::test_print test/test_nn.py::TestNN::test_print \
+         test/test_torch.py::TestTorch::test_print_all test/test_nn.py::TestNN::test_new \
+         test/dynamo/test_misc.py::Misc::test_logs_out test/test_cuda.py::TestCuda::test_bf16 \
+         test/test_nn.py::TestNN::test_w");
     let verdict = judge(&list.rows, &collected, &setting());
     let names: Vec<&str> = verdict.tests.keys().map(String::as_str).collect();
     assert_eq!(names, ["test/test_nn.py::TestNN::test_new", "test/test_torch.py::TestTorch::test_print"]);
@@ -206,16 +153,14 @@ fn lists_of_therock_are_read_without_python() {
 #[test]
 fn the_expression_is_that_of_the_script() {
     let folder = therock();
-    let filters = |names: &[&str]| ids(names);
-    let expression = |names: &[&str], version, includes| {
-        therock_expression(folder.path(), &filters(names), version, includes).unwrap()
-    };
-    assert_eq!(expression(&["common"], None, false).unwrap(), "not test_print");
+    let expression =
+        |names: &str, version, includes| therock_expression(folder.path(), &ids(names), version, includes).unwrap();
+    assert_eq!(expression("common", None, false).unwrap(), "not test_print");
     assert_eq!(
-        expression(&["common", "gfx950-dcgpu"], Some("2.12"), true).unwrap(),
+        expression("common gfx950-dcgpu", Some("2.12"), true).unwrap(),
         "test_bf16 or test_fp16 or test_logs or test_new or test_print"
     );
-    assert_eq!(expression(&["other"], None, false), None);
+    assert_eq!(expression("other", None, false), None);
 }
 
 #[test]
@@ -225,7 +170,7 @@ fn words_of_jax_have_exceptions() {
     let rows = read_list(&path, None, false).unwrap().rows;
     let mut setting = setting();
     setting.version = Some("0.10.1".parse().unwrap());
-    let collected = ids(&["t.py::A::testConv2d", "t.py::A::test_convert", "t.py::A::test_other"]);
+    let collected = ids("t.py::A::testConv2d t.py::A::test_convert t.py::A::test_other");
     let verdict = judge(&rows, &collected, &setting);
     assert_eq!(verdict.tests.keys().collect::<Vec<_>>(), ["t.py::A::testConv2d"]);
     setting.targets = vec!["gfx1100".into()];
@@ -283,36 +228,12 @@ fn lists_of_others_are_the_same_after_a_round_trip() {
 fn what_another_form_cannot_say_is_reported() {
     let (_folder, path) = written(
         "own.toml",
-        r#"
-[[test]]
-id = "test_torch.py::TestTorch::test_print[cpu]"
-kind = "skip"
-reason = "prints \" and a line\nbreak"
-link = "https://example.org/1"
-owner = "numerics"
-expires = 2027-01-31
-targets = ["gfx942"]
-versions = "2.12"
-
-[[test]]
-id = "test_torch.py::test_alone"
-kind = "skip"
-reason = "r"
-platforms = ["cuda"]
-
-[[test]]
-id = "test_torch.py::TestTorch::test_known"
-kind = "xfail"
-reason = "r"
-owner = "o"
-expires = 2027-01-31
-
-[[test]]
-glob = "*bfloat16*"
-expect = 3
-kind = "skip"
-reason = "r"
-versions = ">=2.12,<2.14"
+        r#"test = [
+{ id = "test_torch.py::TestTorch::test_print[cpu]", kind = "skip", reason = "prints \" and a line\nbreak", link = "https://example.org/1", owner = "numerics", expires = 2027-01-31, targets = ["gfx942"], versions = "2.12" },
+{ id = "test_torch.py::test_alone", kind = "skip", reason = "r", platforms = ["cuda"] },
+{ id = "test_torch.py::TestTorch::test_known", kind = "xfail", reason = "r", owner = "o", expires = 2027-01-31 },
+{ glob = "*bfloat16*", expect = 3, kind = "skip", reason = "r", versions = ">=2.12,<2.14" },
+]
 "#,
     );
     let rows = read_list(&path, None, false).unwrap().rows;

@@ -458,17 +458,8 @@ mod tests {
         let caller = surroundings(&[("PATH", &path), ("HOME", &home)]);
         let git = |words: &[&str]| source_digest::git(&main, words, &caller, &Silent).unwrap().expect("git is there");
         git(&["init", "--quiet"]);
-        git(&[
-            "-c",
-            "user.name=n",
-            "-c",
-            "user.email=e@example.org",
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "-m",
-            "one",
-        ]);
+        let commit = "-c user.name=n -c user.email=e@example.org commit --quiet --allow-empty -m one";
+        git(&commit.split(' ').collect::<Vec<_>>());
         git(&["worktree", "add", "--quiet", tree.to_str().unwrap()]);
         let mut needs = Needs::default();
         needs.repository(&main, &caller).unwrap();

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
-use rocwheel_progress::{Reporter, Silent, Unit};
+use rocwheel_fixtures::Impatient;
+use rocwheel_progress::Silent;
 use rocwheel_system::FileMetadata as _;
 
 use rocwheel_output::Destination;
@@ -144,18 +145,6 @@ fn after_every_kill_the_next_run_gives_what_an_undisturbed_one_does() {
     assert!(taken_back > 15 && completed >= 4, "{taken_back} were taken back, {completed} had written everything");
 }
 
-struct Stop(AtomicI64);
-
-impl Reporter for Stop {
-    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
-    fn advance(&self, _: u64) {}
-    fn end(&self) {}
-    fn warn(&self, _: &str) {}
-    fn interrupted(&self) -> bool {
-        self.0.fetch_sub(1, Ordering::SeqCst) <= 0
-    }
-}
-
 #[test]
 fn a_run_that_is_stopped_or_fails_leaves_the_tree_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +152,7 @@ fn a_run_that_is_stopped_or_fails_leaves_the_tree_as_it_was() {
     let before = contents(folder.path());
     let plan = plan(&request(folder.path()), &tables(), &Silent).unwrap();
     for asked in 0..8 {
-        match plan.execute(&Destination::InPlace, &Stop(AtomicI64::new(asked))) {
+        match plan.execute(&Destination::InPlace, &Impatient::asked(asked)) {
             Err(Error::Interrupted(_)) => assert_eq!(contents(folder.path()), before, "{asked}"),
             result => assert!(result.is_ok() && asked > 5, "{result:?}"),
         }

@@ -2,24 +2,24 @@
 
 use std::process::Command;
 
-use rocwheel_fixtures::Warnings;
+use rocwheel_fixtures::{Impatient, Warnings};
 use rocwheel_source::{Error, Request, UPSTREAM};
 
-use crate::world::{Stop, World, commit, git, write};
+use crate::world::{World, commit, git, write};
 
 #[test]
 fn a_run_that_was_stopped_anywhere_is_completed_by_the_next() {
     let world = World::new();
     let request = world.at("torch", "release/2.9");
-    let count = Stop::new(u64::MAX);
+    let count = Impatient::asked(u64::MAX);
     let whole = world.run_with(&request, &count).unwrap().remove(0);
     let tree = world.path("pytorch");
     fs_err::remove_dir_all(&tree).unwrap();
     // Commands ask once each and then every 50 ms, so some points are hit more often than others.
-    let places = count.asked();
+    let places = count.questions();
     assert!(places > 30, "{places}");
     for at in (0..places).step_by((places / 6) as usize) {
-        match world.run_with(&request, &Stop::new(at)) {
+        match world.run_with(&request, &Impatient::asked(at)) {
             Err(Error::Interrupted(_)) | Ok(_) => {}
             Err(error) => panic!("stopped at {at}: {error}"),
         }

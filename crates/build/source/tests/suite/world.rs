@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use rocwheel_fixtures::git;
-use rocwheel_progress::{Reporter, Silent, Unit};
+use rocwheel_progress::{Reporter, Silent};
 use rocwheel_source::{CheckoutReport, Convert, Error, Git, Plan, Request, Table, WantedCheckout};
 use tempfile::TempDir;
 
@@ -20,8 +19,7 @@ pub struct World {
 }
 
 pub fn write(path: &Path, content: impl AsRef<[u8]>) {
-    fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-    fs_err::write(path, content).unwrap();
+    rocwheel_fixtures::write(path, content);
 }
 
 pub fn commit(directory: &Path, message: &str) -> String {
@@ -179,31 +177,5 @@ impl Convert for Marks {
 
     fn settings(&self) -> String {
         "marks".to_owned()
-    }
-}
-
-/// Stops the work at the `at`-th question if it should continue.
-pub struct Stop {
-    at: u64,
-    asked: AtomicU64,
-}
-
-impl Stop {
-    pub fn new(at: u64) -> Stop {
-        Stop { at, asked: AtomicU64::new(0) }
-    }
-
-    pub fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
-    }
-}
-
-impl Reporter for Stop {
-    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
-    fn advance(&self, _: u64) {}
-    fn end(&self) {}
-    fn warn(&self, _: &str) {}
-    fn interrupted(&self) -> bool {
-        self.asked.fetch_add(1, Ordering::Relaxed) >= self.at
     }
 }

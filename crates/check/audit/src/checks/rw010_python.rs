@@ -363,16 +363,10 @@ mod tests {
         ] {
             assert_eq!(module(path), Some((name.to_owned(), suits)), "{path}");
         }
-        for path in [
-            "a/libx.so",
-            "libx.so.1",
-            "a/_x.cpython-312-darwin.so",
-            "a/x.y.so",
-            "x.py",
-            "cv2.cv2.pyd",
-            "_x.cpu.pyd",
-            "_x.plugin-1.pyd",
-        ] {
+        for path in "a/libx.so libx.so.1 a/_x.cpython-312-darwin.so a/x.y.so x.py cv2.cv2.pyd _x.cpu.pyd \
+            _x.plugin-1.pyd"
+            .split(' ')
+        {
             assert_eq!(module(path), None, "{path}");
         }
     }

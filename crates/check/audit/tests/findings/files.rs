@@ -11,8 +11,7 @@ const NONE: [&str; 0] = [];
 fn rw014_packages_that_are_not_meant_for_others() {
     let bench = Bench::new();
     let wheel = || pack("demo-1.0", "py3-none-any").with("demo/__init__.py", "");
-    let report = bench.audit(&[wheel().with("tests/__init__.py", "")], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let finding = bench.one(&[wheel().with("tests/__init__.py", "")], "");
     assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW014", "tests"));
     assert!(finding.fix.as_ref().unwrap().command().ends_with("--drop 'tests/**'"), "{finding:?}");
     assert_eq!(bench.found(&[wheel().with("benchmarks/run.py", "").with("conftest.py", "")]).len(), 2);
@@ -130,9 +129,7 @@ fn rw016_and_rw017_records_that_do_not_match() {
     // No row has RECORD's own hash, and signatures have none.
     let bare: fn(String) -> String =
         |text| text.lines().map(|line| format!("{},,\n", line.split(',').next().unwrap())).collect();
-    let report = bench.audit(&[record(bare)], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    assert_eq!((finding.code.text(), finding.severity.name()), ("RW017", "warning"));
+    let finding = bench.one(&[record(bare)], "RW017 warning");
     assert_eq!(finding.message, "RECORD has no hash for 3 of 4 files");
     assert_eq!(found(|text| text.replace("sha256=", "md5=")), ["RW017 warning"]);
 }
@@ -141,8 +138,7 @@ fn rw016_and_rw017_records_that_do_not_match() {
 fn rw018_paths_that_are_too_long() {
     let bench = Bench::new();
     let long = format!("demo/{}/{}.py", "a".repeat(100), "b".repeat(90));
-    let report = bench.audit(&[pack("demo-1.0", "py3-none-any").with(&long, "")], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let finding = bench.one(&[pack("demo-1.0", "py3-none-any").with(&long, "")], "");
     let below = format!("Lib/site-packages/{long}").len();
     assert_eq!((finding.code.text(), finding.subject.clone()), ("RW018", (259 - below - 1).to_string()));
     assert!(finding.message.contains(&format!("is {below} characters long")), "{finding:?}");
@@ -197,8 +193,7 @@ fn rw036_code_for_a_generic_target_that_no_target_brings() {
         let required = format!("rocm-sdk-device-gfx12-generic==7.0; extra == '{extra}'");
         pack("rocm_sdk_libraries-7.0", "py3-none-any").providing(extra).requiring(&required)
     };
-    let report = bench.audit(&[device("gfx1201", &["blas"]), generic()], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let finding = bench.one(&[device("gfx1201", &["blas"]), generic()], "");
     assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW036", "rocm-sdk-device-gfx12-generic"));
     let fix = finding.fix.as_ref().unwrap().command();
     assert!(fix.contains("gfx1201-7.0") && fix.ends_with("--requires rocm-sdk-device-gfx12-generic==7.0"), "{fix}");

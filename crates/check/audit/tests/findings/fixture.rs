@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use rocwheel_audit::finding::Severity;
+use rocwheel_audit::finding::{Finding, Severity};
 use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::why::Why;
 use rocwheel_audit::{Options, audit_facts};
+use rocwheel_fixtures::{tool, windows_file};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{PythonEnvironment, RefusedWheel, Role, Site};
 use rocwheel_progress::Silent;
@@ -138,26 +138,12 @@ impl Bench {
     /// Compiles C with gcc into a library, with these arguments. The library stays in the folder,
     /// so that others can link to it with `-l:NAME`.
     pub fn library(&self, name: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
-        let path = self.folder.path().join(name);
-        let code = self.folder.path().join("source.c");
-        fs_err::write(&code, source).unwrap();
-        let output = Command::new("gcc")
-            .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
-            .arg(&path)
-            .arg(&code)
-            .arg(format!("-L{}", self.folder.path().display()))
-            .args(["-Wl,--no-as-needed"])
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .output()
-            .unwrap_or_else(|error| panic!("gcc cannot be run ({error}): `make setup` installs it"));
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        fs_err::read(path).unwrap()
+        rocwheel_fixtures::library(self.folder.path(), name, source, &[&["-O1"], arguments].concat())
     }
 
     pub fn program(&self, source: &str, arguments: &[&str]) -> Vec<u8> {
         self.write("program.c", source);
-        self.tool("gcc", &[&["-w", "-o", "program", "program.c"], arguments].concat());
+        tool(self.folder.path(), "gcc", ["-w", "-o", "program", "program.c"].iter().chain(arguments));
         fs_err::read(self.folder.path().join("program")).unwrap()
     }
 
@@ -175,28 +161,7 @@ impl Bench {
 
     /// Makes a DLL that imports these, with clang and LLVM's linker.
     pub fn dll(&self, needs: &[&str]) -> Vec<u8> {
-        let mut arguments = vec!["/nodefaultlib".to_owned(), "/brepro".to_owned(), "/dll".to_owned()];
-        arguments.extend(["/noentry", "/export:f", "/out:x.out", "x.obj"].map(str::to_owned));
-        let (mut declared, mut called) = (String::new(), String::new());
-        for (number, library) in needs.iter().enumerate() {
-            self.write("x.def", &format!("LIBRARY {library}\nEXPORTS\ng{number}\n"));
-            let imports = format!("{number}.lib");
-            self.tool("llvm-dlltool-19", &["-m", "i386:x86-64", "-d", "x.def", "-l", &imports]);
-            declared.push_str(&format!("__declspec(dllimport) int g{number}(void);\n"));
-            called.push_str(&format!(" + g{number}()"));
-            arguments.push(imports);
-        }
-        self.write("x.c", &format!("{declared}int f(void) {{ return 1{called}; }}\n"));
-        self.tool("clang-19", &["--target=x86_64-pc-windows-msvc", "-O1", "-c", "x.c", "-o", "x.obj"]);
-        self.tool("lld-link-19", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        fs_err::read(self.folder.path().join("x.out")).unwrap()
-    }
-
-    fn tool(&self, program: &str, arguments: &[&str]) {
-        let output = Command::new(program).args(arguments).current_dir(self.folder.path()).output();
-        let output =
-            output.unwrap_or_else(|error| panic!("{program} cannot be run ({error}): `make setup` installs it"));
-        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+        windows_file(self.folder.path(), needs, &["/dll", "/noentry", "/export:f"])
     }
 
     pub fn write(&self, name: &str, text: &str) {
@@ -233,6 +198,15 @@ impl Bench {
         let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
         let facts = SiteFacts::read(&site, &Silent).unwrap();
         ask(&site, &facts)
+    }
+
+    /// The only finding, whose code and severity are these.
+    #[track_caller]
+    pub fn one(&self, packs: &[Pack], expected: &str) -> Finding {
+        let report = self.audit(packs, &Options::default());
+        let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+        assert!(said(&report)[0].starts_with(expected), "{finding:?}");
+        finding.clone()
     }
 
     /// Codes and severities of the findings, sorted.

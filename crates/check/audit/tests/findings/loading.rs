@@ -49,9 +49,7 @@ fn a_library_that_the_host_of_a_plug_in_has_loaded_is_a_note() {
     let alone = demo().with("demo/Qt/lib/libx.so.1", &libx).with("demo/Qt/plugins/imageformats/libplugin.so", &plugin);
     assert_eq!(bench.found(std::slice::from_ref(&alone)), ["RW001 warning"]);
     let module = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN/Qt/lib"]);
-    let report = bench.audit(&[alone.with(MODULE, &module)], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "note"));
+    let finding = bench.one(&[alone.with(MODULE, &module)], "RW001 note");
     assert!(finding.message.contains("the program that loads this plug-in may have loaded it before"), "{finding:?}");
 }
 
@@ -66,9 +64,7 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
         .with(MODULE, bench.module("", &["-l:libc10_hip.so"]))
         .with("demo/a.py", "import torch")
         .requiring("torch");
-    let report = bench.audit(&[extension.clone(), torch], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
+    let finding = bench.one(&[extension.clone(), torch], "RW001 error");
     assert_eq!(finding.message, "needs `libc10_hip.so` of PyTorch; `torch` is in the set and does not have it");
     assert_eq!(bench.found(&[extension]), ["RW025 note"]);
     // Another part of ROCm is present than the one that contains the library.
@@ -236,8 +232,7 @@ fn rw030_a_requirement_on_another_release_of_rocm() {
     ] {
         assert_eq!(bench.found(&[extension.clone().requiring(requirement)]), [found], "{requirement}");
     }
-    let report = bench.audit(&[extension.requiring("rocm[libraries] (<7)")], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let finding = bench.one(&[extension.requiring("rocm[libraries] (<7)")], "");
     assert_eq!(finding.message, "needs `libamdhip64.so.7` of ROCm 7, and METADATA requires `rocm[libraries] (<7)`");
     let command = finding.fix.as_ref().unwrap().command();
     assert!(command.contains("--replace-requires 'rocm[libraries]==7.*'"), "{command}");
@@ -281,8 +276,7 @@ fn rw003_search_paths_that_leave_the_environment() {
     // Two files with one fault are one finding, and the command keeps the good entries.
     let module = bench.module("", &["-Wl,-rpath,/home/me/lib:$ORIGIN/lib"]);
     let wheel = demo().with(MODULE, &module).with("demo/_n.cpython-312-x86_64-linux-gnu.so", &module);
-    let report = bench.audit(&[wheel], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let finding = bench.one(&[wheel], "");
     assert_eq!(finding.related, ["demo/_n.cpython-312-x86_64-linux-gnu.so"]);
     assert!(finding.fix.as_ref().unwrap().command().ends_with("--in-place --drop-absolute-rpath"), "{finding:?}");
 }
@@ -300,9 +294,7 @@ fn rw004_two_libraries_of_one_name() {
             .with("other/_m.so", &module)
             .with("other/libx.so.1", library)
     };
-    let report = bench.audit(&[one.clone(), other(&second)], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    assert_eq!((finding.code.text(), finding.severity.name()), ("RW004", "warning"));
+    let finding = bench.one(&[one.clone(), other(&second)], "RW004 warning");
     assert_eq!(finding.related, ["other/libx.so.1"]);
     assert_eq!(bench.found(&[one.clone(), other(&first)]), NONE, "the same content");
     // A name with a hash is a different name.
@@ -357,8 +349,7 @@ fn rw005_symbols_that_nobody_defines() {
     assert_eq!(bench.found(&[wheel(&open).requiring("something")]), ["RW005 warning"]);
     // The message names the first symbols, the finding all of them.
     let several = (0..5).map(|n| format!("extern int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}"));
-    let report = bench.audit(&[wheel(&bench.module(&several.collect::<String>(), &[]))], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{report:?}") };
+    let finding = bench.one(&[wheel(&bench.module(&several.collect::<String>(), &[]))], "");
     assert!(finding.message.contains("`pool_0`, `pool_1`, `pool_2` and 2 more, which"), "{finding:?}");
     assert_eq!(finding.names, ["pool_0", "pool_1", "pool_2", "pool_3", "pool_4"]);
     assert_eq!(finding.related, NONE);

@@ -3,7 +3,6 @@
 use std::process::Command;
 
 use rocwheel_audit::Options;
-use rocwheel_audit::finding::Finding;
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
 
@@ -16,12 +15,6 @@ const POINTERS: &str = "unsigned long strlen(const char *);
 
 fn with_tag(tag: &str, module: &[u8]) -> Pack {
     pack("demo-1.0", &format!("cp312-cp312-{tag}")).with(MODULE, module)
-}
-
-fn one(bench: &Bench, pack: Pack) -> Finding {
-    let report = bench.audit(&[pack], &Options::default());
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    finding.clone()
 }
 
 /// What the loader of this machine says about a library; empty if it loads it.
@@ -55,7 +48,7 @@ fn rw007_packed_relocations_need_glibc_2_36() {
         &["-Wl,-z,pack-relative-relocs", "-Wl,--as-needed", "-nostdlib", "-Wl,-Bsymbolic"],
     );
     assert_eq!(loaded(&bench, "silent.so", &silent), "");
-    let finding = one(&bench, with_tag("manylinux_2_28_x86_64", &silent));
+    let finding = bench.one(&[with_tag("manylinux_2_28_x86_64", &silent)], "");
     assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW007", "manylinux_2_28_x86_64"));
     assert_eq!(finding.names, ["DT_RELR"]);
     assert!(finding.message.contains("promises glibc 2.28") && finding.message.contains("since 2.36"), "{finding:?}");
@@ -64,7 +57,7 @@ fn rw007_packed_relocations_need_glibc_2_36() {
     assert_eq!(said(&report), NONE);
     assert_eq!(report.wheels[0].floor.as_ref().unwrap().tag, "manylinux_2_36_x86_64");
     let musl = pack("demo-1.0", "cp312-cp312-musllinux_1_2_x86_64");
-    let finding = one(&bench, musl.with("demo/_m.cpython-312-x86_64-linux-musl.so", &silent));
+    let finding = bench.one(&[musl.with("demo/_m.cpython-312-x86_64-linux-musl.so", &silent)], "");
     assert!(finding.message.contains("promises musl 1.2, ") && finding.message.contains("since 1.2.4"), "{finding:?}");
 }
 
@@ -74,7 +67,7 @@ fn rw033_packed_relocations_without_their_version_load_nowhere() {
     let module = bench.module(POINTERS, &["-fuse-ld=lld", "-Wl,--pack-dyn-relocs=relr"]);
     let message = loaded(&bench, "lld.so", &module);
     assert!(message.ends_with("DT_RELR without GLIBC_ABI_DT_RELR dependency"), "{message}");
-    let finding = one(&bench, with_tag("manylinux_2_36_x86_64", &module));
+    let finding = bench.one(&[with_tag("manylinux_2_36_x86_64", &module)], "");
     assert_eq!((finding.code.text(), finding.subject.as_str()), ("RW033", "DT_RELR"));
     assert!(finding.message.ends_with("`DT_RELR without GLIBC_ABI_DT_RELR dependency`"), "{finding:?}");
     assert_eq!(bench.found(&[with_tag("manylinux_2_28_x86_64", &module)]), ["RW007 error", "RW033 error"]);
@@ -148,7 +141,7 @@ fn rw007_segments_that_older_versions_of_glibc_refuse() {
     module[table + last * 56 + 48..table + last * 56 + 56].copy_from_slice(&0x10000_u64.to_le_bytes());
     assert_eq!(loaded(&bench, "x.so", &module), "");
     assert_eq!(bench.found(&[with_tag("manylinux_2_35_x86_64", &module)]), NONE);
-    let finding = one(&bench, with_tag("manylinux_2_28_x86_64", &module));
+    let finding = bench.one(&[with_tag("manylinux_2_28_x86_64", &module)], "");
     assert_eq!((finding.code.text(), finding.names), ("RW007", vec!["PT_LOAD".to_owned()]));
 }
 
@@ -214,7 +207,7 @@ fn rw035_metadata_that_the_index_or_an_installer_refuses() {
     assert_eq!(bench.found(std::slice::from_ref(&whole)), NONE);
     let mut lacking = whole;
     lacking.files.retain(|(name, _)| !name.ends_with("NOTICE"));
-    let finding = one(&bench, lacking);
+    let finding = bench.one(&[lacking], "");
     assert_eq!((finding.subject.as_str(), finding.names), ("License-File", vec!["vendor/NOTICE".to_owned()]));
 }
 
@@ -242,7 +235,7 @@ fn rw010_modules_whose_suffix_is_of_another_system() {
     }
     let both = wheel("cp312-cp312-manylinux_2_34_x86_64", gnu, &module).with(&format!("demo/{musl}"), &bare);
     assert_eq!(bench.found(&[both]), NONE);
-    let finding = one(&bench, wheel("cp312-cp312-manylinux_2_34_x86_64", musl, &module));
+    let finding = bench.one(&[wheel("cp312-cp312-manylinux_2_34_x86_64", musl, &module)], "");
     assert!(finding.message.contains("named for x86_64-linux-musl"), "{finding:?}");
     assert!(finding.message.contains("`x86_64-linux-gnu`"), "{finding:?}");
 }
@@ -265,7 +258,7 @@ fn rw012_a_library_that_the_search_path_expects_in_a_package_of_rocm() {
     bench.library("libomp.so", "int omp(void) { return 1; }", &["-Wl,-soname,libomp.so"]);
     let path = "-Wl,-rpath,$ORIGIN/../_rocm_sdk_core/lib/llvm/lib";
     let wheel = demo().with(MODULE, bench.module("", &["-l:libomp.so", path])).with("demo/a.py", "import rocm_sdk");
-    let finding = one(&bench, wheel.clone());
+    let finding = bench.one(&[wheel.clone()], "");
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
     assert!(finding.message.contains("which the search path expects in `_rocm_sdk_core`"), "{finding:?}");
     assert_eq!(bench.found(&[wheel.requiring("rocm")]), ["RW025 note"]);

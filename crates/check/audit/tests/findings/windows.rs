@@ -67,9 +67,7 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     let bench = Bench::new();
     let module = bench.dll(&["amdhip64_7.dll", "rocblas.dll"]);
     let wheel = || windows().with("demo/_m.pyd", &module);
-    let report = audit(&bench, &[wheel()]);
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
+    let finding = bench.one(&[wheel()], "RW012 error");
     assert_eq!(finding.subject, "amdhip64_7.dll, rocblas.dll");
     assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]>=7,<11'"), "{finding:?}");
     assert_eq!(bench.found(&[wheel().requiring("rocm[libraries]==7.1")]), ["RW025 note"]);
@@ -107,9 +105,7 @@ fn dlls_of_other_wheels_of_the_set() {
         pack("rocm_sdk_core-7.1", "py3-none-win_amd64").with("_rocm_sdk_core/bin/amdhip64_7.dll", library)
     };
     let wheel = || windows().with("demo/_m.pyd", &module);
-    let report = audit(&bench, &[wheel(), core().beside()]);
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    assert_eq!((finding.code.text(), finding.severity.name()), ("RW012", "error"));
+    let finding = bench.one(&[wheel(), core().beside()], "RW012 error");
     assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]>=7,<11'"), "{finding:?}");
     let wheel = || wheel().requiring("rocm-sdk-core==7.1");
     assert_eq!(bench.found(&[wheel(), core().beside()]), ["RW029 warning"]);
@@ -225,8 +221,7 @@ fn modules_for_windows_are_not_for_any_platform() {
     let bench = Bench::new();
     let any = || pack("demo-1.0", "py3-none-any");
     let module = bench.dll(&["python3.dll"]);
-    let report = audit(&bench, &[any().with("demo/_m.pyd", &module)]);
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let finding = bench.one(&[any().with("demo/_m.pyd", &module)], "");
     assert!(finding.message.contains("holds compiled files for one"), "{finding:?}");
     assert!(finding.fix.as_ref().unwrap().command().contains("win_amd64"), "{finding:?}");
     assert_eq!(bench.found(&[any().with("demo/_m.pyd", &module).with("demo/_m.dylib", "x")]), NONE);
@@ -340,8 +335,7 @@ fn files_for_windows_that_are_not_judged_or_cannot_be() {
     let mut broken = lost;
     let at = header + 24 + 112 + 8;
     broken[at..at + 4].copy_from_slice(&0x7fff_0000u32.to_le_bytes());
-    let report = audit(&bench, &[windows().with("demo/_m.pyd", &broken)]);
-    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    let finding = bench.one(&[windows().with("demo/_m.pyd", &broken)], "");
     assert_eq!(finding.code.text(), "RW023");
     assert!(finding.message.contains("the DLLs that it asks for cannot be read"), "{finding:?}");
 }

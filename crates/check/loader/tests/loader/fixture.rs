@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_archive::{Level, WriteOptions};
-use rocwheel_content::FileContent;
+use rocwheel_fixtures::{TestWheel, succeeds};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{HostSystem, Loader, Root, Scenario, Trace, Where};
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::Silent;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 use tempfile::TempDir;
 
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";
@@ -59,13 +57,6 @@ pub(crate) struct Environment {
     stubs: BTreeSet<String>,
 }
 
-pub(crate) fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}: run `make setup`"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 impl Environment {
     pub(crate) fn new() -> Environment {
         let folder = tempfile::tempdir().unwrap();
@@ -90,7 +81,9 @@ impl Environment {
         let path = self.path("stubs").join(format!("{}.so", soname.replace('/', "!")));
         if self.stubs.insert(soname.to_owned()) {
             let soname = format!("-Wl,-soname,{soname}");
-            run(Command::new("gcc").args(["-shared", "-nostdlib", "-x", "c", "/dev/null", &soname, "-o"]).arg(&path));
+            succeeds(
+                Command::new("gcc").args(["-shared", "-nostdlib", "-x", "c", "/dev/null", &soname, "-o"]).arg(&path),
+            );
         }
         path
     }
@@ -98,30 +91,18 @@ impl Environment {
     /// Makes a wheel from these objects and other files, and installs it.
     pub(crate) fn wheel(&mut self, name: &str, objects: &[Object<'_>], others: &[(&str, &[u8])]) {
         let made = self.path("made").join(name);
-        let mut members = Vec::new();
+        let mut wheel = TestWheel::new(format!("{name}-1.0-py3-none-linux_x86_64.whl"));
         for object in objects {
             let path = made.join(object.path);
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             self.compile(object, &path);
-            let content = FileContent::new(&path).unwrap();
-            members.push(Member { name: object.path.to_owned(), executable: true, content: Box::new(content) });
+            wheel = wheel.program(object.path, fs_err::read(path).unwrap());
         }
-        members.extend(others.iter().map(|(name, bytes)| Member::new(*name, bytes.to_vec())));
-        let distribution = WheelContents {
-            name: name.to_owned(),
-            version: "1.0".to_owned(),
-            tags: vec![Tag::platform("linux_x86_64")],
-            metadata: Metadata::default(),
-            entry_points: EntryPoints::default(),
-            licenses: Vec::new(),
-            members,
-        };
-        let options = WriteOptions { level: Level::Fast, ..WriteOptions::default() };
-        let written = write_wheel(&distribution, &self.path("wheels"), &options, &Silent).unwrap();
+        let written = wheel.files(others.iter().copied()).write(&self.path("wheels"));
         let script = "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])";
         let target = self.prefix().join(PACKAGES);
-        run(Command::new("python3").args(["-c", script]).arg(&written.path).arg(target));
-        self.wheels.push(written.path);
+        succeeds(Command::new("python3").args(["-c", script]).arg(&written).arg(target));
+        self.wheels.push(written);
     }
 
     fn compile(&mut self, object: &Object<'_>, path: &Path) {
@@ -150,7 +131,7 @@ impl Environment {
             let is_system = ["libc.so.6", "libm.so.6"].contains(name);
             command.arg(if is_system { real } else { self.stub(name) });
         }
-        run(command.arg("-o").arg(path));
+        succeeds(command.arg("-o").arg(path));
     }
 
     pub(crate) fn site(&self) -> Site {
@@ -254,7 +235,7 @@ pub(crate) fn listed(file: &Path, library_path: &str) -> Result<Listing, String>
 
 /// The x86-64 level of this machine, according to its loader.
 pub(crate) fn processor() -> u8 {
-    let help = run(Command::new(LOADER).arg("--help"));
+    let help = succeeds(Command::new(LOADER).arg("--help"));
     let has = |level: &u8| help.lines().any(|line| line.contains(&format!("x86-64-v{level} (supported, searched)")));
     [4, 3, 2].into_iter().find(has).unwrap_or(1)
 }

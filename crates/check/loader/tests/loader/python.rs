@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rocwheel_fixtures::succeeds;
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario, Trace, Where};
 
-use crate::fixture::{Environment, PACKAGES, library, run};
+use crate::fixture::{Environment, PACKAGES, library};
 
 const LOAD: &str = "
 import ctypes, sys
@@ -39,7 +40,7 @@ fn load(environment: &Environment, paths: &[&str], library_path: &str) -> Said {
     let packages = environment.prefix().join(PACKAGES);
     let mut command = Command::new("python3");
     command.args(["-I", "-c", LOAD]).args(paths.iter().map(|path| packages.join(path)));
-    let text = run(command.env("LD_LIBRARY_PATH", library_path));
+    let text = succeeds(command.env("LD_LIBRARY_PATH", library_path));
     let lines = |kind: &str| -> Vec<String> {
         text.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' ').map(str::to_owned)).collect()
     };

@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocwheel_fixtures::succeeds;
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Where};
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::Silent;
 
-use crate::fixture::{Environment, Listing, PACKAGES, listed, run};
+use crate::fixture::{Environment, Listing, PACKAGES, listed};
 
 /// Unpacks wheels to the paths that pip uses, and compares every file. Returns the number of files.
 fn compare(wheels: &[PathBuf]) -> usize {
@@ -31,7 +32,7 @@ for path in sys.argv[2:]:
                     while block := source.read(1 << 22):
                         file.write(block)
 ";
-    run(Command::new("python3").args(["-c", script]).arg(prefix.join(PACKAGES)).args(wheels));
+    succeeds(Command::new("python3").args(["-c", script]).arg(prefix.join(PACKAGES)).args(wheels));
     let place = PythonEnvironment::new("3.11".parse().unwrap(), prefix.to_str().unwrap());
     let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();

@@ -29,10 +29,10 @@ fn magma_is_built_in_its_image() {
     assert_eq!(planned(&with_podman, &["magma-rocm63", "--executor", "here"]), [Value::Null]);
 
     with_podman
-        .run(["build", "magma-rocm63", "--dry-run"])
+        .types("build magma-rocm63 --dry-run")
         .says(format!("in a container of `podman`: image {image}"))
         .prints("gcc-gfortran python3 (dnf) or gfortran python3 python3-venv (apt)");
-    with_podman.run(["build", "magma-rocm63", "magma-rocm64", "--dry-run"]).says("rocm6.3").says("rocm6.4");
+    with_podman.types("build magma-rocm63 magma-rocm64 --dry-run").says("rocm6.3").says("rocm6.4");
     with_podman.write("rocwheel.toml", "[build]\nexecutor = \"here\"\n");
     assert_eq!(planned(&with_podman, &["magma-rocm63"]), [Value::Null]);
 }
@@ -83,12 +83,12 @@ fn a_variable_that_names_an_engine_asks_for_containers() {
 fn without_an_engine_there_is_a_way() {
     context()
         .with_variable("PATH", "/nowhere")
-        .run(["build", "magma-rocm63"])
+        .types("build magma-rocm63")
         .ends(2, "neither `docker` nor `podman` is installed")
         .says("`--executor here` builds on this machine");
     context()
         .with_variable("DOCKER_CMD", "dcker")
-        .run(["build", "magma-rocm63"])
+        .types("build magma-rocm63")
         .ends(1, "the engine `dcker`, which is not installed");
 }
 
@@ -111,11 +111,11 @@ fn an_image_that_is_not_here_is_fetched() {
         let program = context.write(engine, ENGINE.replace("NAME", engine).replace(">>asked", ">>$HOME/asked"));
         fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let context = context.with_variable("DOCKER_CMD", program.to_string_lossy());
-        context.run(["build", "magma-rocm63", "--pull", "never"]).ends(1, "`--pull missing`");
+        context.types("build magma-rocm63 --pull never").ends(1, "`--pull missing`");
         let asked = || fs_err::read_to_string(program.with_file_name("asked")).unwrap();
         assert!(!asked().contains("pull"), "{}", asked());
         context
-            .run(["build", "magma-rocm63"])
+            .types("build magma-rocm63")
             .says("could not fetch the image `pytorch/almalinux-builder:rocm6.3`")
             .says("the registry has no such image");
         assert!(asked().contains(&format!("pull {pulled}almalinux-builder:rocm6.3\n")), "{}", asked());
@@ -127,13 +127,11 @@ fn a_new_rocm_is_one_row() {
     let context = self::context();
     context.write("own.toml", "schema = 1\n[[rocm]]\nversion = \"7.15\"\n");
     context
-        .run(["build", "magma-rocm715", "--table", "own.toml", "--executor", "docker", "--dry-run"])
+        .types("build magma-rocm715 --table own.toml --executor docker --dry-run")
         .prints("linux-64/magma-rocm715-")
         .says("image pytorch/almalinux-builder:rocm7.15");
-    context
-        .run(["build", "magma-rocm714", "--executor", "docker", "--dry-run"])
-        .ends(2, "no image for ROCm `7.14` and magma");
-    context.run(["matrix", "magma", "--excluded"]).prints("there is no image for ROCm `7.14` and magma");
+    context.types("build magma-rocm714 --executor docker --dry-run").ends(2, "no image for ROCm `7.14` and magma");
+    context.types("matrix magma --excluded").prints("there is no image for ROCm `7.14` and magma");
     for rocm in ["magma-rocm61", "magma-rocm62"] {
         context
             .run(["build", rocm, "--executor", "docker", "--dry-run"])

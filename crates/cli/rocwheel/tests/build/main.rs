@@ -165,21 +165,19 @@ fn a_job_file_is_the_same_job() {
     }
     assert!(build(&context, &["--write-job", "/dev/stdout"]).stdout.starts_with("schema = 1\n"));
     assert!(!context.path("out").exists());
-    let document = context.run(["build", "--job", "job.json", "--output", "out", "--no-uv", "--json"]).exits(0).json();
-    let again = context.run(["build", "--job", "job.toml", "--output", "out", "--no-uv", "--json"]).json();
+    let document = context.types("build --job job.json --output out --no-uv --json").exits(0).json();
+    let again = context.types("build --job job.toml --output out --no-uv --json").json();
     assert_eq!(again["jobs"][0]["status"], "unchanged");
     assert_eq!(again["jobs"][0]["key"], document["jobs"][0]["key"]);
     context.write("source/how.txt", "other");
-    context
-        .run(["build", "--job", "job.toml", "--output", "elsewhere", "--no-uv"])
-        .ends(1, "are not those that the job was made for");
+    context.types("build --job job.toml --output elsewhere --no-uv").ends(1, "are not those that the job was made for");
     for (text, words) in [
         ("{\"schema\": 1}", "missing field"),
         ("schema = 1", "missing field"),
         ("schema = 1\nsorce = 1", "unknown field `sorce`\nhint: did you mean `source`?"),
     ] {
         context.write("bad.toml", text);
-        context.run(["build", "--job", "bad.toml", "--output", "out"]).ends(1, words);
+        context.types("build --job bad.toml --output out").ends(1, words);
     }
 }
 
@@ -197,7 +195,7 @@ fn what_a_variable_decides_is_a_part_of_the_job() {
     let text = fs_err::read_to_string(usual.path("own.toml")).unwrap();
     let text = text.replace(&*own.path("").to_string_lossy(), &usual.path("").to_string_lossy());
     usual.write("own.toml", &text);
-    usual.run(["build", "--job", "own.toml", "--output", "out", "--no-uv", "--keep"]).exits(0);
+    usual.types("build --job own.toml --output out --no-uv --keep").exits(0);
     assert!(log(&usual, "wheel").contains("TINY_FAST=${off}\n"));
 }
 
@@ -253,7 +251,7 @@ fn the_version_stands_in_places_of_one_cell_too() {
     build(&context, &[&job[..], &["prefix=rocm-{rocm}"]].concat())
         .ends(2, "is ROCm 7.1.0, and 7.2 is to be built against");
     // A dry run of an existing job only prints it.
-    context.run(["build", "--job", "job.toml", "--dry-run"]).exits(0).prints("# step `wheel`");
+    context.types("build --job job.toml --dry-run").exits(0).prints("# step `wheel`");
     assert!(!context.path("out").exists());
 }
 
@@ -467,9 +465,9 @@ fn wrong_usage_is_told_with_what_helps() {
         let ran = context.run(arguments.iter().chain(&base));
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{arguments:?}: {ran:?}");
     }
-    context.run(["build", "--artifacts", "x"]).ends(2, "did you mean `rocwheel package`?");
+    context.types("build --artifacts x").ends(2, "did you mean `rocwheel package`?");
     build(&context, &["--python", "3.99"]).ends(1, "there is no Python 3.99 on this machine");
     build(&context, &["--source", "nowhere"]).ends(1, "there are no sources at");
     let many = TestContext::new(env!("CARGO_BIN_EXE_rocwheel")).with_variable("MAX_JOBS", "many");
-    assert!(many.run(["build", "torch", "--dry-run"]).stderr.contains("MAX_JOBS is `many`"));
+    assert!(many.types("build torch --dry-run").stderr.contains("MAX_JOBS is `many`"));
 }

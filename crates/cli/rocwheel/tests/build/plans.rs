@@ -20,7 +20,7 @@ fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
     let ran = build(&context, &["--python", &format!("3.99,{own}")]).ends(1, "there is no Python 3.99");
     let name = WHEEL.replace("py3", &format!("cp{}", own.replace('.', "")));
     assert!(context.path("out").join(name).exists(), "{ran:?}");
-    let status = context.run(["build", "status", "out", "--json"]);
+    let status = context.types("build status out --json");
     let document = status.json();
     let states: Vec<&str> =
         document["cells"].as_array().unwrap().iter().filter_map(|cell| cell["state"].as_str()).collect();
@@ -43,20 +43,8 @@ fn names_that_say_a_rocm_are_cells() {
 
 /// Builds for two versions of ROCm: cells that differ in their versions.
 fn build_two(context: &TestContext, more: &[&str]) -> Ran {
-    let arguments = [
-        "build",
-        "tiny",
-        "--recipes",
-        "recipes",
-        "--source",
-        "source",
-        "--rocm",
-        "7.1,7.2",
-        "--output",
-        "out",
-        "--no-uv",
-    ];
-    context.run(arguments.iter().chain(more))
+    let line = "build tiny --recipes recipes --source source --rocm 7.1,7.2 --output out --no-uv";
+    context.run(line.split(' ').chain(more.iter().copied()))
 }
 
 #[test]
@@ -78,13 +66,13 @@ fn several_values_are_cells_of_a_plan() {
     let document = ran.json();
     let states: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["state"]).collect();
     assert_eq!((ran.code, states), (Some(0), vec![&Value::from("built"), &Value::from("exists")]));
-    let status = context.run(["--color", "never", "build", "status", "out"]).exits(0).prints("tiny-1.0-plain-rocm7.1");
+    let status = context.types("--color never build status out").exits(0).prints("tiny-1.0-plain-rocm7.1");
     // The flag of version 0.1 does the same and names its successor.
-    let flag = context.run(["build", "--status", "out"]);
+    let flag = context.types("build --status out");
     assert_eq!((flag.code, &flag.stdout), (status.code, &status.stdout));
     assert!(flag.stderr.contains("write `rocwheel build status DIR`") && !status.stderr.contains("write"), "{flag:?}");
-    assert!(context.run(["build", "logs", "out", "--cell", "tiny-1.0-plain-rocm7.1"]).stdout.contains("built"));
-    context.run(["audit", "build", "status"]).says("`build`");
+    assert!(context.types("build logs out --cell tiny-1.0-plain-rocm7.1").stdout.contains("built"));
+    context.types("audit build status").says("`build`");
     // One cell alone, by its title.
     let plan = document["plan"].as_str().unwrap().replace("[TEMP]", &context.directory().to_string_lossy());
     context.run(["build", "plan", &plan, "--cell", "tiny-1.0-plain-rocm7.1", "--no-uv"]).exits(0);

@@ -113,7 +113,7 @@ fn variables_that_people_use_are_honoured() {
         .with_variable("PYTORCH_ROCM_ARCH", "gfx90a gfx942")
         .with_variable("DESIRED_ROCM", "rocm6.4")
         .with_variable("BUILD_TRITON_BACKEND", "true");
-    let document = context.run(["build", "flash-attn", "--torch", "2.9", "--dry-run", "--json"]).json();
+    let document = context.types("build flash-attn --torch 2.9 --dry-run --json").json();
     let recipes = document["recipes"].as_array().unwrap();
     let backends: Vec<&str> = recipes.iter().map(|recipe| recipe["cell"]["backend"].as_str().unwrap()).collect();
     assert_eq!(backends, ["ck", "triton"]);
@@ -121,9 +121,9 @@ fn variables_that_people_use_are_honoured() {
     assert_eq!(recipes[0]["cell"]["rocm"], "6.4");
     // Options override the recipe.
     context
-        .run(["build", "flash-attn", "--torch", "2.9", "--gpu-targets", "gfx950", "--backend", "ck", "--dry-run"])
+        .types("build flash-attn --torch 2.9 --gpu-targets gfx950 --backend ck --dry-run")
         .prints("# GPU targets: gfx950 (as asked for)");
-    let document = context.run(["build", "all", "--dry-run", "--json"]).json();
+    let document = context.types("build all --dry-run --json").json();
     let names: Vec<&str> =
         document["recipes"].as_array().unwrap().iter().map(|recipe| recipe["recipe"].as_str().unwrap()).collect();
     assert_eq!(names, ["triton", "torch", "torchaudio", "torchvision"]);
@@ -132,47 +132,46 @@ fn variables_that_people_use_are_honoured() {
 #[test]
 fn recipes_are_listed_shown_checked_and_begun() {
     let context = context("good");
-    assert_snapshot!("recipe_list", context.run(["recipe", "list"]).snapshot());
-    let ran = context.run(["recipe", "new", "my-extension"]);
+    assert_snapshot!("recipe_list", context.types("recipe list").snapshot());
+    let ran = context.types("recipe new my-extension");
     assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "recipes/my-extension.toml"), "{ran:?}");
-    let ran = context.run(["recipe", "check", "recipes/my-extension.toml", "recipes/tiny.toml", "torch"]);
+    let ran = context.types("recipe check recipes/my-extension.toml recipes/tiny.toml torch");
     assert_snapshot!("recipe_check", ran.snapshot());
-    let ran = context.run(["recipe", "check", "recipes"]);
+    let ran = context.types("recipe check recipes");
     assert_eq!(
         ran.stdout.lines().map(|line| line.split(':').next().unwrap()).collect::<Vec<_>>(),
         ["my-extension", "tiny"]
     );
-    context.run(["recipe", "check", "source"]).ends(2, "`source` has no recipes");
+    context.types("recipe check source").ends(2, "`source` has no recipes");
     // A recipe of ours is replaced by one of the same name, and that is reported.
-    context.run(["recipe", "new", "torch", "--output", "own"]).says("it takes the place of our recipe torch");
-    context.run(["recipe", "show", "flash-attn"]).says("for example `--torch 2.9 --rocm 6.4`");
-    context.run(["recipe", "new", "my-extension"]).ends(2, "exists already");
-    assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
+    context.types("recipe new torch --output own").says("it takes the place of our recipe torch");
+    context.types("recipe show flash-attn").says("for example `--torch 2.9 --rocm 6.4`");
+    context.types("recipe new my-extension").ends(2, "exists already");
+    assert_eq!(context.types("recipe new ../x").code, Some(2));
     // `build` would take these names for something else.
     for name in ["all", "install-rocm", "magma-rocm63", "plan"] {
         let ran = context.run(["recipe", "new", name, "--output", "none"]);
         assert!(ran.code != Some(0) && ran.stderr.contains("a recipe cannot be called `"), "{name}: {ran:?}");
         assert!(!context.path("none").exists(), "{name}");
     }
-    let ran = context.run(["recipe", "show", "tiny", "--recipes", "recipes", "--rocm", "7.2"]);
+    let ran = context.types("recipe show tiny --recipes recipes --rocm 7.2");
     assert_snapshot!("recipe_show", ran.snapshot());
     context.write("bad/bad.toml", RECIPE.replace("timeout", "timeuot"));
-    let ran = context.run(["recipe", "check", "bad/bad.toml"]);
+    let ran = context.types("recipe check bad/bad.toml");
     assert_snapshot!("recipe_bad", ran.snapshot());
-    let ran = context.run(["recipe", "show", "torch", "--source"]);
+    let ran = context.types("recipe show torch --source");
     assert!(ran.stdout.starts_with("# PyTorch") && ran.stdout.contains("[[step]]"), "{ran:?}");
 }
 
 #[test]
 fn the_matrix_knows_what_is_there() {
     let context = context("good");
-    for name in [
-        "flash_attn-2.8.3+rocm7.2torch2.14triton-py3-none-any.whl",
-        "flash_attn-2.8.3+rocm72torch2.13-cp312-cp312-linux_x86_64.whl",
-        "flash_attn-2.8.3+rocm714torch2.14-cp312-cp312-linux_x86_64.whl",
-        "flash_attn-2.8.3+cu130torch2.14-cp312-cp312-linux_x86_64.whl",
-        "numpy-2.0-py3-none-any.whl",
-    ] {
+    for name in "flash_attn-2.8.3+rocm7.2torch2.14triton-py3-none-any.whl \
+        flash_attn-2.8.3+rocm72torch2.13-cp312-cp312-linux_x86_64.whl \
+        flash_attn-2.8.3+rocm714torch2.14-cp312-cp312-linux_x86_64.whl \
+        flash_attn-2.8.3+cu130torch2.14-cp312-cp312-linux_x86_64.whl numpy-2.0-py3-none-any.whl"
+        .split(' ')
+    {
         context.write(Path::new("wheels").join(name), "");
     }
     let base = ["matrix", "flash-attn", "--framework-version", "2.8.3", "--rocm", "7.2,7.14", "--python", "3.12"];
@@ -187,8 +186,8 @@ fn the_matrix_knows_what_is_there() {
         let ran = context.run(["matrix", "--print-table", table]);
         assert!(ran.code == Some(0) && ran.stdout.contains("\nschema = 1\n"), "{option}: {ran:?}");
     }
-    context.write("mine.toml", context.run(["matrix", "--print-table"]).stdout);
-    assert_eq!(context.run(["matrix", "--table", "mine.toml"]).stdout, context.run(["matrix"]).stdout);
+    context.write("mine.toml", context.types("matrix --print-table").stdout);
+    assert_eq!(context.types("matrix --table mine.toml").stdout, context.types("matrix").stdout);
     assert_snapshot!("matrix_missing", run(&["--wheels", "wheels", "--missing-only", "--format", "github"]).snapshot());
     let document = run(&["--excluded", "--json"]).json();
     assert!(
@@ -210,7 +209,7 @@ fn the_matrix_knows_what_is_there() {
     ] {
         context.run(arguments).ends(2, words);
     }
-    assert_eq!(context.run(["matrix", "--wheels", "nowhere"]).code, Some(1));
+    assert_eq!(context.types("matrix --wheels nowhere").code, Some(1));
 }
 
 #[test]
@@ -265,10 +264,10 @@ fn a_recipe_from_outside_is_one_file() {
     let project = format!("[project]\nref = \"main\"\norigin = \"here\"\norigins = {{ here = \"{origin}\" }}\n");
     context.write("own/outside.toml", format!("{recipe}\n{project}\n[framework]\nversions = [\"1.0\"]\n"));
     assert_eq!(fs_err::read_dir(context.path("own")).unwrap().count(), 1);
-    context.run(["recipe", "list", "--recipes", "own"]).prints("outside").says("builds outside, torch");
-    let document = context.run(["matrix", "outside", "--recipe-folder", "own", "--format", "json"]).json();
+    context.types("recipe list --recipes own").prints("outside").says("builds outside, torch");
+    let document = context.types("matrix outside --recipe-folder own --format json").json();
     assert_eq!(document["rows"][0]["recipe"], "outside", "{document}");
-    let document = context.run(["build", "outside", "--recipes", "own", "--rocm", "7.2", "--dry-run", "--json"]).json();
+    let document = context.types("build outside --recipes own --rocm 7.2 --dry-run --json").json();
     assert_eq!(document["checkouts"][0]["project"], "outside", "{document}");
     let all = ["build", "all", "--recipes", "own", "--rocm", "7.2", "--gpu-targets", "gfx942", "--dry-run", "--json"];
     context.run(all).prints("\"recipe\": \"outside\"");

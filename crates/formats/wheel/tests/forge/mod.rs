@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test program uses its part of this module")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use rocwheel_fixtures::python;
 
 /// The name of every forged wheel.
 pub const NAME: &str = "pkg-1.0-py3-none-any.whl";
@@ -30,14 +31,6 @@ def patch(old, new, count=-1):
     assert old in data
     open(path, 'wb').write(data.replace(old, new, count))
 ";
-
-/// Runs `python3` and returns its output.
-pub fn python(script: &str, arguments: &[&Path]) -> String {
-    let output = Command::new("python3").args(["-X", "utf8", "-W", "ignore", "-c", script]).args(arguments).output();
-    let output = output.expect("python3 is on PATH");
-    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
 
 /// Makes a wheel in `folder` with a script that uses the names of [`PRELUDE`].
 pub fn forge(folder: &Path, script: &str) -> PathBuf {

@@ -6,9 +6,10 @@ use std::process::Command;
 
 use rocwheel_artifact::Error;
 use rocwheel_artifact::archive::{self, ArchiveOptions, ArchiveState, Compression, PackedArtifact};
+use rocwheel_fixtures::{Impatient, names};
 use rocwheel_progress::{Exit, Hint as _, Silent};
 
-use crate::fixture::{Artifact, Impatient, names, noise, rich, snapshot};
+use crate::fixture::{Artifact, noise, rich, snapshot};
 
 const BOTH: [Compression; 2] = [Compression::Zstd, Compression::Xz];
 
@@ -247,13 +248,13 @@ fn an_interruption_keeps_the_last_archive() {
     let roots = [artifact.root.clone()];
     let plan = archive::plan(&roots, &output, options(Compression::Zstd, 1), &Silent).unwrap();
     for questions in 0..6 {
-        let error = archive::write(&plan, &Impatient::after(questions)).unwrap_err();
+        let error = archive::write(&plan, &Impatient::asked(questions)).unwrap_err();
         assert!(matches!(error, Error::Interrupted(_)), "{error}");
         assert_eq!(error.exit(), Exit::Interrupted);
         assert_eq!(names(&output), ["a_lib_generic.tar.zst", "a_lib_generic.tar.zst.sha256sum"]);
         assert_eq!(archive::verify_digest(&before.path, &Silent).unwrap(), before.digest);
     }
-    let after = archive::write(&plan, &Impatient::after(1000)).unwrap();
+    let after = archive::write(&plan, &Impatient::asked(1000)).unwrap();
     assert_ne!(after[0].digest, before.digest);
 }
 

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocwheel_artifact::archive::{self, ArchiveOptions, Compression, Scratch};
 use rocwheel_artifact::{ArtifactForm, Catalog, DistInfo, EntryKind, Error, Manifest, list};
+use rocwheel_fixtures::{Impatient, names};
 use rocwheel_progress::{Hint as _, Reporter, Silent, Unit};
 
-use crate::fixture::{Artifact, Impatient, Recorder, manifest, names, noise, raw, raw_tar, rich, snapshot, zstd};
+use crate::fixture::{Artifact, Recorder, manifest, noise, raw, raw_tar, rich, snapshot, zstd};
 
 fn open(directory: &Path) -> Result<Catalog, Error> {
     let scratch = tempfile::tempdir().unwrap();
@@ -414,7 +415,7 @@ fn an_interruption_leaves_nothing_half_unpacked() {
     pack(&[&core], &packed, Compression::Zstd);
     let mut finished = 0;
     for questions in (0..400).step_by(7) {
-        match Catalog::open(&packed, &scratch, &Impatient::after(questions)) {
+        match Catalog::open(&packed, &scratch, &Impatient::asked(questions)) {
             Ok(_) => finished += 1,
             Err(error) => assert!(matches!(error, Error::Interrupted(_)), "{questions}: {error}"),
         }

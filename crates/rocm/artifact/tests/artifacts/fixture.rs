@@ -5,9 +5,8 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
 
-use rocwheel_progress::{Reporter, Silent, Unit};
+use rocwheel_progress::{Reporter, Unit};
 
 /// An artifact directory in the making.
 pub(crate) struct Artifact {
@@ -169,34 +168,6 @@ pub(crate) fn snapshot(root: &Path) -> BTreeMap<String, String> {
         found.insert(path, text);
     }
     found
-}
-
-pub(crate) fn names(directory: &Path) -> Vec<String> {
-    let entries = fs_err::read_dir(directory).unwrap();
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-/// Interrupts at the n-th question.
-pub(crate) struct Impatient(AtomicI64);
-
-impl Impatient {
-    pub(crate) fn after(questions: i64) -> Self {
-        Self(AtomicI64::new(questions))
-    }
-}
-
-impl Reporter for Impatient {
-    fn begin(&self, stage: &str, total: Option<u64>, unit: Unit) {
-        Silent.begin(stage, total, unit);
-    }
-    fn advance(&self, _amount: u64) {}
-    fn end(&self) {}
-    fn warn(&self, _message: &str) {}
-    fn interrupted(&self) -> bool {
-        self.0.fetch_sub(1, Ordering::Relaxed) <= 0
-    }
 }
 
 /// Collects warnings, and checks that stages neither overlap nor stay open.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use rocwheel_artifact::Error;
 use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
 use rocwheel_artifact::flatten::{Flattened, MARKER, Replaceable, flatten};
+use rocwheel_fixtures::{Impatient, names};
 use rocwheel_output::Mode;
 use rocwheel_progress::{Hint as _, Silent};
 
-use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
+use crate::fixture::{Artifact, Recorder, rich, snapshot};
 
 fn run(inputs: &[&Path], output: &Path) -> Result<Flattened, Error> {
     let inputs: Vec<PathBuf> = inputs.iter().map(|path| (*path).to_owned()).collect();
@@ -184,7 +185,7 @@ fn an_interruption_keeps_the_tree_that_was_there() {
     for input in [core.root.clone(), archive] {
         let mut finished = false;
         for questions in (0..1000).step_by(7) {
-            let reporter = Impatient::after(questions);
+            let reporter = Impatient::asked(questions);
             match flatten(std::slice::from_ref(&input), &output, Replaceable::OnlyOurs, Mode::Execute, &reporter) {
                 Ok(_) => {
                     finished = true;

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use rocwheel_artifact::archive::{self, Compression};
 use rocwheel_artifact::{Catalog, Error};
+use rocwheel_fixtures::names;
 use rocwheel_progress::{Hint as _, Silent};
 
-use crate::fixture::{Raw, manifest, names, noise, raw, raw_tar, xz, zstd};
+use crate::fixture::{Raw, manifest, noise, raw, raw_tar, xz, zstd};
 
 /// Unpacks an archive of these members in a separate directory and checks that nothing but the
 /// artifact appears.

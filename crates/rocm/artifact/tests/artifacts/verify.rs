@@ -3,11 +3,12 @@
 use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
 use rocwheel_artifact::list::{self, DigestState, ListedForm};
 use rocwheel_artifact::verify::{ArtifactsReport, verify};
+use rocwheel_fixtures::Impatient;
 use rocwheel_progress::Severity;
 use rocwheel_progress::Silent;
 use rocwheel_tables::TargetTable;
 
-use crate::fixture::{Artifact, Impatient, Recorder};
+use crate::fixture::{Artifact, Recorder};
 
 fn check(directory: &std::path::Path) -> ArtifactsReport {
     let scratch = tempfile::tempdir().unwrap();
@@ -174,7 +175,7 @@ fn listings() {
     assert_eq!(json["artifacts"][0]["artifact"], "blas_lib_gfx942:xnack+");
     assert_eq!(json["artifacts"][0]["digest"], "not-an-archive");
     assert!(matches!(
-        list::list(&root.join("in"), &Impatient::after(0)),
+        list::list(&root.join("in"), &Impatient::asked(0)),
         Err(rocwheel_artifact::Error::Interrupted(_))
     ));
 }

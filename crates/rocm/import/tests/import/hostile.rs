@@ -1,9 +1,8 @@
 //! Input that is wrong, truncated or tries to write elsewhere, and outputs that are not ours.
 
-use std::path::Path;
-
+use rocwheel_fixtures::{Impatient, names};
 use rocwheel_import::{Error, ImportSource};
-use rocwheel_progress::{Exit, Hint as _, Reporter, Unit};
+use rocwheel_progress::{Exit, Hint as _};
 use tar::EntryType;
 
 use super::Set;
@@ -220,34 +219,15 @@ fn a_failed_run_leaves_the_last_good_output() {
     assert_eq!(listing(&output), before);
 }
 
-/// Interrupts after some bytes were written.
-struct Impatient(std::sync::atomic::AtomicU64);
-
-impl Reporter for Impatient {
-    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
-    fn advance(&self, amount: u64) {
-        self.0.fetch_add(amount, std::sync::atomic::Ordering::Relaxed);
-    }
-    fn end(&self) {}
-    fn warn(&self, _: &str) {}
-    fn interrupted(&self) -> bool {
-        self.0.load(std::sync::atomic::Ordering::Relaxed) > 20_000
-    }
-}
-
 #[test]
 fn an_interrupted_run_leaves_nothing() {
     let set = Set::new(Packing::Xz);
     let output = set.path("out");
     let plan = rocwheel_import::plan(&set.source(), &options(&output), &rocwheel_progress::Silent).unwrap();
-    let before = entries(set.directory.path());
-    let error = rocwheel_import::execute(&plan, &Impatient(0.into())).unwrap_err();
+    let before = names(set.directory.path());
+    let error = rocwheel_import::execute(&plan, &Impatient::after(20_001)).unwrap_err();
     assert_eq!((error.to_string().as_str(), error.exit()), ("interrupted", Exit::Interrupted));
-    assert_eq!(entries(set.directory.path()), before);
-}
-
-fn entries(directory: &Path) -> usize {
-    fs_err::read_dir(directory).unwrap().count()
+    assert_eq!(names(set.directory.path()), before);
 }
 
 #[test]

@@ -288,18 +288,9 @@ fn release(build: &Path) -> Vec<(&'static str, Result<Vec<u8>, &'static str>)> {
     ]
 }
 
-const RELEASED: [&str; 10] = [
-    "amd-llvm_lib_generic",
-    "amd-llvm_run_generic",
-    "base_lib_generic",
-    "base_run_generic",
-    "blas_dev_generic",
-    "blas_lib_generic",
-    "blas_lib_gfx942",
-    "core-hip_dev_generic",
-    "core-hip_lib_generic",
-    "miopen_lib_gfx803",
-];
+const RELEASED: &str = "amd-llvm_lib_generic amd-llvm_run_generic base_lib_generic base_run_generic \
+                        blas_dev_generic blas_lib_generic blas_lib_gfx942 core-hip_dev_generic \
+                        core-hip_lib_generic miopen_lib_gfx803";
 
 #[test]
 fn a_release_of_amd_is_the_same_as_tree_tarball_and_packages() {
@@ -322,7 +313,7 @@ fn a_release_of_amd_is_the_same_as_tree_tarball_and_packages() {
         let output = directory.path().join(name);
         let report = import(&source, &options(&output)).unwrap();
         let names: Vec<&str> = report.artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
-        assert_eq!((report.version.as_str(), names.as_slice()), ("7.2.4", RELEASED.as_slice()), "{name}");
+        assert_eq!((report.version.as_str(), names.join(" ").as_str()), ("7.2.4", RELEASED), "{name}");
         assert_eq!((report.targets.join(" "), report.unknown.len()), ("gfx803 gfx942".into(), 0), "{name}");
         let mut listed = listing(&output);
         listed.retain(|(path, _)| !path.ends_with("therock_manifest.json"));

@@ -9,25 +9,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test file; --nocapture shows what was seen")]
 
 mod archives;
-mod bundles;
 mod fat_binaries;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocwheel_fixtures::files_below;
 use rocwheel_kpack::FatBinary;
-
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs_err::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            files(&entry.path(), found);
-        } else if kind.is_file() {
-            found.push(entry.path());
-        }
-    }
-}
 
 /// Unpacks all wheels and returns the folder and the files in it.
 fn unpacked() -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -41,7 +29,7 @@ fn unpacked() -> (tempfile::TempDir, Vec<PathBuf>) {
         let to = folder.path().join(number.to_string());
         let done = Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&to).status().unwrap();
         assert!(done.success(), "{}", wheel.display());
-        files(&to, &mut all);
+        all.extend(files_below(&to).into_iter().map(|path| to.join(path)).filter(|path| !path.is_symlink()));
     }
     all.sort();
     (folder, all)

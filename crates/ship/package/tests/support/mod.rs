@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_artifact::Catalog;
+pub use rocwheel_fixtures::names;
+use rocwheel_fixtures::{succeeds, windows_file};
 use rocwheel_package::{OutputFolder, PackagingReport, Plan, Request};
 use rocwheel_progress::{Failure, Silent};
 use rocwheel_system::symlink;
@@ -96,8 +98,7 @@ impl Build {
         if let Some(soname) = soname {
             command.arg(format!("-Wl,-soname,{soname}"));
         }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        succeeds(&mut command);
         fs_err::remove_file(source).unwrap();
         place
     }
@@ -106,8 +107,7 @@ impl Build {
         let place = self.place(artifact, path);
         let source = place.with_extension("c");
         fs_err::write(&source, format!("#include <stdio.h>\nint main(int argc, char **argv) {{ {body} }}\n")).unwrap();
-        let output = Command::new("cc").arg("-o").arg(&place).arg(&source).args(flags).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        succeeds(Command::new("cc").arg("-o").arg(&place).arg(&source).args(flags));
         fs_err::remove_file(source).unwrap();
     }
 
@@ -126,28 +126,7 @@ impl Build {
     pub fn pe(&self, artifact: &str, path: &str, needed: &[&str], options: &[&str]) -> PathBuf {
         let place = self.place(artifact, path);
         let folder = tempfile::tempdir().unwrap();
-        let run = |program: &str, arguments: &[&str]| {
-            let output = Command::new(program).args(arguments).current_dir(folder.path()).output();
-            let output = output.unwrap_or_else(|error| panic!("{program}: {error}: run `scripts/setup`"));
-            let said = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            assert!(output.status.success(), "{program}: {said:?}");
-        };
-        let (mut declared, mut called, mut libraries) = (String::new(), String::new(), Vec::new());
-        for (index, library) in needed.iter().enumerate() {
-            let definition = format!("LIBRARY {library}\nEXPORTS\ng{index}\n");
-            fs_err::write(folder.path().join("x.def"), definition).unwrap();
-            let import = format!("{index}.lib");
-            run("llvm-dlltool-19", &["-m", "i386:x86-64", "-d", "x.def", "-l", &import]);
-            declared += &format!("__declspec(dllimport) int g{index}(void);\n");
-            called += &format!(" + g{index}()");
-            libraries.push(import);
-        }
-        fs_err::write(folder.path().join("x.c"), format!("{declared}int f(void) {{ return 42{called}; }}\n")).unwrap();
-        run("clang-19", &["--target=x86_64-pc-windows-msvc", "-O1", "-c", "x.c", "-o", "x.obj"]);
-        let mut arguments = vec!["/nodefaultlib", "/brepro", "/out:x.out", "x.obj"];
-        arguments.extend(libraries.iter().map(String::as_str).chain(options.iter().copied()));
-        run("lld-link-19", &arguments);
-        fs_err::copy(folder.path().join("x.out"), &place).unwrap();
+        fs_err::write(&place, windows_file(folder.path(), needed, options)).unwrap();
         place
     }
 
@@ -181,14 +160,6 @@ impl Build {
     pub fn dist_names(&self) -> Vec<String> {
         names(&self.dist())
     }
-}
-
-pub fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs_err::read_dir(folder)
-        .map(|entries| entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
-        .unwrap_or_default();
-    names.sort();
-    names
 }
 
 /// Returns the members of a wheel with their contents.

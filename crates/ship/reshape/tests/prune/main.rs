@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_archive::WriteOptions;
-use rocwheel_content::FileContent;
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
+use rocwheel_fixtures::{TestWheel, paths_below};
 use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, FatBinary, KpackArchive, Scheme};
 use rocwheel_output::{Destination, Mode};
@@ -17,7 +17,6 @@ use rocwheel_reshape::prune::{Compress, Empty, Keep, Options, PruneAction, Prune
 use rocwheel_system::symlink;
 use rocwheel_tables::TargetTable;
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 
 mod trees;
 

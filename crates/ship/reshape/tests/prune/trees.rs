@@ -46,24 +46,8 @@ const GONE: [&str; 13] = [
     "share/miopen/db/gfx1030_36.db.txt",
 ];
 
-fn paths(root: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs_err::read_dir(folder).expect("list") {
-            let path = entry.expect("entry").path();
-            found.push(path.strip_prefix(root).expect("inside").to_str().expect("UTF-8").to_owned());
-            if path.is_dir() && !path.is_symlink() {
-                folders.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
 fn size(root: &Path) -> u64 {
-    let files = paths(root).into_iter().map(|path| root.join(path));
+    let files = paths_below(root).into_iter().map(|path| root.join(path));
     let files = files.filter(|path| path.is_file() && !path.is_symlink());
     files.map(|path| fs_err::metadata(path).expect("file").len()).sum()
 }
@@ -73,13 +57,13 @@ fn trees_lose_what_is_for_other_targets() {
     let gpu = Gpu::new();
     let (root, result) = (gpu.path("tree"), gpu.path("out/tree"));
     tree(&gpu, &root);
-    let before = paths(&root);
+    let before = paths_below(&root);
     let dry = Call { run: Mode::DryRun, ..Call::keep("gfx942") }.run(&root, &gpu.path("out")).expect("dry run");
-    assert!(!gpu.path("out").exists() && paths(&root) == before);
+    assert!(!gpu.path("out").exists() && paths_below(&root) == before);
     let outcome = Call::keep("gfx942").run(&root, &gpu.path("out")).expect("prune");
-    assert_eq!(paths(&root), before);
+    assert_eq!(paths_below(&root), before);
     let kept: Vec<String> = before.iter().filter(|path| !GONE.contains(&path.as_str())).cloned().collect();
-    assert_eq!(paths(&result), kept);
+    assert_eq!(paths_below(&result), kept);
     assert!(code(&result.join("lib/libfat.so")) == expected(&root.join("lib/libfat.so"), &["gfx942"]));
     let mode = |path: PathBuf| fs_err::metadata(path).expect("file").permissions().mode();
     assert_eq!(mode(result.join("lib/libfat.so")), mode(root.join("lib/libfat.so")));
@@ -89,7 +73,7 @@ fn trees_lose_what_is_for_other_targets() {
 
     // Pruning in place gives the same tree.
     let in_place = Call { in_place: true, ..Call::keep("gfx942") }.run(&root, Path::new("")).expect("prune");
-    assert_eq!(paths(&root), kept);
+    assert_eq!(paths_below(&root), kept);
     assert_eq!(in_place.after, outcome.after);
     for path in kept.iter().filter(|path| root.join(path).is_file()) {
         assert!(fs_err::read(root.join(path)).expect("read") == fs_err::read(result.join(path)).expect("read"));
@@ -99,22 +83,13 @@ fn trees_lose_what_is_for_other_targets() {
 }
 
 fn make_wheel(gpu: &Gpu, folder: &Path) -> PathBuf {
-    let library = FileContent::new(build(gpu, &["--offload-compress"], &["-shared"])).expect("library");
-    let distribution = WheelContents {
-        name: "fat".to_owned(),
-        version: "1.0".to_owned(),
-        tags: vec![Tag::platform("manylinux_2_28_x86_64"), Tag::platform("manylinux_2_31_x86_64")],
-        metadata: Metadata::default(),
-        entry_points: EntryPoints::default(),
-        licenses: Vec::new(),
-        members: vec![
-            Member::executable("fat.libs/libfat-1a2b.so", library),
-            Member::new("fat/__init__.py", Vec::new()),
-            Member::new("fat/rocblas/library/K_gfx1100.co", b"1100".to_vec()),
-            Member::new("fat/rocblas/library/K_gfx942.co", b"942".to_vec()),
-        ],
-    };
-    write_wheel(&distribution, folder, &WriteOptions::default(), &Silent).expect("wheel").path
+    let library = fs_err::read(build(gpu, &["--offload-compress"], &["-shared"])).expect("library");
+    TestWheel::new("fat-1.0-py3-none-manylinux_2_28_x86_64.manylinux_2_31_x86_64.whl")
+        .program("fat.libs/libfat-1a2b.so", library)
+        .file("fat/__init__.py", "")
+        .file("fat/rocblas/library/K_gfx1100.co", "1100")
+        .file("fat/rocblas/library/K_gfx942.co", "942")
+        .write(folder)
 }
 
 #[test]
@@ -253,18 +228,6 @@ fn extras_of_host_wheels_follow() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path().join("dist");
     fs_err::create_dir_all(&root).expect("folder");
-    let write = |name: &str, metadata: Metadata, members: Vec<Member>| {
-        let distribution = WheelContents {
-            name: name.to_owned(),
-            version: "1.0".to_owned(),
-            tags: vec![Tag::platform("manylinux_2_28_x86_64")],
-            metadata,
-            entry_points: EntryPoints::default(),
-            licenses: Vec::new(),
-            members,
-        };
-        write_wheel(&distribution, &root, &WriteOptions::default(), &Silent).expect("wheel").path
-    };
     let extra = |name: &str, needs: &[&str]| {
         let needs = needs.iter().map(|need| format!("fat-device-{need}==1.0; extra == 'device-{name}'"));
         (format!("device-{name}"), needs.collect::<Vec<_>>())
@@ -274,24 +237,23 @@ fn extras_of_host_wheels_follow() {
         extra("gfx1100", &["gfx1100", "gfx11"]),
         extra("all", &["gfx942", "gfx1100", "gfx11"]),
     ];
-    let metadata = Metadata {
-        provides_extra: extras.iter().map(|(name, _)| name.clone()).collect(),
-        requires_dist: extras.iter().flat_map(|(_, needs)| needs.clone()).collect(),
-        ..Metadata::default()
-    };
-    let host = write("fat", metadata, vec![Member::new("fat/__init__.py", Vec::new())]);
+    let name = |stem: &str| format!("{stem}-1.0-py3-none-manylinux_2_28_x86_64.whl");
+    let mut host = TestWheel::new(name("fat")).file("fat/__init__.py", "");
+    for (extra, needs) in &extras {
+        host = host.header(format!("Provides-Extra: {extra}")).requires(needs);
+    }
+    let host = host.write(&root);
     for target in ["gfx942", "gfx1100"] {
         let path = folder.path().join(format!("fat_{target}.kpack"));
         archive(&path, &[target]);
-        let content = FileContent::new(path).expect("archive");
-        let member = Member::new(format!("fat/.kpack/fat_{target}.kpack"), content);
-        write(&format!("fat-device-{target}"), Metadata::default(), vec![member]);
+        let wheel = TestWheel::new(name(&format!("fat_device_{target}")));
+        wheel.file(format!("fat/.kpack/fat_{target}.kpack"), fs_err::read(path).expect("archive")).write(&root);
     }
     let output = folder.path().join("out");
     let variant = "fat-1.0-py3-none-manylinux_2_28_x86_64-amd.whl";
     fs_err::copy(&host, root.join(variant)).expect("copy");
     let outcome = Call::keep("gfx942").run(&root, &output).expect("prune");
-    let mut names = paths(&output.join("dist"));
+    let mut names = paths_below(&output.join("dist"));
     let left = names.iter().position(|name| name == variant).expect("the variant stays");
     names.remove(left);
     let wanted =

@@ -4,7 +4,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{Catalog, Manifest};
-use rocwheel_progress::{Failure, Reporter, Silent, Unit};
+use rocwheel_fixtures::Impatient;
+use rocwheel_progress::{Failure, Silent};
 use rocwheel_split::tree::{self, DatabaseChoice, MAKER, OldRuntime, Request, SplitArtifactsReport, TreePlan};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, TargetSelection};
@@ -141,33 +142,28 @@ fn artifacts_become_a_generic_one_and_one_for_each_target() {
     let (plan, outcome) = tree.split(&request()).unwrap();
     assert!(outcome.is_good(), "{:?}", outcome.verification);
     assert_eq!(
-        tree.listing(),
-        [
-            ".rocwheel-split",
-            "base_lib_generic/artifact_manifest.txt",
-            "base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json",
-            "blas_lib_generic/artifact_manifest.txt",
-            "blas_lib_generic/math/rocBLAS/stage/lib/empty/",
-            "blas_lib_generic/math/rocBLAS/stage/lib/hipblaslt/library/gfx1100/",
-            "blas_lib_generic/math/rocBLAS/stage/lib/librocblas.so.5",
-            "blas_lib_generic/math/rocBLAS/stage/lib/rocblas/library/K_fallback.dat",
-            "blas_lib_generic/math/rocBLAS/stage/share/doc/readme",
-            "blas_lib_generic/math/rocSPARSE/stage/lib/librocsparse.so.1",
-            "blas_lib_generic/math/rocSPARSE/stage/lib/librocsparse.so.1.0",
-            "blas_lib_gfx1100/artifact_manifest.txt",
-            "blas_lib_gfx1100/math/rocBLAS/stage/.kpack/blas_lib_gfx1100.kpack",
-            "blas_lib_gfx1100/math/rocBLAS/stage/.kpack/blas_lib_set2_gfx1100.kpack",
-            "blas_lib_gfx1100/math/rocBLAS/stage/lib/hipblaslt/library/gfx1100/extop.co",
-            "blas_lib_gfx90a/artifact_manifest.txt",
-            "blas_lib_gfx90a/math/rocBLAS/stage/.kpack/blas_lib_set2_gfx90a.kpack",
-            "blas_lib_gfx90a/math/rocBLAS/stage/lib/rocblas/library/K_gfx90a-xnack+.co",
-            "blas_lib_gfx942/artifact_manifest.txt",
-            "blas_lib_gfx942/math/rocBLAS/stage/.kpack/blas_lib_gfx942.kpack",
-            "blas_lib_gfx942/math/rocBLAS/stage/.kpack/blas_lib_set2_gfx942.kpack",
-            "blas_lib_gfx942/math/rocBLAS/stage/lib/rocblas/library/K_gfx942.co",
-            "core-hip_dev_generic/artifact_manifest.txt",
-            "core-hip_dev_generic/core/stage/include/hip.h",
-        ]
+        tree.listing().join(" "),
+        ".rocwheel-split base_lib_generic/artifact_manifest.txt \
+        base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json \
+        blas_lib_generic/artifact_manifest.txt blas_lib_generic/math/rocBLAS/stage/lib/empty/ \
+        blas_lib_generic/math/rocBLAS/stage/lib/hipblaslt/library/gfx1100/ \
+        blas_lib_generic/math/rocBLAS/stage/lib/librocblas.so.5 \
+        blas_lib_generic/math/rocBLAS/stage/lib/rocblas/library/K_fallback.dat \
+        blas_lib_generic/math/rocBLAS/stage/share/doc/readme \
+        blas_lib_generic/math/rocSPARSE/stage/lib/librocsparse.so.1 \
+        blas_lib_generic/math/rocSPARSE/stage/lib/librocsparse.so.1.0 \
+        blas_lib_gfx1100/artifact_manifest.txt \
+        blas_lib_gfx1100/math/rocBLAS/stage/.kpack/blas_lib_gfx1100.kpack \
+        blas_lib_gfx1100/math/rocBLAS/stage/.kpack/blas_lib_set2_gfx1100.kpack \
+        blas_lib_gfx1100/math/rocBLAS/stage/lib/hipblaslt/library/gfx1100/extop.co \
+        blas_lib_gfx90a/artifact_manifest.txt \
+        blas_lib_gfx90a/math/rocBLAS/stage/.kpack/blas_lib_set2_gfx90a.kpack \
+        blas_lib_gfx90a/math/rocBLAS/stage/lib/rocblas/library/K_gfx90a-xnack+.co \
+        blas_lib_gfx942/artifact_manifest.txt \
+        blas_lib_gfx942/math/rocBLAS/stage/.kpack/blas_lib_gfx942.kpack \
+        blas_lib_gfx942/math/rocBLAS/stage/.kpack/blas_lib_set2_gfx942.kpack \
+        blas_lib_gfx942/math/rocBLAS/stage/lib/rocblas/library/K_gfx942.co \
+        core-hip_dev_generic/artifact_manifest.txt core-hip_dev_generic/core/stage/include/hip.h"
     );
     let read = |path: &str| fs_err::read_to_string(tree.output().join(path)).unwrap();
     assert_eq!(read("blas_lib_generic/artifact_manifest.txt"), "math/rocSPARSE/stage\nmath/rocBLAS/stage\n");
@@ -331,19 +327,6 @@ fn outputs_of_others_and_in_inputs_are_refused() {
     assert!(error.to_string().contains("are inside one another"), "{error}");
 }
 
-/// Interrupts after some progress.
-struct Impatient(std::sync::atomic::AtomicI64);
-
-impl Reporter for Impatient {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, _amount: u64) {}
-    fn end(&self) {}
-    fn warn(&self, _message: &str) {}
-    fn interrupted(&self) -> bool {
-        self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0
-    }
-}
-
 #[test]
 fn an_interruption_leaves_nothing_behind_wherever_it_comes() {
     let tree = Tree::full();
@@ -351,7 +334,7 @@ fn an_interruption_leaves_nothing_behind_wherever_it_comes() {
     let names = |path: &Path| fs_err::read_dir(path).unwrap().count();
     let before = names(tree.folder.path());
     for patience in (0..600).step_by(7) {
-        let reporter = Impatient(patience.into());
+        let reporter = Impatient::asked(patience);
         let run = tree::plan(&catalog, &request(), &reporter)
             .and_then(|plan| tree::execute(&plan, &catalog, &request(), &tree.output(), &reporter));
         match run {
