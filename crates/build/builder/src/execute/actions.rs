@@ -85,12 +85,7 @@ impl Context<'_> {
         if finished.ended == ProcessEnd::Deadline {
             return Ok(Some(ProcessEnd::Deadline));
         }
-        if let Some(expect) = expect
-            && !matches(expect, &finished.said)?
-        {
-            let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
-            return Err(self.broken(&step.name, format!("it was to say `{expect}`, and said: {said}"), log));
-        }
+        self.insist(&step.name, expect, &finished, log)?;
         Ok(None)
     }
 
