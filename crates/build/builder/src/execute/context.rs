@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use regex::Regex;
 use rocwheel_progress::{Interrupted, Reporter};
 
 use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
-use crate::execute::actions::matches;
 use crate::execute::folder::{self, Log};
 use crate::failure_causes::{self, Likely};
 use rocwheel_process::{FinishedProcess, ProcessEnd, Program};
@@ -164,7 +164,7 @@ impl<'a> Context<'a> {
         log: &Log,
     ) -> Result<(), Error> {
         let Some(expect) = expect else { return Ok(()) };
-        if matches(expect, &finished.said)? {
+        if compiled(expect)?.is_match(&finished.said) {
             return Ok(());
         }
         let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
@@ -194,6 +194,11 @@ impl<'a> Context<'a> {
             }
         }
     }
+}
+
+pub(super) fn compiled(pattern: &str) -> Result<Regex, Error> {
+    Regex::new(pattern)
+        .map_err(|error| Error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
 }
 
 pub(super) fn reason(ended: ProcessEnd, timeout: Duration) -> String {
