@@ -340,6 +340,7 @@ BUILT = {
     "build all": "test_build_all.py::test_one_command_from_git_to_smoke_tests",
     "build torchaudio": "test_rocm7_real.py",
     "build torchvision": "test_rocm7_real.py",
+    "source checkout": SOURCES,
 }
 FOLLOWED: dict[str, Page] = {
     "README.md": Page(read_me, {"audit X.whl": 1}, {"fuse": HERE}),

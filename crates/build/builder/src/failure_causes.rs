@@ -78,6 +78,12 @@ pub(crate) struct Likely {
     pub(crate) text: String,
 }
 
+impl Likely {
+    pub(crate) fn sentence(self) -> String {
+        format!("likely cause: {}", self.text)
+    }
+}
+
 /// The first cause of the table that fits a line; of several such lines, the last counts. Lines
 /// more than `REACH` lines before the last known error are ignored, because they did not end the
 /// build. Harmless messages, which successful builds print too, count only if no known error is
@@ -213,7 +219,11 @@ mod tests {
             ("ld.lld: error: undefined symbol: hipFree", "undefined-symbol", "`hipFree`"),
             ("a.cpp:7:1: error: expected ';' after class", "compiler-error", "`a.cpp:7:1`"),
             ("sh: 1: /opt/_rocm_sdk_devel/lib/llvm-21/bin/clang++: not found", "no-compiler-of-rocm", "HIP_CLANG_PATH"),
-            ("Could not find any of CMakeLists.txt, setup.py in /s/third_party/fmt", "missing-submodule", "third_party/fmt"),
+            (
+                "Could not find any of CMakeLists.txt, setup.py in /s/third_party/fmt",
+                "missing-submodule",
+                "third_party/fmt",
+            ),
             ("  ******* rocm_version.h could not be found *******", "no-rocm-core", "rocm-core"),
             (
                 "  Could not find a package configuration file provided by \"rccl\" with any of",

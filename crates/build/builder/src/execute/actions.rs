@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::GlobBuilder;
-use regex::Regex;
 use walkdir::WalkDir;
 
 use crate::error::Error;
-use crate::execute::context::{Call, Context};
+use crate::execute::context::{Call, Context, compiled};
 use crate::execute::folder::Log;
 use rocwheel_process::ProcessEnd;
 use rocwheel_recipe::recipe::{CopyAction, Pick, Replace, Text};
@@ -85,12 +84,7 @@ impl Context<'_> {
         if finished.ended == ProcessEnd::Deadline {
             return Ok(Some(ProcessEnd::Deadline));
         }
-        if let Some(expect) = expect
-            && !matches(expect, &finished.said)?
-        {
-            let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
-            return Err(self.broken(&step.name, format!("it was to say `{expect}`, and said: {said}"), log));
-        }
+        self.insist(&step.name, expect, &finished, log)?;
         Ok(None)
     }
 
@@ -200,15 +194,6 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
         }
     }
     Ok(found)
-}
-
-pub(super) fn matches(pattern: &str, text: &str) -> Result<bool, Error> {
-    Ok(compiled(pattern)?.is_match(text))
-}
-
-fn compiled(pattern: &str) -> Result<Regex, Error> {
-    Regex::new(pattern)
-        .map_err(|error| Error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::execute::actions::matches;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use rocwheel_process::ProcessEnd;
@@ -122,12 +121,7 @@ impl Context<'_> {
         if finished.ended == ProcessEnd::Deadline {
             return Ok(Some(ProcessEnd::Deadline));
         }
-        match &check.expect {
-            Some(expect) if !matches(expect, &finished.said)? => {
-                let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
-                Err(self.broken(stage, format!("it was to say `{expect}`, and said: {said}"), log))
-            }
-            _ => Ok(None),
-        }
+        self.insist(stage, check.expect.as_deref(), &finished, log)?;
+        Ok(None)
     }
 }

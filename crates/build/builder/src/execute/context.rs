@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use regex::Regex;
 use rocwheel_progress::{Interrupted, Reporter};
 
 use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
 use crate::execute::folder::{self, Log};
-use crate::failure_causes;
+use crate::failure_causes::{self, Likely};
 use rocwheel_process::{FinishedProcess, ProcessEnd, Program};
 use rocwheel_recipe::BuildMode;
 use rocwheel_recipe::duration::words;
@@ -153,30 +154,38 @@ impl<'a> Context<'a> {
         const KILL: i32 = 9;
         let cause = failure_causes::likely(finished.lines())
             .or_else(|| (ended == ProcessEnd::Signal(KILL)).then(failure_causes::killed));
-        let cause = cause.map(|likely| format!("likely cause: {}", likely.text)).or_else(|| {
+        let cause = cause.map(Likely::sentence).or_else(|| {
             (ended == ProcessEnd::TimedOut)
                 .then(|| "if it only needs longer, raise `timeout` of that step in the recipe".into())
         });
-        Error::Step(Box::new(StepFailure {
-            job: self.job.title(),
-            step: stage.to_owned(),
-            reason: reason(ended, timeout),
-            tail: finished.tail(TAIL),
-            log: log.path().to_owned(),
-            cause,
-        }))
+        self.failure(stage, reason(ended, timeout), cause, finished.tail(TAIL), log)
+    }
+
+    /// Insists on what a program was to say. Its other words may tell why it did not.
+    pub(super) fn insist(
+        &self,
+        stage: &str,
+        expect: Option<&str>,
+        finished: &FinishedProcess,
+        log: &Log,
+    ) -> Result<(), Error> {
+        let Some(expect) = expect else { return Ok(()) };
+        if compiled(expect)?.is_match(&finished.said) {
+            return Ok(());
+        }
+        let said = finished.tail(1).pop().unwrap_or_else(|| "nothing".into());
+        let cause = failure_causes::likely(finished.lines()).map(Likely::sentence);
+        Err(self.failure(stage, format!("it was to say `{expect}`, and said: {said}"), cause, Vec::new(), log))
     }
 
     /// The error for a stage that fails without a program.
     pub(super) fn broken(&self, stage: &str, reason: impl Into<String>, log: &Log) -> Error {
-        Error::Step(Box::new(StepFailure {
-            job: self.job.title(),
-            step: stage.to_owned(),
-            reason: reason.into(),
-            tail: Vec::new(),
-            log: log.path().to_owned(),
-            cause: None,
-        }))
+        self.failure(stage, reason.into(), None, Vec::new(), log)
+    }
+
+    fn failure(&self, stage: &str, reason: String, cause: Option<String>, tail: Vec<String>, log: &Log) -> Error {
+        let (job, step, log) = (self.job.title(), stage.to_owned(), log.path().to_owned());
+        Error::Step(Box::new(StepFailure { job, step, reason, tail, log, cause }))
     }
 
     /// Runs the steps that come at the end in any case. Their failures are only warnings.
@@ -191,6 +200,11 @@ impl<'a> Context<'a> {
             }
         }
     }
+}
+
+pub(super) fn compiled(pattern: &str) -> Result<Regex, Error> {
+    Regex::new(pattern)
+        .map_err(|error| Error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
 }
 
 pub(super) fn reason(ended: ProcessEnd, timeout: Duration) -> String {
