@@ -383,7 +383,12 @@ FOLLOWED: dict[str, Page] = {
     "index-servers.md": Page(releases),
     "index.md": Page(
         indexed,
-        elsewhere={"index build pages --from-github": "test_index_github.py::test_pip_and_uv_install_from_releases"},
+        elsewhere={
+            "index build pages --from-github": "test_index_github.py::test_pip_and_uv_install_from_releases",
+            "index build pages --from-index": (
+                "test_foreign_index.py::test_lists_of_a_plain_server_become_an_index_with_hashes"
+            ),
+        },
     ),
     "mirror.md": Page(elsewhere={"": "test_mirror.py::test_a_mirror_is_closed_and_installs_without_a_network"}),
     "package.md": Page(packaged),

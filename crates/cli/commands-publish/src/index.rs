@@ -5,6 +5,7 @@ mod aggregate;
 pub mod build;
 pub mod check;
 mod from_github;
+mod from_index;
 pub mod server;
 
 use clap::Subcommand;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use regex::Regex;
@@ -39,12 +39,20 @@ pub(crate) struct Pages<'a> {
     read: BTreeMap<String, Option<(usize, Vec<PageLink>)>>,
     /// Projects that a server refuses (403).
     refused: BTreeSet<String>,
-    metadata: BTreeMap<String, Arc<Headers>>,
+    metadata: Arc<Mutex<BTreeMap<String, MetadataCell>>>,
 }
+
+/// METADATA, once it was read. Who reads it holds the lock, so that it is read once.
+type MetadataCell = Arc<Mutex<Option<Arc<Headers>>>>;
 
 impl<'a> Pages<'a> {
     pub(crate) fn new(sites: &'a [IndexSite], own: usize, progress: Arc<dyn Reporter>) -> Pages<'a> {
-        Pages { sites, own, progress, read: BTreeMap::new(), refused: BTreeSet::new(), metadata: BTreeMap::new() }
+        Pages { sites, own, progress, read: BTreeMap::new(), refused: BTreeSet::new(), metadata: Arc::default() }
+    }
+
+    /// With METADATA that another one has read, and reads: most packages are for every Python.
+    pub(crate) fn sharing_metadata(self, other: &Pages<'_>) -> Pages<'a> {
+        Pages { metadata: Arc::clone(&other.metadata), ..self }
     }
 
     /// The index of a number.
@@ -98,8 +106,12 @@ impl<'a> Pages<'a> {
 
     /// The METADATA of a package of the indexes: the file beside it, or that in it.
     pub(crate) fn metadata(&mut self, member: &ChosenPackage) -> Result<Option<Arc<Headers>>, Failure> {
-        if let Some(known) = self.metadata.get(&member.file) {
-            return Ok(Some(Arc::clone(known)));
+        let mut cells = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        let cell: MetadataCell = Arc::clone(cells.entry(member.file.clone()).or_default());
+        drop(cells);
+        let mut known = cell.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_some() {
+            return Ok(known.clone());
         }
         let Some((number, link)) = self.link(&member.name, &member.file)? else { return Ok(None) };
         let headers = self.read_metadata(&self.sites[number], &link)?;
@@ -110,7 +122,7 @@ impl<'a> Pages<'a> {
             return Err(Failure::message(said).with_hint("check the index with `rocwheel index check --files`"));
         }
         let headers = Arc::new(headers);
-        self.metadata.insert(member.file.clone(), Arc::clone(&headers));
+        *known = Some(Arc::clone(&headers));
         Ok(Some(headers))
     }
 

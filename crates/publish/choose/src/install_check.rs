@@ -46,6 +46,8 @@ pub struct InstallCheck<'a> {
     pub sites: Vec<IndexSite>,
     pub addresses: Vec<String>,
     pub has_public: bool,
+    /// What the public index has of the names of the files, and of others, if it was asked before.
+    pub names: Option<Vec<PublicName>>,
     /// The Python and the glibc; `None` for those that the tags promise.
     pub python: Option<PythonVersion>,
     pub glibc: Option<(u16, u16)>,
@@ -262,6 +264,10 @@ impl Check<'_> {
     fn names(&self) -> Result<Vec<PublicName>, Failure> {
         let public = self.given.sites.last().filter(|_| self.given.has_public);
         let Some(public) = public else { return Ok(Vec::new()) };
+        if let Some(names) = &self.given.names {
+            let own = names.iter().filter(|known| self.files.iter().any(|file| file.name == known.name));
+            return Ok(own.cloned().collect());
+        }
         let mut files: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
         for file in &self.files {
             let version = file.version.to_string();

@@ -65,6 +65,9 @@ pub struct InstallLine {
     pub installer: Installer,
     /// What to copy; `None` if there is none, for the reason `problem`.
     pub text: Option<String>,
+    /// The commands of the text, each as the words after `install`; none of a file, and of no text.
+    #[serde(skip)]
+    pub installations: Vec<Vec<String>>,
     /// The name of the file that the text belongs in, and the command that uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<&'static str>,
@@ -81,6 +84,7 @@ pub struct InstallLine {
 /// A text with the result of its check.
 struct Draft {
     text: String,
+    installations: Vec<Vec<String>>,
     then: Option<String>,
     checked: Result<String, String>,
 }
@@ -130,18 +134,22 @@ impl Maker<'_> {
             Installer::Requirements => Some("requirements.txt"),
             Installer::Pylock => Some("pylock.toml"),
         };
-        let guard = installer.guard();
+        let none = InstallLine {
+            installer,
+            text: None,
+            installations: Vec::new(),
+            file,
+            then: None,
+            guard: installer.guard(),
+            checked_by: None,
+            problem: None,
+        };
         Ok(match draft {
-            Ok(Draft { text, then, checked: Ok(by) }) => {
-                InstallLine { installer, text: Some(text), file, then, guard, checked_by: Some(by), problem: None }
+            Ok(Draft { text, installations, then, checked }) => {
+                let problem = checked.as_ref().err().map(|reason| format!("not checked: {reason}"));
+                InstallLine { text: Some(text), installations, then, checked_by: checked.ok(), problem, ..none }
             }
-            Ok(Draft { text, then, checked: Err(reason) }) => {
-                let problem = Some(format!("not checked: {reason}"));
-                InstallLine { installer, text: Some(text), file, then, guard, checked_by: None, problem }
-            }
-            Err(reason) => {
-                InstallLine { installer, text: None, file, then: None, guard, checked_by: None, problem: Some(reason) }
-            }
+            Err(reason) => InstallLine { problem: Some(reason), ..none },
         })
     }
 
@@ -217,9 +225,10 @@ impl Maker<'_> {
         let commands = self.pip_commands();
         let is_windows = self.question.target.platform == Platform::Windows;
         let joint = if is_windows { "\n" } else { " && " };
-        let text = commands.iter().map(|words| self.spelled(PIP, words)).collect::<Vec<_>>().join(joint);
+        let installations: Vec<Vec<String>> = commands.iter().map(|words| self.words(words)).collect();
+        let text = spelled(PIP, &installations).join(joint);
         let Some(pip) = &self.resolvers.pip else {
-            return Ok(Draft { text, then: None, checked: Err("pip is not there".to_owned()) });
+            return Ok(Draft { text, installations, then: None, checked: Err("pip is not there".to_owned()) });
         };
         let mut found = Vec::new();
         for words in &commands {
@@ -229,7 +238,7 @@ impl Maker<'_> {
             }
         }
         let by = self.compared(Outcome::Found(found), "pip install --dry-run")?;
-        Ok(Draft { text, then: None, checked: Ok(by) })
+        Ok(Draft { text, installations, then: None, checked: Ok(by) })
     }
 
     /// The Python and system that pip resolves for; `None` for those of pip itself, which alone can
@@ -239,10 +248,9 @@ impl Maker<'_> {
         (!has_source).then_some(&self.question.target)
     }
 
-    /// A command as it is typed.
-    fn spelled(&self, start: &str, words: &[String]) -> String {
-        let words: Vec<String> = words.iter().map(|word| self.word(word)).collect();
-        format!("{start} {}", words.join(" "))
+    /// Words as they are typed.
+    fn words(&self, words: &[String]) -> Vec<String> {
+        words.iter().map(|word| self.word(word)).collect()
     }
 
     /// A word of the shell of the system.
@@ -297,9 +305,10 @@ impl Maker<'_> {
         let mut problem = String::new();
         for requirements in [roots.clone(), roots.into_iter().chain(all).collect()] {
             let words: Vec<String> = options.iter().chain(&requirements).cloned().collect();
-            let text = self.spelled("uv pip install", &words);
+            let installations = vec![self.words(&words)];
+            let text = spelled("uv pip install", &installations).concat();
             match self.locked(uv, &self.query(&requirements, &indexes, &platform))? {
-                Ok(by) => return Ok(Ok(Draft { text, then: None, checked: Ok(by) })),
+                Ok(by) => return Ok(Ok(Draft { text, installations, then: None, checked: Ok(by) })),
                 Err(reason) => problem = reason,
             }
         }
@@ -351,7 +360,7 @@ impl Maker<'_> {
         }
         let checked = self.check_project(&text)?;
         Ok(match checked {
-            Ok(checked) => Ok(Draft { text, then: Some("uv sync".to_owned()), checked }),
+            Ok(checked) => Ok(Draft::file(text, Some("uv sync".to_owned()), checked)),
             Err(reason) => Err(reason),
         })
     }
@@ -405,7 +414,7 @@ impl Maker<'_> {
         }
         let then = Some("pip install --require-hashes --no-deps -r requirements.txt".to_owned());
         let Some(pip) = &self.resolvers.pip else {
-            return Ok(Ok(Draft { text, then, checked: Err("pip is not there".to_owned()) }));
+            return Ok(Ok(Draft::file(text, then, Err("pip is not there".to_owned()))));
         };
         let outcome = with_file("requirements.txt", &text, |path| {
             let words = ["--require-hashes", "--no-deps", "-r"].map(str::to_owned);
@@ -416,7 +425,7 @@ impl Maker<'_> {
             Ok(outcome) => self.compared(outcome, "pip install --dry-run --require-hashes"),
             Err(failure) => Err(failure.to_string()),
         }
-        .map(|by| Draft { text, then, checked: Ok(by) }))
+        .map(|by| Draft::file(text, then, Ok(by))))
     }
 
     fn pylock(&self) -> Result<Result<Draft, String>, Failure> {
@@ -436,7 +445,7 @@ impl Maker<'_> {
         }
         let then = Some("uv pip install --preview-features pylock -r pylock.toml".to_owned());
         let Some(python) = &self.resolvers.python else {
-            return Ok(Ok(Draft { text, then, checked: Err(self.no_python()) }));
+            return Ok(Ok(Draft::file(text, then, Err(self.no_python()))));
         };
         let output = with_file("pylock.toml", &text, |path| {
             let mut command = uv.command();
@@ -450,7 +459,7 @@ impl Maker<'_> {
         if !output.status.success() || !words.contains(&count) {
             return Ok(Err(format!("uv does not install it: {}", last_line(&words))));
         }
-        Ok(Ok(Draft { text, then, checked: Ok("uv pip install --dry-run".to_owned()) }))
+        Ok(Ok(Draft::file(text, then, Ok("uv pip install --dry-run".to_owned()))))
     }
 
     /// The line of pip in a container.
@@ -462,10 +471,11 @@ impl Maker<'_> {
         } else {
             None
         };
-        let text = pip.text.as_ref().filter(|_| problem.is_none());
-        let text = text.map(|text| text.replace(PIP, "pip install --no-cache-dir"));
+        let is_there = problem.is_none() && pip.text.is_some();
+        let text = is_there.then(|| spelled("pip install --no-cache-dir", &pip.installations).join(" && "));
         InstallLine {
             installer: Installer::Dockerfile,
+            installations: Vec::new(),
             checked_by: pip.checked_by.as_ref().filter(|_| text.is_some()).map(|by| format!("{by}, not in the image")),
             text: text.map(|text| format!("FROM python:{}-slim\nRUN {text}\n", self.python)),
             file: Some("Dockerfile"),
@@ -474,6 +484,18 @@ impl Maker<'_> {
             ..*pip
         }
     }
+}
+
+impl Draft {
+    /// A text that belongs in a file.
+    fn file(text: String, then: Option<String>, checked: Result<String, String>) -> Draft {
+        Draft { text, installations: Vec::new(), then, checked }
+    }
+}
+
+/// The commands with these words after `start`.
+fn spelled(start: &str, installations: &[Vec<String>]) -> Vec<String> {
+    installations.iter().map(|words| format!("{start} {}", words.join(" "))).collect()
 }
 
 fn from_index(address: &str) -> [String; 2] {

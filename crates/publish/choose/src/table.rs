@@ -112,13 +112,14 @@ pub fn table(
     let columns: Vec<(&String, PythonVersion)> =
         question.packages.iter().flat_map(|package| pythons.iter().map(move |python| (package, *python))).collect();
     let _stage = progress.stage("Resolving", Some(columns.len() as u64), Unit::Items);
+    let all = Pages::new(question.sites, own.len(), Arc::clone(progress));
     let columns = columns.par_iter().map(|(package, python)| {
         let question = question.with(|one| {
             one.packages = vec![(*package).clone()];
             one.gpus.clone_from(&gpus);
             one.target.python = *python;
         });
-        let pages = Pages::new(question.sites, own.len(), Arc::clone(progress));
+        let pages = Pages::new(question.sites, own.len(), Arc::clone(progress)).sharing_metadata(&all);
         let cells =
             Column { question, resolvers, pages, reporter: &**progress, asked_before: Vec::new() }.cells(nights);
         progress.advance(1);

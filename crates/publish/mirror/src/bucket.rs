@@ -18,7 +18,8 @@ use crate::manifest::{
     ListedFile, MIRROR_MANIFEST, MirrorList, MirrorPlan, MirrorReport, MirrorVerdict, SCHEMA, check_names, no_list,
     status_table, verdict,
 };
-use crate::transfer;
+use crate::origin;
+use crate::transfer::{self, FetchedFile};
 use rocwheel_progress::Failure;
 
 /// Files that are on this machine at the same time.
@@ -42,27 +43,33 @@ pub fn mirror_into(
         store.list("", reporter)?.into_iter().map(|file| (file.key.clone(), file)).collect();
     let old = before.as_ref().map(|list| list.distributions.clone()).unwrap_or_default();
     check_names(plan, &store.name(), stored.keys().filter(|key| !key.contains('/')), &old)?;
-    let has = |name: &str, sha256: &str| {
+    let has = |name: &str, sha256: Option<&String>| {
         let listed = before.as_ref().and_then(|list| list.files.get(name));
-        stored.get(name).zip(listed).is_some_and(|(file, listed)| file.size == listed.size && listed.sha256 == sha256)
+        let is_listed = |file: &StoredFile, listed: &ListedFile| {
+            file.size == listed.size && sha256.is_some_and(|sha256| listed.sha256 == *sha256)
+        };
+        stored.get(name).zip(listed).is_some_and(|(file, listed)| is_listed(file, listed))
     };
     let wanted: Vec<&String> =
-        plan.files.iter().filter(|(name, file)| !has(name, &file.sha256)).map(|(name, _)| name).collect();
+        plan.files.iter().filter(|(name, file)| !has(name, file.sha256.as_ref())).map(|(name, _)| name).collect();
+    let mut fetched = BTreeMap::new();
     for names in wanted.chunks(AT_ONCE) {
-        upload(plan, names, (store, scratch), http, reporter)?;
+        fetched.append(&mut upload(plan, names, (store, scratch), http, reporter)?);
     }
     // Pages name only what stays, before the rest goes.
     let names: Vec<String> = plan.files.keys().map(|name| globset::escape(name)).collect();
-    let status = Some(status_table(store, plan)?);
-    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, status, ..options.clone() };
+    let status = Some(status_table(store, &plan.status)?);
+    let uploaded = origin::upload_times(&plan.files, &fetched);
+    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, status, uploaded, ..options.clone() };
     let built = build(store, &options, reporter)?;
     let removed: Vec<String> = old.into_iter().filter(|name| !plan.files.contains_key(name)).collect();
     for name in &removed {
         store.remove(name)?;
         store.remove(&format!("{name}.metadata"))?;
     }
-    let known: BTreeMap<&str, &str> =
-        plan.files.iter().map(|(name, file)| (name.as_str(), file.sha256.as_str())).collect();
+    let mut known: BTreeMap<&str, &str> =
+        plan.files.iter().filter_map(|(name, file)| Some((name.as_str(), file.sha256.as_deref()?))).collect();
+    known.extend(fetched.iter().map(|(name, file)| (name.as_str(), file.sha256.as_str())));
     let list = MirrorList {
         schema: SCHEMA,
         sets: plan.sets.clone(),
@@ -72,8 +79,9 @@ pub fn mirror_into(
     store.write(MIRROR_MANIFEST, &list.bytes())?;
     let bytes = plan.files.keys().filter_map(|name| list.files.get(name)).map(|file| file.size).sum();
     let index = built.indexes.first().map(|index| index.folder.clone()).unwrap_or_default();
-    let fetched: Vec<String> = wanted.into_iter().cloned().collect();
-    Ok(MirrorReport { kept: plan.files.len() - fetched.len(), fetched, removed, bytes, index })
+    let origins = origin::of_mirror(&plan.files, &fetched, store, reporter)?;
+    let fetched: Vec<String> = fetched.into_keys().collect();
+    Ok(MirrorReport { kept: plan.files.len() - fetched.len(), fetched, removed, bytes, index, origins })
 }
 
 /// Fetches some files, takes them into the store, and removes them from this machine.
@@ -83,12 +91,12 @@ fn upload(
     (store, scratch): (&dyn Store, &Path),
     http: &Http,
     reporter: &dyn Reporter,
-) -> Result<(), Failure> {
+) -> Result<BTreeMap<String, FetchedFile>, Failure> {
     let files: BTreeMap<_, _> =
         names.iter().filter_map(|name| Some(((*name).clone(), plan.files.get(*name)?.clone()))).collect();
-    transfer::fetch_all(&files, scratch, http, reporter)?;
+    let fetched = transfer::fetch_all(&files, scratch, http, reporter)?;
     let mut new = Vec::new();
-    for (name, file) in &files {
+    for (name, file) in &fetched {
         let path = scratch.join(name);
         let size = fs_err::metadata(&path).map_err(|source| StoreError::Read { path: path.clone(), source })?.len();
         let sha256 = parse_sha256(&file.sha256).unwrap_or_default();
@@ -98,7 +106,7 @@ fn upload(
     for file in new {
         fs_err::remove_file(&file.path).map_err(|source| StoreError::Write { path: file.path.clone(), source })?;
     }
-    Ok(())
+    Ok(fetched)
 }
 
 /// Compares a store with its list. Every file is read.

@@ -15,7 +15,7 @@ use crate::manifest::{
     ListedFile, MIRROR_MANIFEST, MirrorList, MirrorPlan, MirrorReport, MirrorVerdict, SCHEMA, check_names, no_list,
     status_table, verdict,
 };
-use crate::transfer;
+use crate::{origin, transfer};
 use rocwheel_progress::Failure;
 
 /// Fetches the files of a plan, writes the pages, and removes what an earlier run fetched and
@@ -39,8 +39,9 @@ pub fn make_mirror(
     // Pages name only what stays, before the rest goes.
     let names: Vec<String> = plan.files.keys().map(|name| globset::escape(name)).collect();
     let store = FolderStore::open(folder)?;
-    let status = Some(status_table(&store, plan)?);
-    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, status, ..options.clone() };
+    let status = Some(status_table(&store, &plan.status)?);
+    let uploaded = origin::upload_times(&plan.files, &fetched);
+    let options = BuildOptions { layout: Some(Layout::Flat), filters: names, status, uploaded, ..options.clone() };
     let built = build(&store, &options, reporter)?;
     let removed: Vec<String> = before.into_iter().filter(|name| !plan.files.contains_key(name)).collect();
     for name in &removed {
@@ -61,7 +62,9 @@ pub fn make_mirror(
     rocwheel_system::replace(&path, &list.bytes(), 0o644).map_err(|source| write(&path, source))?;
     let bytes = plan.files.keys().filter_map(|name| list.files.get(name)).map(|file| file.size).sum();
     let index = built.indexes.first().map(|index| index.folder.clone()).unwrap_or_default();
-    Ok(MirrorReport { kept: plan.files.len() - fetched.len(), fetched, removed, bytes, index })
+    let origins = origin::of_mirror(&plan.files, &fetched, &store, reporter)?;
+    let fetched: Vec<String> = fetched.into_keys().collect();
+    Ok(MirrorReport { kept: plan.files.len() - fetched.len(), fetched, removed, bytes, index, origins })
 }
 
 /// Distributions that no run fetched would be in the index, or in the way of its files.

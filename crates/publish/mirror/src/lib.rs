@@ -5,11 +5,18 @@
 //! that it wrote into its lock (PEP 751). Source distributions bring what building them takes, as
 //! wheels. `mirror.json` has the size and SHA-256 of every file, so the folder can be compared with
 //! it after a transport.
+//!
+//! [`read_foreign_index`] leaves the files of an index where they are, and finds out what its pages
+//! do not say, for pages of ours.
 
 mod bucket;
+mod download;
 mod folder;
+mod foreign;
 mod lock;
 mod manifest;
+mod origin;
+mod project_page;
 mod request;
 mod resolve;
 mod status;
@@ -17,8 +24,10 @@ mod transfer;
 
 pub use bucket::{mirror_into, verify_stored_mirror};
 pub use folder::{make_mirror, verify_mirror};
-pub use lock::LockedFile;
+pub use foreign::{ForeignIndex, ForeignRequest, read_foreign_index};
+pub use lock::{LockedFile, ToldFacts};
 pub use manifest::{MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorVerdict, ResolvedSet};
+pub use origin::{FactSource, FileOrigins, origin_lines};
 pub use request::MirrorRequest;
 pub use resolve::plan_mirror;
 use rocwheel_progress::Failure;

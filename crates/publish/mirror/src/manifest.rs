@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cannot;
 use crate::lock::LockedFile;
+use crate::origin::FileOrigins;
 use rocwheel_progress::Failure;
 
 /// The list of all files of a mirror.
@@ -51,6 +52,8 @@ pub struct MirrorReport {
     pub bytes: u64,
     /// The folder of the first page, which installers are given.
     pub index: String,
+    /// Who says what the pages say of each distribution.
+    pub origins: BTreeMap<String, FileOrigins>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -104,14 +107,14 @@ impl MirrorList {
     }
 }
 
-/// The statuses in the store's `index-status.toml`, followed by those of the indexes.
-pub(crate) fn status_table(store: &dyn Store, plan: &MirrorPlan) -> Result<(PathBuf, StatusTable), Failure> {
+/// The statuses in the store's `index-status.toml`, followed by those of other indexes.
+pub(crate) fn status_table(store: &dyn Store, others: &StatusTable) -> Result<(PathBuf, StatusTable), Failure> {
     let path = PathBuf::from(join(&store.name(), STATUS_FILE));
     let mut table = match store.read(STATUS_FILE)? {
         Some(bytes) => StatusTable::parse(&String::from_utf8_lossy(&bytes), &path)?,
         None => StatusTable::default(),
     };
-    table.add(&plan.status);
+    table.add(others);
     Ok((path, table))
 }
 

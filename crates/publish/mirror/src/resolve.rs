@@ -74,7 +74,7 @@ pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
         }
         reporter.end();
     }
-    plan.status = status::read(request, &plan.files, reporter)?;
+    plan.status = status::read(request, &mut plan.files, reporter)?;
     Ok(plan)
 }
 
@@ -82,7 +82,7 @@ pub fn plan_mirror(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
 fn add(all: &mut BTreeMap<String, LockedFile>, files: Vec<(String, LockedFile)>) -> Result<(), Failure> {
     for (name, file) in files {
         match all.get(&name) {
-            Some(other) if other.sha256 != file.sha256 => {
+            Some(other) if other.sha256 != file.sha256 || (file.sha256.is_none() && other.address != file.address) => {
                 return Err(cannot(
                     &format!("mirror `{name}`"),
                     &format!("`{}` and `{}` have different files of this name", other.address, file.address),

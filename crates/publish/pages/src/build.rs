@@ -9,6 +9,7 @@ mod pages;
 mod reading;
 mod work;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -42,6 +43,8 @@ pub struct BuildOptions {
     pub project: Option<String>,
     /// The time of files that the index did not have before.
     pub now: Timestamp,
+    /// When such files were published, by name, where that is known better.
+    pub uploaded: BTreeMap<String, Timestamp>,
     /// The table of withdrawn files and of projects that are not active; `None`: the one in the
     /// store, if any.
     pub status: Option<(PathBuf, StatusTable)>,

@@ -1,10 +1,9 @@
-//! Input: the releases of a repository on GitHub. Output: a [`Store`] with their wheels and source
-//! distributions, whose pages go into a folder.
+//! Input: the releases of a repository on GitHub. Output: a [`LinkedStore`] with their wheels and
+//! source distributions.
 //!
 //! GitHub keeps the SHA-256 of a file (`digest`), so no wheel is downloaded: METADATA is read in
-//! ranges. Pages link the files by their absolute addresses, so the folder can be published
-//! anywhere, for example with GitHub Pages. METADATA beside a wheel (PEP 658) is on the pages where
-//! the release has it as a file `WHEEL.metadata`.
+//! ranges. The folder with the pages can be published anywhere, for example with GitHub Pages.
+//! METADATA beside a wheel is on the pages where the release has it as a file `WHEEL.metadata`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use rocwheel_content::{Content, Digest, Reader, parse_sha256};
+use rocwheel_content::{Content, Reader, parse_sha256};
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_progress::Reporter;
 use serde::Deserialize;
@@ -23,10 +22,8 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::error::Error;
-use crate::folder::FolderStore;
-use crate::listing::{DistributionListing, NameFilter};
+use crate::linked::{LinkedFile, LinkedStore, is_distribution};
 use crate::ranges::RangeReader;
-use crate::store::{NewFile, PageChange, Store, StoreLock, StoredBytes, StoredFile};
 
 /// Rows of one page of an answer; GitHub sends no more.
 const ROWS: usize = 100;
@@ -73,13 +70,6 @@ pub struct ReleaseKinds {
     pub drafts: bool,
 }
 
-/// The distributions in the releases of a repository, and a folder for their pages.
-pub struct GithubStore {
-    pages: FolderStore,
-    client: Arc<Client>,
-    assets: BTreeMap<String, Asset>,
-}
-
 #[derive(Deserialize)]
 struct Release {
     tag_name: String,
@@ -108,16 +98,15 @@ struct Client {
     fetch: Box<dyn Fetch>,
 }
 
-impl GithubStore {
+impl LinkedStore {
     /// The store of the files of all releases that count; pages go into the existing folder
     /// `pages`.
-    pub fn open(
+    pub fn of_releases(
         access: GithubAccess,
         pages: &Path,
         fetch: Box<dyn Fetch>,
         reporter: &dyn Reporter,
-    ) -> Result<GithubStore, Error> {
-        let pages = FolderStore::open(pages)?;
+    ) -> Result<LinkedStore, Error> {
         let client = Client { access, fetch };
         let GithubAccess { repository, kinds, api, .. } = &client.access;
         let attempted = format!("list the releases of `{repository}`");
@@ -152,21 +141,30 @@ impl GithubStore {
                 }
             }
         }
-        let assets: BTreeMap<String, Asset> = assets.into_iter().map(|(name, (_, asset))| (name, asset)).collect();
         // Two releases often have files such as SHA256SUMS in common.
         problems
             .retain(|problem| is_distribution(problem.trim_start_matches('`').split('`').next().unwrap_or_default()));
         if !problems.is_empty() {
             return Err(Error::Files { problems });
         }
-        Ok(GithubStore { pages, client: Arc::new(client), assets })
+        let client = Arc::new(client);
+        let files = assets.into_iter().map(|(name, (_, asset))| (name, asset.linked(&client))).collect();
+        LinkedStore::new(pages, files, REQUESTS)
     }
 }
 
-fn is_distribution(name: &str) -> bool {
-    let file = StoredFile { key: name.to_owned(), size: 0, stamp: String::new() };
-    let listing = DistributionListing::of(vec![file], &NameFilter::default());
-    !listing.distributions.is_empty() || !listing.problems.is_empty()
+impl Asset {
+    fn linked(self, client: &Arc<Client>) -> LinkedFile {
+        let digest = self.digest.as_deref().unwrap_or_default();
+        LinkedFile {
+            size: self.size,
+            stamp: format!("{} {digest}", self.updated_at),
+            sha256: digest.strip_prefix("sha256:").and_then(parse_sha256),
+            uploaded: Some(self.created_at),
+            address: self.browser_download_url.clone(),
+            content: Some(Arc::new(AssetContent { client: Arc::clone(client), asset: self })),
+        }
+    }
 }
 
 impl Client {
@@ -301,105 +299,5 @@ impl Content for AssetContent {
     fn open(&self) -> io::Result<Reader> {
         let (client, asset) = (Arc::clone(&self.client), self.asset.clone());
         Ok(Box::new(RangeReader::new(asset.size, move |range| client.range(&asset, range))))
-    }
-}
-
-impl GithubStore {
-    fn missing(&self, key: &str) -> Error {
-        Error::Github {
-            attempted: format!("read `{key}`"),
-            reason: format!("no release of `{}` has it", self.client.access.repository),
-            hint: None,
-        }
-    }
-}
-
-impl Store for GithubStore {
-    fn name(&self) -> String {
-        self.pages.name()
-    }
-
-    fn requests(&self) -> Option<usize> {
-        Some(REQUESTS)
-    }
-
-    fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
-        let mut files = self.pages.list(folder, reporter)?;
-        if folder.is_empty() {
-            // A local wheel is not what people will download.
-            files.retain(|file| !is_distribution(&file.key) && !file.key.ends_with(".metadata"));
-            files.retain(|file| !self.assets.contains_key(&file.key));
-            let wanted = |asset: &&Asset| is_distribution(asset.name.trim_end_matches(".metadata"));
-            files.extend(self.assets.values().filter(wanted).map(|asset| StoredFile {
-                key: asset.name.clone(),
-                size: asset.size,
-                stamp: format!("{} {}", asset.updated_at, asset.digest.as_deref().unwrap_or_default()),
-            }));
-            files.sort_by(|one, other| one.key.cmp(&other.key));
-        }
-        Ok(files)
-    }
-
-    fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {
-        let asset = self.assets.get(&file.key).ok_or_else(|| self.missing(&file.key))?.clone();
-        Ok(StoredBytes::Remote(Box::new(AssetContent { client: Arc::clone(&self.client), asset })))
-    }
-
-    fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error> {
-        let digest = self.assets.get(&file.key).and_then(|asset| asset.digest.as_deref());
-        Ok(digest.and_then(|text| parse_sha256(text.strip_prefix("sha256:")?)))
-    }
-
-    fn address(&self, file: &StoredFile) -> Option<String> {
-        Some(self.assets.get(&file.key)?.browser_download_url.as_str().replace('+', "%2B"))
-    }
-
-    fn uploaded(&self, file: &StoredFile) -> Option<Timestamp> {
-        Some(self.assets.get(&file.key)?.created_at)
-    }
-
-    fn takes_metadata(&self) -> bool {
-        false
-    }
-
-    fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.pages.read(key)
-    }
-
-    fn read_start(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, Error> {
-        self.pages.read_start(key, limit)
-    }
-
-    fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.pages.write(key, bytes)
-    }
-
-    fn put_parts(
-        &self,
-        key: &str,
-        parts: &mut dyn Iterator<Item = Result<String, Error>>,
-        write: bool,
-    ) -> Result<(Option<PageChange>, u64), Error> {
-        self.pages.put_parts(key, parts, write)
-    }
-
-    fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {
-        self.pages.compare_and_swap(key, before, after)
-    }
-
-    fn put_files(&self, _files: &[NewFile], _reporter: &dyn Reporter) -> Result<usize, Error> {
-        Err(Error::Github {
-            attempted: format!("store files in the releases of `{}`", self.client.access.repository),
-            reason: "an index of them only reads".to_owned(),
-            hint: Some("`rocwheel release github` uploads to a release".to_owned()),
-        })
-    }
-
-    fn remove(&self, key: &str) -> Result<(), Error> {
-        self.pages.remove(key)
-    }
-
-    fn lock(&self) -> Result<StoreLock, Error> {
-        self.pages.lock()
     }
 }

@@ -1,16 +1,17 @@
-//! Input: keys. Output: the files that a folder, a bucket or the releases of a repository have
-//! under them, and the wheels and source distributions among these.
+//! Input: keys. Output: the files that a folder, a bucket or other servers have under them, and the
+//! wheels and source distributions among these.
 //!
-//! A [`Store`] is a folder ([`FolderStore`]), a part of a bucket ([`S3Store`]) or the files of
-//! releases on GitHub ([`GithubStore`]). A store is written by one publisher at a time, who holds
-//! its lock. [`StoreSite`] and [`FolderSite`] read one as if a server sent it, and [`open_remote`]
-//! reads a file on a server in ranges.
+//! A [`Store`] is a folder ([`FolderStore`]), a part of a bucket ([`S3Store`]) or files of other
+//! servers ([`LinkedStore`]), such as those of releases on GitHub. A store is written by one
+//! publisher at a time, who holds its lock. [`StoreSite`] and [`FolderSite`] read one as if a
+//! server sent it, and [`open_remote`] reads a file on a server in ranges.
 
 pub mod attempts;
 mod bucket_fault;
 mod error;
 mod folder;
 mod github;
+mod linked;
 pub mod listing;
 mod ranges;
 mod remote;
@@ -22,7 +23,8 @@ mod traces;
 pub use bucket_fault::BucketFault;
 pub use error::Error;
 pub use folder::FolderStore;
-pub use github::{GithubAccess, GithubStore, ReleaseKinds};
+pub use github::{GithubAccess, ReleaseKinds};
+pub use linked::{LinkedFile, LinkedStore};
 pub use listing::NameFilter;
 pub use ranges::{io_error, open_remote, open_remote_sparsely};
 pub use remote::RemoteServer;

@@ -3,7 +3,8 @@
 
 use crate::coverage::Unexamined;
 use crate::diagnosis::{Diagnosis, verdict};
-use crate::pip_command::Installer;
+use crate::finding::IndexInstall;
+use crate::pip_command::{AND, Installer};
 use crate::settle::ChosenLine;
 
 impl Diagnosis {
@@ -18,26 +19,19 @@ impl Diagnosis {
         self.verdict = verdict(self);
     }
 
-    /// Takes the line that installs what is missing. It replaces the commands that would take
-    /// versions from an index without asking what this has for the GPU.
-    pub fn choose(&mut self, chosen: ChosenLine) {
-        let installer = self.installer.as_ref();
-        for symptom in self.findings.iter_mut().filter(|symptom| !symptom.requirements.is_empty()) {
-            let old = symptom.command.take().unwrap_or_default();
-            let Some(line) = &chosen.command else { continue };
-            let forced = line.replacen("pip install ", "pip install --force-reinstall ", 1);
-            let line = adapted(installer, if old.contains("--force-reinstall") { &forced } else { line });
-            // The packages of another name are removed first.
-            let before = old.split(" && ").take_while(|one| !one.contains("--index-url"));
-            symptom.command = Some(before.chain([line.as_str()]).collect::<Vec<_>>().join(" && "));
+    /// Takes the installations of what is missing, each as the words after `install`; none if there
+    /// is no such set. They replace the commands that would take versions from an index without
+    /// asking what this has for the GPU.
+    pub fn choose(&mut self, chosen: ChosenLine, installations: &[Vec<String>]) {
+        let installer = self.installer.as_ref().unwrap_or(&Installer::Pip);
+        for symptom in &mut self.findings {
+            let Some(IndexInstall { before, reinstalls, .. }) = &symptom.from_index else { continue };
+            // The packages of another name are removed first. One that is replaced by a package of
+            // its version needs the word, also where several commands follow each other.
+            let commands = before.iter().cloned().chain(installer.installs(installations, *reinstalls));
+            symptom.command = (!installations.is_empty()).then(|| commands.collect::<Vec<_>>().join(AND));
         }
-        let command = chosen.command.as_ref().map(|line| adapted(installer, line));
-        self.install = Some(ChosenLine { command, ..chosen });
+        let command = installer.installs(installations, false).join(AND);
+        self.install = Some(ChosenLine { command: (!command.is_empty()).then_some(command), ..chosen });
     }
-}
-
-/// A line of `choose` for the environment that was looked at.
-fn adapted(installer: Option<&Installer>, line: &str) -> String {
-    let line = line.strip_prefix("uv ").unwrap_or(line);
-    installer.map_or_else(|| line.to_owned(), |installer| installer.adapted(line))
 }

@@ -243,9 +243,19 @@ pub struct Symptom {
     /// `true` if command and check are for the machine.
     #[serde(skip)]
     pub(crate) machine: bool,
-    /// The requirements of which the command takes new versions from an index.
+    /// What the command takes from an index, where it takes new versions.
     #[serde(skip)]
+    pub from_index: Option<IndexInstall>,
+}
+
+/// An installation of new versions from an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IndexInstall {
     pub requirements: Vec<String>,
+    /// The commands that come before it; ready to be typed.
+    pub(crate) before: Vec<String>,
+    /// `true` if it takes the place of installed packages of the same version.
+    pub(crate) reinstalls: bool,
 }
 
 impl Symptom {
@@ -267,7 +277,7 @@ impl Symptom {
             check: row.check.clone(),
             commands: row.commands.clone(),
             machine: row.machine,
-            requirements: Vec::new(),
+            from_index: None,
         }
     }
 

@@ -9,6 +9,11 @@ use crate::import_path::setting;
 use crate::installed::Installed;
 use crate::variables::SessionVariables;
 
+/// Between two commands of which the second one is for the success of the first.
+pub(crate) const AND: &str = " && ";
+/// The word of pip and uv that replaces installed packages of the same version.
+pub(crate) const REINSTALL: &str = "--force-reinstall";
+
 /// The program that installs packages into an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Installer {
@@ -66,31 +71,46 @@ impl Installer {
     /// The command for this installer. Of several commands each is adapted, and any other than one
     /// of pip stays as it is.
     pub(crate) fn adapted(&self, commands: &str) -> String {
-        let each = commands.split(" && ").map(|one| self.adapt_one(one).unwrap_or_else(|| one.to_owned()));
-        each.collect::<Vec<_>>().join(" && ")
+        let each = commands.split(AND).map(|one| match one.split_once(' ') {
+            Some(("pip", arguments)) => self.spelled(arguments.split(' ').collect()),
+            _ => one.to_owned(),
+        });
+        each.collect::<Vec<_>>().join(AND)
     }
 
-    fn adapt_one(&self, command: &str) -> Option<String> {
-        let arguments = command.strip_prefix("pip ")?;
-        let (verb, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
-        if verb == "config" {
-            return None;
+    /// The commands that install, of which each has these words after `install`.
+    pub(crate) fn installs(&self, installations: &[Vec<String>], reinstalls: bool) -> Vec<String> {
+        let word = reinstalls.then_some(REINSTALL);
+        let each = installations.iter().map(|words| {
+            self.spelled(["install"].into_iter().chain(word).chain(words.iter().map(String::as_str)).collect())
+        });
+        each.collect()
+    }
+
+    /// A command of pip by its words, the first of which is what pip shall do.
+    fn spelled(&self, mut words: Vec<&str>) -> String {
+        let verb = words.remove(0);
+        let is_uv = matches!(self, Installer::Uv(_)) && verb != "config";
+        let changes = ["install", "uninstall"].contains(&verb);
+        let start = match self {
+            Installer::Pip | Installer::ManagedPip => "pip".to_owned(),
+            _ if verb == "config" => "pip".to_owned(),
+            Installer::PipOf(python) => format!("{python} -m pip"),
+            Installer::PipFor(prefix) => format!("pip --python {prefix}"),
+            Installer::Uv(_) if verb == "cache" => return "uv cache clean".to_owned(),
+            Installer::Uv(_) => "uv pip".to_owned(),
+            Installer::Pipx(name) => format!("pipx runpip {name}"),
+        };
+        let mut all = vec![start.as_str(), verb];
+        match self {
+            Installer::ManagedPip if changes => all.push("--break-system-packages"),
+            Installer::Uv(Some(prefix)) if is_uv => all.extend(["--python", prefix]),
+            _ => {}
         }
-        Some(match self {
-            Installer::ManagedPip if ["install", "uninstall"].contains(&verb) => {
-                format!("pip {verb} --break-system-packages {rest}")
-            }
-            Installer::Pip | Installer::ManagedPip => return None,
-            Installer::PipOf(python) => format!("{python} -m pip {arguments}"),
-            Installer::PipFor(prefix) => format!("pip --python {prefix} {arguments}"),
-            Installer::Uv(_) if verb == "cache" => "uv cache clean".to_owned(),
-            // uv does not ask, and has no `--yes`.
-            Installer::Uv(None) => format!("uv pip {}", arguments.replacen("--yes ", "", 1)),
-            Installer::Uv(Some(prefix)) => {
-                format!("uv pip {verb} --python {prefix} {}", rest.replacen("--yes ", "", 1))
-            }
-            Installer::Pipx(name) => format!("pipx runpip {name} {arguments}"),
-        })
+        // uv does not ask, and has no `--yes`.
+        words.retain(|word| !is_uv || *word != "--yes");
+        all.extend(words);
+        all.join(" ")
     }
 }
 

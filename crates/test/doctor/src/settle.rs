@@ -6,8 +6,8 @@ use rocwheel_progress::shell_word;
 use serde::Serialize;
 
 use crate::container::ContainerKind;
-use crate::finding::{Need, Symptom, blanks};
-use crate::pip_command::Installer;
+use crate::finding::{IndexInstall, Need, Symptom, blanks};
+use crate::pip_command::{AND, Installer, REINSTALL};
 
 /// The word for an index in the table, and the option with it that some commands may lack.
 const INDEX: &str = "{index}";
@@ -22,7 +22,7 @@ pub struct ChosenLine {
     pub reason: String,
     /// The packages with extras and versions.
     pub packages: Vec<String>,
-    /// The line; `None` if there is no such set.
+    /// The line, for the installer of the environment; `None` if there is no such set.
     pub command: Option<String>,
     /// What resolved the line again.
     pub checked_by: Option<String>,
@@ -56,20 +56,28 @@ impl Reader<'_> {
             add_need(symptom, Need::Host);
         }
         if let Some(command) = symptom.command.take() {
-            if let Some((_, words)) = command.split_once(INDEX) {
-                symptom.requirements = shlex::split(words).unwrap_or_default();
-            }
-            let command = self.with_index(&command);
-            let command = match &self.installer {
-                Some(installer) => installer.adapted(&command),
-                None => command,
-            };
-            fill_blanks(symptom, command);
+            symptom.from_index = self.index_install(&command);
+            fill_blanks(symptom, self.adapted(&self.with_index(&command)));
         }
         let is_root = symptom.command.as_deref().is_some_and(|command| command.contains("sudo "));
         if is_root && !symptom.needs.contains(&Need::Root) {
             symptom.needs.insert(0, Need::Root);
         }
+    }
+
+    /// What a command of the table takes from an index that it has to name.
+    fn index_install(&self, command: &str) -> Option<IndexInstall> {
+        let (options, requirements) = command.split_once(INDEX)?;
+        let (before, install) = options.rsplit_once(AND).unwrap_or(("", options));
+        Some(IndexInstall {
+            requirements: shlex::split(requirements).unwrap_or_default(),
+            before: before.split(AND).filter(|one| !one.is_empty()).map(|one| self.adapted(one)).collect(),
+            reinstalls: install.split(' ').any(|word| word == REINSTALL),
+        })
+    }
+
+    fn adapted(&self, command: &str) -> String {
+        self.installer.as_ref().map_or_else(|| command.to_owned(), |installer| installer.adapted(command))
     }
 
     fn with_index(&self, command: &str) -> String {
@@ -130,8 +138,30 @@ mod tests {
                 assert_eq!(found.is_some(), wanted.is_some(), "{name}: {found:?}");
                 assert!(found.unwrap_or_default().contains(wanted.unwrap_or_default()), "{name}: {found:?}");
             }
-            assert_eq!(!symptom.requirements.is_empty(), name == "cuda-torch", "{name}: {:?}", symptom.requirements);
+            assert_eq!(symptom.from_index.is_some(), name == "cuda-torch", "{name}: {:?}", symptom.from_index);
         }
+    }
+
+    #[test]
+    fn what_comes_before_an_installation_from_an_index_is_known() {
+        let installer = Some(Installer::Uv(None));
+        let reader = Reader { container: None, index: Some("https://a/simple"), has_index: false, installer };
+        for (command, before, reinstalls) in [
+            ("pip install --force-reinstall --index-url {index} torch 'rocm[libraries]'", vec![], true),
+            (
+                "pip uninstall --yes x && pip install --index-url {index} torch 'rocm[libraries]'",
+                vec!["uv pip uninstall x"],
+                false,
+            ),
+        ] {
+            let found = reader.index_install(command).unwrap();
+            assert_eq!(
+                (found.requirements, found.reinstalls),
+                (vec!["torch".to_owned(), "rocm[libraries]".to_owned()], reinstalls)
+            );
+            assert_eq!(found.before, before);
+        }
+        assert_eq!(reader.index_install("pip install {from-index}torch"), None);
     }
 
     #[test]

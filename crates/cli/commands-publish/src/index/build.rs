@@ -1,5 +1,6 @@
 //! `rocwheel index build`: the pages of a package index over a folder or bucket of wheels.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::store::{BucketOptions, StorePlace};
 use rocwheel_content::archive_path::join;
+use rocwheel_mirror::{FileOrigins, origin_lines};
 use rocwheel_pages::{
     AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, StatusTable, build,
 };
@@ -19,10 +21,12 @@ use rocwheel_progress::{Context as _, Exit, few_in_backticks};
 use rocwheel_store::PageChange;
 use rocwheel_stream::refuse_stream;
 use rocwheel_tables::{DevicePackages, TargetTable};
+use serde::Serialize;
 use url::Url;
 
 use super::aggregate::{self, AggregateArguments};
 use super::from_github::{GithubOptions, GithubSource};
+use super::from_index::{IndexOptions, IndexSource, OpenedIndex};
 
 const COLUMNS: [Column; 3] = [("Index", Left), ("Projects", Right), ("Files", Right)];
 
@@ -83,6 +87,8 @@ pub struct Arguments {
     #[command(flatten)]
     github: GithubOptions,
     #[command(flatten)]
+    index: IndexOptions,
+    #[command(flatten)]
     aggregate: AggregateArguments,
     #[command(flatten)]
     bucket: BucketOptions,
@@ -112,6 +118,8 @@ pub struct Settings {
     place: StorePlace,
     /// The releases that have the files, if the place is for the pages only.
     github: Option<GithubSource>,
+    /// The index that lists the files, if the place is for the pages only.
+    index: Option<IndexSource>,
     /// One index over several, in place of an index over files.
     aggregate: Option<AggregateOptions>,
     options: BuildOptions,
@@ -136,6 +144,7 @@ impl TryFrom<Arguments> for Settings {
             now: arguments.now.map_or_else(environment::present, Ok)?,
             status,
             address: arguments.url.map(public_address).transpose()?,
+            uploaded: BTreeMap::new(),
             views: views(&arguments.view),
             json_root: arguments.json_root,
             chooser: (!arguments.no_chooser).then(chooser),
@@ -144,7 +153,8 @@ impl TryFrom<Arguments> for Settings {
         };
         let place = arguments.bucket.place(arguments.store)?;
         let aggregate = arguments.aggregate.options(&options);
-        Ok(Self { github: arguments.github.source(&place)?, place, aggregate, options })
+        let (github, index) = (arguments.github.source(&place)?, arguments.index.source(&place)?);
+        Ok(Self { place, github, index, aggregate, options })
     }
 }
 
@@ -186,19 +196,37 @@ fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
     all.into_iter().filter(|(argument, _)| has(*argument)).map(|(_, view)| view).collect()
 }
 
-/// Builds the index, or prints what would change.
-pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+#[derive(Serialize)]
+struct BuildReport<'a> {
+    #[serde(flatten)]
+    built: &'a Built,
+    /// Who says what of each file of a foreign index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origins: Option<&'a BTreeMap<String, FileOrigins>>,
+}
+
+fn open(settings: &Settings, printer: &Printer) -> Result<OpenedIndex> {
+    let options = settings.options.clone();
+    if let Some(source) = &settings.index {
+        return source.open(options, printer);
+    }
     let store = match &settings.github {
-        Some(source) => source.open(settings.options.write, printer)?,
+        Some(source) => source.open(options.write, printer)?,
         None => settings.place.open(printer)?,
     };
+    Ok(OpenedIndex { store, options, origins: BTreeMap::new() })
+}
+
+/// Builds the index, or prints what would change.
+pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let OpenedIndex { store, options, origins } = open(settings, printer)?;
     if let Some(options) = &settings.aggregate {
         return aggregate::command(&*store, options, printer);
     }
     refuse_stream(&*store)?;
-    let built = build(&*store, &settings.options, printer.reporter())?;
+    let built = build(&*store, &options, printer.reporter())?;
     if printer.format() == ResultFormat::Json {
-        printer.json(&built)?;
+        printer.json(&BuildReport { built: &built, origins: settings.index.as_ref().map(|_| &origins) })?;
         return Ok(Exit::Done);
     }
     for page in &built.pages {
@@ -219,6 +247,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.note(format!("{archives} not listed, because pip does not install such files: {names}"));
     }
     printer.note(summary(&built, settings.options.write));
+    for line in origin_lines(&origins) {
+        printer.note(line);
+    }
     if settings.options.write
         && let Some(first) = built.indexes.first()
         && let Some(address) = public_page(settings, &first.folder)?

@@ -8,7 +8,7 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::StorePlace;
 use rocwheel_index::Http;
-use rocwheel_store::{GithubAccess, GithubStore, ReleaseKinds, Store};
+use rocwheel_store::{GithubAccess, LinkedStore, ReleaseKinds, Store};
 use url::{Host, Url};
 
 use crate::release::pages::repository;
@@ -79,7 +79,7 @@ impl GithubSource {
         }
         let proxy = environment::proxy().filter(|_| self.access.api.scheme() == "https");
         let http = Http::new(proxy.as_deref()).map_err(Failure::other)?;
-        let store = GithubStore::open(self.access.clone(), &self.folder, Box::new(http), printer.reporter())?;
+        let store = LinkedStore::of_releases(self.access.clone(), &self.folder, Box::new(http), printer.reporter())?;
         Ok(Box::new(store))
     }
 }

@@ -13,8 +13,8 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::store::{BucketOptions, StorePlace};
 use rocwheel_mirror::{
-    MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, make_mirror, mirror_into, plan_mirror, verify_mirror,
-    verify_stored_mirror,
+    MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, make_mirror, mirror_into, origin_lines, plan_mirror,
+    verify_mirror, verify_stored_mirror,
 };
 use rocwheel_output::Mode;
 use rocwheel_pages::BuildOptions;
@@ -110,19 +110,7 @@ impl TryFrom<Arguments> for Settings {
             pre_releases: arguments.pre,
             http: Arc::new(environment::http(scheme)?),
         };
-        let options = BuildOptions {
-            layout: None,
-            filters: Vec::new(),
-            project: None,
-            now: environment::present()?,
-            status: None,
-            address: None,
-            views: Vec::new(),
-            json_root: false,
-            chooser: None,
-            replace_pages: false,
-            write: true,
-        };
+        let options = BuildOptions { now: environment::present()?, write: true, ..BuildOptions::default() };
         // clap asks for it unless there is `--verify`.
         let place = arguments.bucket.place(arguments.to.unwrap_or_default())?;
         Ok(Self::Make { request, place, options: Box::new(options), mode: Mode::new(arguments.dry_run) })
@@ -192,7 +180,7 @@ fn show_plan(plan: &MirrorPlan, printer: &Printer) -> Result<()> {
         plan.sets.iter().map(|set| vec![set.python.clone(), set.platform.clone(), set.packages.len().to_string()]);
     printer.table(&SETS, rows)?;
     for (name, file) in &plan.files {
-        printer.detail(format!("{name} {}", file.sha256));
+        printer.detail(format!("{name} {}", file.sha256.as_deref().unwrap_or("without SHA-256")));
     }
     printer.note(message::count(plan.files.len() as u64, "file", "files"));
     Ok(())
@@ -210,6 +198,9 @@ fn show(plan: &MirrorPlan, report: &MirrorReport, folder: Option<&Path>, printer
         report.removed.len(),
         message::bytes(report.bytes)
     ));
+    for line in origin_lines(&report.origins) {
+        printer.note(line);
+    }
     let Some(folder) = folder else { return Ok(()) };
     let index = rocwheel_system::canonicalize(folder.join(&report.index))?;
     if let Ok(address) = Url::from_directory_path(&index) {

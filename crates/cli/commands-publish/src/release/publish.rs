@@ -236,9 +236,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         options: &settings.audit,
     };
     audit.run(printer)?;
-    let names = match &settings.public_index {
-        Some(index) => public_names::guard(&plan.document, index, &settings.bucket, printer)?,
-        None => Vec::new(),
+    let asked = match &settings.public_index {
+        Some(index) => Some(public_names::guard(&plan.document, index, &settings.bucket, printer)?),
+        None => None,
     };
     let installation = InstallGate {
         stream: &stream,
@@ -246,9 +246,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         address: settings.verify_url.as_ref(),
         local: &local,
         set: &plan.set,
+        asked: asked.as_ref(),
         scratch: scratch.path(),
     };
-    let found = Found { names, installed: installation.decide(printer)? };
+    let installed = installation.decide(printer)?;
+    let found = Found { names: asked.map(|asked| asked.names).unwrap_or_default(), installed };
     let gate = settings.gate.decide(&stream, &plan.document, &settings.change)?;
     if let Some(gate) = &gate {
         gate.refuse(printer)?;

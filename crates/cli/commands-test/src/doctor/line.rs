@@ -12,7 +12,8 @@ use crate::choose::choose_for;
 /// Asks the index, if packages have to be installed and it is known for what. An index that cannot
 /// be asked is among what was not looked at.
 pub(super) fn choose(diagnosis: &mut Diagnosis, index: &str, printer: &Printer) -> Result<()> {
-    let mut wanted: Vec<String> = diagnosis.findings.iter().flat_map(|symptom| symptom.requirements.clone()).collect();
+    let installs = diagnosis.findings.iter().filter_map(|symptom| symptom.from_index.as_ref());
+    let mut wanted: Vec<String> = installs.flat_map(|install| install.requirements.clone()).collect();
     wanted.sort();
     wanted.dedup();
     let has_packages = diagnosis.python.as_ref().is_none_or(|python| !python.packages.is_empty());
@@ -20,7 +21,7 @@ pub(super) fn choose(diagnosis: &mut Diagnosis, index: &str, printer: &Printer) 
         return Ok(());
     }
     match chosen(diagnosis, index, wanted, printer) {
-        Ok(line) => diagnosis.choose(line),
+        Ok((line, installations)) => diagnosis.choose(line, &installations),
         Err(failure) => {
             // After Ctrl-C the failure says nothing about the index.
             printer.reporter().check()?;
@@ -32,7 +33,13 @@ pub(super) fn choose(diagnosis: &mut Diagnosis, index: &str, printer: &Printer) 
     Ok(())
 }
 
-fn chosen(diagnosis: &Diagnosis, index: &str, wanted: Vec<String>, printer: &Printer) -> Result<ChosenLine> {
+/// What the index has, and the installations of it, each as the words after `install`.
+fn chosen(
+    diagnosis: &Diagnosis,
+    index: &str,
+    wanted: Vec<String>,
+    printer: &Printer,
+) -> Result<(ChosenLine, Vec<Vec<String>>)> {
     let python = diagnosis.python.as_ref().and_then(|python| python.version.as_deref());
     let python = python.ok_or_else(|| Usage::new("the version of Python is not known"))?;
     let glibc = diagnosis.system.distribution.as_deref().and_then(glibc_of);
@@ -45,13 +52,14 @@ fn chosen(diagnosis: &Diagnosis, index: &str, wanted: Vec<String>, printer: &Pri
     let ChoiceAnswer { verdict, reason, asked: packages, lines, .. } = answer;
     let line = lines.into_iter().next();
     let refused = line.as_ref().and_then(|line| line.problem.clone());
-    Ok(ChosenLine {
+    let chosen = ChosenLine {
         index,
         gpus: diagnosis.targets.clone(),
         verdict: serde_json::to_value(verdict).map_err(Failure::other)?.as_str().unwrap_or_default().to_owned(),
         reason: refused.filter(|_| verdict != ChoiceVerdict::No).unwrap_or(reason),
         packages,
         checked_by: line.as_ref().and_then(|line| line.checked_by.clone()),
-        command: line.and_then(|line| line.text),
-    })
+        command: None,
+    };
+    Ok((chosen, line.map(|line| line.installations).unwrap_or_default()))
 }

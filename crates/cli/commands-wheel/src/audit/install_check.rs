@@ -69,7 +69,8 @@ impl InstallArguments {
         fs_err::create_dir(&folder)?;
         let has_public = public.is_some();
         let hashes = BTreeMap::new();
-        let check = InstallCheck { files, hashes, sites, addresses, has_public, python, glibc, scratch: &folder };
+        let check =
+            InstallCheck { files, hashes, sites, addresses, has_public, names: None, python, glibc, scratch: &folder };
         let resolvers = Resolvers::find(Vec::new(), environment::program);
         let progress: Arc<dyn Reporter> = printer.progress();
         Ok(Some(check_installation(check, &resolvers, &progress)?))

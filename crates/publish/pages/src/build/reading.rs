@@ -13,7 +13,7 @@ use rocwheel_index::companion::ATTESTATIONS;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_store::listing::{Candidate, clashes, distribution};
 use rocwheel_store::site::JSON;
-use rocwheel_store::{Error as StoreError, StoredFile};
+use rocwheel_store::{Error as StoreError, Store, StoredFile};
 use rocwheel_wheel::WheelName;
 use serde::Deserialize;
 
@@ -108,7 +108,7 @@ impl<'a> Reading<'a> {
         }
         let count = |one: &Looked<'_>| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count();
         let files = projects.iter().map(count).sum();
-        warn_of_downloads(&found.downloads, files, reporter);
+        warn_of_downloads(&found.downloads, files, self.work.store, reporter);
         let states = projects.drain(..).map(|one| self.finish(one, reporter)).collect::<Result<_, _>>()?;
         Ok(ReadProjects { projects: states, files, bytes: found.bytes })
     }
@@ -289,7 +289,8 @@ impl<'a> Reading<'a> {
             }
             let same = before.filter(|before| before.0 == facts.sha256).map(|before| before.1);
             let paged = || times.get(&(file_name(&file.key).to_owned(), hexadecimal(&facts.sha256))).copied();
-            let stored = || self.work.store.uploaded(file);
+            let known_better = self.work.options.uploaded.get(file_name(&file.key)).copied();
+            let stored = || known_better.or_else(|| self.work.store.uploaded(file));
             facts.uploaded = same.or_else(paged).or_else(stored).unwrap_or(self.work.options.now);
             known.push(facts);
             read.push(at);
@@ -335,12 +336,13 @@ fn find<'r>(recorded: &'r [RecordedFile], key: &str) -> Option<&'r RecordedFile>
 }
 
 /// Reports the bytes that only a recorded hash would have saved.
-fn warn_of_downloads(sizes: &[u64], read: usize, reporter: &dyn Reporter) {
+fn warn_of_downloads(sizes: &[u64], read: usize, store: &dyn Store, reporter: &dyn Reporter) {
     if !sizes.is_empty() {
+        let (count, bytes) = (sizes.len(), sizes.iter().sum::<u64>());
+        // Nobody can upload to a server that only reads.
+        let cure = if store.takes_metadata() { "; `rocwheel release upload` stores it" } else { "" };
         reporter.warn(&format!(
-            "{} of {read} files had no SHA-256 in the store, so {} bytes were downloaded to hash them; `rocwheel release upload` stores it",
-            sizes.len(),
-            sizes.iter().sum::<u64>()
+            "{count} of {read} files had no SHA-256 in the store, so {bytes} bytes were downloaded to hash them{cure}"
         ));
     }
 }

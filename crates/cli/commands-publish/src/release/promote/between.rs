@@ -290,6 +290,7 @@ impl Work<'_> {
             address: settings.verify_url.as_ref(),
             local: &local,
             set: &publication.set,
+            asked: None,
             scratch: self.scratch,
         };
         installation.decide(printer)?;

@@ -16,7 +16,7 @@ use rocwheel_release::LocalSet;
 use rocwheel_stream::{Stream, UntestedRule};
 use url::Url;
 
-use super::public_names;
+use super::public_names::{self, AskedNames};
 
 /// A set, and the stream that it goes into.
 pub(in crate::release) struct InstallGate<'a> {
@@ -26,6 +26,8 @@ pub(in crate::release) struct InstallGate<'a> {
     pub(in crate::release) address: Option<&'a Url>,
     pub(in crate::release) local: &'a LocalSet,
     pub(in crate::release) set: &'a str,
+    /// What an index has of the names of the set, which was told already.
+    pub(in crate::release) asked: Option<&'a AskedNames>,
     pub(in crate::release) scratch: &'a Path,
 }
 
@@ -54,7 +56,6 @@ impl InstallGate<'_> {
         if report.cells.is_empty() {
             problems.push("no package of the set is for a Python and a system that can be asked about".to_owned());
         }
-        public_names::tell(&report.names, "the public index", printer);
         if problems.is_empty() {
             let cells = message::count(report.cells.len() as u64, "combination", "combinations");
             printer.note(format!("pip or uv brings the set on {cells} of GPU, Python and system"));
@@ -93,6 +94,9 @@ impl InstallGate<'_> {
             sites.push(site);
             addresses.push(address);
         }
+        let public_root = sites.last().filter(|_| public.is_some()).map(|site| &site.root);
+        let names = self.asked.filter(|asked| Some(&asked.root) == public_root).map(|asked| asked.names.clone());
+        let are_told = names.is_some();
         let files: Vec<_> = self.local.paths().map(|(_, path)| path.to_owned()).collect();
         let folder = self.scratch.join("install-check");
         fs_err::create_dir(&folder)?;
@@ -102,11 +106,16 @@ impl InstallGate<'_> {
             sites,
             addresses,
             has_public: public.is_some(),
+            names,
             python: None,
             glibc: None,
             scratch: &folder,
         };
         let progress: Arc<dyn Reporter> = printer.progress();
-        check_installation(check, &Resolvers::find(Vec::new(), environment::program), &progress)
+        let report = check_installation(check, &Resolvers::find(Vec::new(), environment::program), &progress)?;
+        if !are_told {
+            public_names::tell(&report.names, "the public index", printer);
+        }
+        Ok(report)
     }
 }

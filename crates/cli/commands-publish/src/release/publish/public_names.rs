@@ -14,17 +14,20 @@ use rocwheel_console::index_site::site;
 use rocwheel_console::message;
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::BucketOptions;
+use url::Url;
 
 /// Names and files that a message lists.
 const MOST: usize = 8;
 
+/// What an index has of the names of a set.
+pub(in crate::release) struct AskedNames {
+    /// The address of the index.
+    pub(in crate::release) root: Url,
+    pub(in crate::release) names: Vec<PublicName>,
+}
+
 /// Asks the index at `place` for the names of a set, and reports those that are not safe.
-pub(super) fn guard(
-    set: &ReleaseSet,
-    place: &OsStr,
-    bucket: &BucketOptions,
-    printer: &Printer,
-) -> Result<Vec<PublicName>> {
+pub(super) fn guard(set: &ReleaseSet, place: &OsStr, bucket: &BucketOptions, printer: &Printer) -> Result<AskedNames> {
     let site = site(place, bucket, printer)?;
     let shown = rocwheel_index::address_without_user(&site.root);
     let mut files: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
@@ -34,7 +37,7 @@ pub(super) fn guard(
     }
     let names = find_public_names(&files, &site, printer.reporter())?;
     tell(&names, shown.as_str(), printer);
-    Ok(names)
+    Ok(AskedNames { root: site.root, names })
 }
 
 /// Reports the names that are not safe on an index.
