@@ -148,7 +148,7 @@ fn unchanged_members_and_chunks_are_not_compressed_again() {
     let source = PackedSource::new(night.path("records"));
     add_earlier_wheels(&source, &night.path("first")).expect("add");
     let written = write_with(&night.second, night.folder.path(), LEVEL, &source);
-    assert_eq!(python(script, &[&written.path]).trim(), (written.files - 1).to_string());
+    assert_eq!(python(script, [&written.path]).trim(), (written.files - 1).to_string());
     assert_eq!(Wheel::open(&written.path).expect("open").verify().expect("verify"), []);
 }
 
@@ -313,7 +313,7 @@ fn a_wheel_that_lies_in_record_is_not_believed() {
               if info.filename.endswith('RECORD'): data = data.replace(b'sha256=', b'sha256=A', 1)\n  \
               new.writestr(info, data, zipfile.ZIP_DEFLATED)\n\
             new.close()";
-        python(script, &[&night.first]);
+        python(script, [&night.first]);
     };
     assert_eq!(reused_after(lie), 0);
 }

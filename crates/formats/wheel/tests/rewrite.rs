@@ -61,7 +61,7 @@ fn packed(path: &Path) -> BTreeMap<String, String> {
           at = i.header_offset + 30 + n + m\n  \
           packed = data[at:at + i.compress_size]\n  \
           print(hashlib.sha256(packed).hexdigest(), i.CRC, i.file_size, end='\t'); print(i.filename)";
-    let lines = python(script, &[path]);
+    let lines = python(script, [path]);
     let split = |line: &str| {
         let (facts, name) = line.split_once('\t').expect("two columns");
         (name.to_owned(), facts.to_owned())
@@ -257,7 +257,7 @@ fn the_hash_of_the_input_is_right_wherever_the_results_part() {
     ];
     let named = |input: &Path| {
         let script = "import hashlib, sys\nprint(hashlib.sha256(open(sys.argv[1], 'rb').read()).hexdigest())";
-        python(script, &[input]).trim().to_owned()
+        python(script, [input]).trim().to_owned()
     };
     let check = |input: &Path, change: &Rewrite| {
         let wheel = Wheel::open(input).expect("open");

@@ -35,7 +35,7 @@ def patch(old, new, count=-1):
 /// Makes a wheel in `folder` with a script that uses the names of [`PRELUDE`].
 pub fn forge(folder: &Path, script: &str) -> PathBuf {
     let path = folder.join(NAME);
-    python(&format!("{PRELUDE}\n{script}\nwheel.close()\n"), &[&path]);
+    python(&format!("{PRELUDE}\n{script}\nwheel.close()\n"), [&path]);
     path
 }
 
@@ -60,5 +60,5 @@ for name, (column, size) in rows.items():
 for info in wheel.infolist():
     print(info.filename, info.compress_type, oct(info.external_attr >> 16), info.flag_bits, info.date_time[0])
 ";
-    python(script, &[path])
+    python(script, [path])
 }
