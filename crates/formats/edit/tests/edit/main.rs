@@ -8,13 +8,14 @@ mod sdists;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use forge::{NAME, forge, listing, python};
+use forge::{NAME, forge, listing};
 use proptest::prelude::*;
 use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_edit::{
     BuildEdit, EditPlacement, Edited, Error, ExtraEdit, FieldEdit, Pins, Plan, RequirementEdit, SearchPathEdit,
     TagEdit, VersionEdit, WheelEdit, execute, plan,
 };
+use rocwheel_fixtures::python;
 use rocwheel_output::Destination;
 use rocwheel_progress::Silent;
 use rocwheel_wheel::MemberPattern;
@@ -337,7 +338,7 @@ fn the_comment_of_the_archive_stays() {
     let (plan, edited) = edited(&input, &set("2.0"), output.path()).expect("edit");
     assert!(plan.changes_anything());
     let read = "import sys, zipfile\nprint(zipfile.ZipFile(sys.argv[1]).comment.decode())";
-    assert_eq!(forge::python(read, &[&edited.path]), "made by hand\n");
+    assert_eq!(python(read, &[&edited.path]), "made by hand\n");
 }
 
 fn chain(error: &Error) -> String {

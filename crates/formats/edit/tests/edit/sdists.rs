@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_edit::*;
 
-use crate::forge::python;
 use crate::*;
+use rocwheel_fixtures::python;
 
 /// A source distribution like those of setuptools. `more` is Python code that may add members to
 /// `tar`.

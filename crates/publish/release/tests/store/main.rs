@@ -8,6 +8,7 @@ mod server;
 mod streams;
 mod uploads;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(crate) fn options() -> BuildOptions {
         filters: Vec::new(),
         project: None,
         now: "2026-11-20T01:02:03Z".parse::<Timestamp>().unwrap(),
+        uploaded: BTreeMap::new(),
         status: None,
         address: None,
         views: Vec::new(),
