@@ -98,7 +98,7 @@ fn packed(path: &Path) -> BTreeMap<String, String> {
           n, m = struct.unpack('<HH', data[i.header_offset + 26:i.header_offset + 30])\n  \
           at = i.header_offset + 30 + n + m\n  \
           print(hashlib.sha256(data[at:at + i.compress_size]).hexdigest(), i.external_attr, i.filename, sep='\t')";
-    let lines = python(script, &[path]);
+    let lines = python(script, [path]);
     let split = |line: &str| {
         let (facts, name) = line.rsplit_once('\t').expect("columns");
         (name.to_owned(), facts.to_owned())
@@ -338,7 +338,7 @@ fn the_comment_of_the_archive_stays() {
     let (plan, edited) = edited(&input, &set("2.0"), output.path()).expect("edit");
     assert!(plan.changes_anything());
     let read = "import sys, zipfile\nprint(zipfile.ZipFile(sys.argv[1]).comment.decode())";
-    assert_eq!(python(read, &[&edited.path]), "made by hand\n");
+    assert_eq!(python(read, [&edited.path]), "made by hand\n");
 }
 
 fn chain(error: &Error) -> String {

@@ -36,7 +36,7 @@ tar.close()
 "#
     );
     let path = folder.join("rocm-7.0.0.tar.gz");
-    python(&script, &[&path]);
+    python(&script, [&path]);
     path
 }
 
@@ -47,7 +47,7 @@ fn members(path: &Path) -> String {
          for i in tarfile.open(sys.argv[1]):\n  \
            f = tarfile.open(sys.argv[1]).extractfile(i) if i.isreg() else None\n  \
            print(i.name, i.type.decode(), oct(i.mode), i.uid, int(i.mtime), i.linkname, f and hashlib.md5(f.read()).hexdigest())",
-        &[path],
+        [path],
     )
 }
 
@@ -56,7 +56,7 @@ fn read_member(path: &Path, member: &str) -> String {
         &format!(
             "import sys, tarfile; print(tarfile.open(sys.argv[1]).extractfile({member:?}).read().decode(), end='')"
         ),
-        &[path],
+        [path],
     )
 }
 
