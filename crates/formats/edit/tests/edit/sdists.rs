@@ -52,12 +52,11 @@ fn members(path: &Path) -> String {
 }
 
 fn read_member(path: &Path, member: &str) -> String {
-    python(
-        &format!(
-            "import sys, tarfile; print(tarfile.open(sys.argv[1]).extractfile({member:?}).read().decode(), end='')"
-        ),
-        [path],
-    )
+    let script = format!(
+        "import sys, tarfile; print(tarfile.open(sys.argv[1]).extractfile({member:?}).read().decode(), end='|')"
+    );
+    // The mark keeps the last end of a line.
+    python(&script, [path]).strip_suffix('|').expect("the script ends with it").to_owned()
 }
 
 #[test]
