@@ -8,10 +8,10 @@ from urllib.error import HTTPError
 from urllib.parse import unquote
 
 import pytest
+from buckets import Bucket
 from serving import Answers, served
 from test_chooser import write_wheel
 from test_chooser_lines import STRANGER
-from test_index_bucket import Bucket, bucket, server
 from test_install_check import HERE
 from test_release_between import NEW, promote, staged
 from test_release_publish import publish, requires, rocm
@@ -19,7 +19,6 @@ from test_release_publish import publish, requires, rocm
 from command import Result, Rocwheel, run
 from trees import differences, snapshot
 
-__all__ = ["bucket", "server"]
 # Somebody registers a name of ROCm; pip takes the higher build tag of the same version.
 SOMEBODYS = ("rocm-sdk-core", NEW, "1-py3-none-any")
 WINS = "`rocm_sdk_core-7.12.0-1-py3-none-any.whl` of the public index"
