@@ -50,11 +50,7 @@ impl Environment {
     fn wheel(&self, name: &str, requires: &[&str], files: Vec<(&str, Vec<u8>)>) -> PathBuf {
         let is_native = files.iter().any(|(path, _)| path.contains(".so"));
         let tag = if is_native { "py3-none-manylinux_2_34_x86_64" } else { "py3-none-any" };
-        let scripts = format!(
-            "[console_scripts]
-{name}-tool = {name}:main
-"
-        );
+        let scripts = format!("[console_scripts]\n{name}-tool = {name}:main\n");
         let wheel = TestWheel::new(format!("{name}-1.0-{tag}.whl")).requires(requires).files(files);
         wheel.file("INFO/entry_points.txt", scripts).write(self.folder.path())
     }

@@ -82,12 +82,7 @@ fn notes(report: &ComparisonReport) -> Vec<String> {
 #[test]
 fn wheels_packed_by_two_tools_are_the_same_bytes() {
     let place = Place::new();
-    let wheel = TestWheel::new("pkg-1.0-py3-none-any.whl").file(
-        "pkg/__init__.py",
-        "x = 1
-"
-        .repeat(500),
-    );
+    let wheel = TestWheel::new("pkg-1.0-py3-none-any.whl").file("pkg/__init__.py", "x = 1\n".repeat(500));
     let wheel = wheel.file("pkg/data.bin", (0..=255).collect::<Vec<u8>>().repeat(40));
     let old = wheel.clone().level(1).write(&place.path("old"));
     let new = wheel.level(9).write(&place.path("new"));
@@ -103,62 +98,22 @@ fn what_means_the_same_is_told_from_what_differs() {
         "old/pkg-1.0-py3-none-any.whl",
         &[
             ("pkg/a.json", "{\"a\": 1, \"b\": 2}"),
-            (
-                "pkg/t.txt",
-                "a
-b
-",
-            ),
+            ("pkg/t.txt", "a\nb\n"),
             ("pkg/gone.txt", "gone"),
             ("pkg/here.txt", "same text"),
-            (
-                "INFO/METADATA",
-                &metadata(
-                    "pkg",
-                    "1.0",
-                    "Requires-Dist: a (>=1)
-Requires-Dist: b==1
-",
-                ),
-            ),
-            (
-                "INFO/entry_points.txt",
-                "[console_scripts]
-a = pkg:a
-b = pkg:b
-",
-            ),
+            ("INFO/METADATA", &metadata("pkg", "1.0", "Requires-Dist: a (>=1)\nRequires-Dist: b==1\n")),
+            ("INFO/entry_points.txt", "[console_scripts]\na = pkg:a\nb = pkg:b\n"),
         ],
     );
     let new = place.wheel(
         "new/pkg-1.1-py3-none-any.whl",
         &[
             ("pkg/a.json", "{\"b\":2,\"a\":1}"),
-            (
-                "pkg/t.txt",
-                "a
-c
-d
-",
-            ),
+            ("pkg/t.txt", "a\nc\nd\n"),
             ("pkg/new.txt", "new one"),
             ("pkg/sub/there.txt", "same text"),
-            (
-                "INFO/METADATA",
-                &metadata(
-                    "pkg",
-                    "1.1",
-                    "Requires-Dist: b==2
-Requires-Dist: a>=1
-",
-                ),
-            ),
-            (
-                "INFO/entry_points.txt",
-                "[console_scripts]
-b = pkg:c
-",
-            ),
+            ("INFO/METADATA", &metadata("pkg", "1.1", "Requires-Dist: b==2\nRequires-Dist: a>=1\n")),
+            ("INFO/entry_points.txt", "[console_scripts]\nb = pkg:c\n"),
         ],
     );
     let report = place.compare(&old, &new);
@@ -185,28 +140,8 @@ b = pkg:c
 fn night(place: &Place, version: &str, data: &str) -> PathBuf {
     let folder = format!("{version}{data}");
     for (name, path, text, more) in [
-        (
-            "a",
-            "a/_version.py",
-            format!(
-                "VERSION = \"{version}\"
-"
-            ),
-            format!(
-                "
-This is {version}.
-"
-            ),
-        ),
-        (
-            "b",
-            "b/names.json",
-            format!("{{\"wheel\": \"a-{version}\"}}"),
-            format!(
-                "Requires-Dist: a=={version}
-"
-            ),
-        ),
+        ("a", "a/_version.py", format!("VERSION = \"{version}\"\n"), format!("\nThis is {version}.\n")),
+        ("b", "b/names.json", format!("{{\"wheel\": \"a-{version}\"}}"), format!("Requires-Dist: a=={version}\n")),
     ] {
         let metadata = metadata(name, version, &more);
         let mut members = vec![(path, &*text), ("INFO/METADATA", &*metadata)];
@@ -245,7 +180,7 @@ fn a_night_that_only_has_another_version_is_told_from_one_with_changes() {
 fn two_wheels_are_compared_under_any_file_names() {
     let place = Place::new();
     for (name, file) in [("pkg-1.0-py3-none-any.whl", "old.whl"), ("pkg-1.1-py3-none-any.whl", "new (1).whl")] {
-        let wheel = place.wheel(&format!("named/{name}"), &[("pkg/__init__.py", "x = 1\\n")]);
+        let wheel = place.wheel(&format!("named/{name}"), &[("pkg/__init__.py", "x = 1\n")]);
         fs_err::rename(wheel, place.path(file)).unwrap();
     }
     let report = place.compare(&place.path("old.whl"), &place.path("new (1).whl"));
@@ -570,14 +505,7 @@ fn deviations_accept_and_unused_ones_are_known() {
 fn what_is_written_down_fits_the_next_build_too() {
     let place = Place::new();
     let wheel = |version: &str, text: &str| {
-        let metadata = metadata(
-            "pkg",
-            version,
-            &format!(
-                "Requires-Dist: core=={version}
-"
-            ),
-        );
+        let metadata = metadata("pkg", version, &format!("Requires-Dist: core=={version}\n"));
         place.wheel(
             &format!("{version}/pkg-{version}-py3-none-any.whl"),
             &[("pkg/a.txt", text), ("INFO/METADATA", &metadata)],

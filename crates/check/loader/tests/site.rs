@@ -11,34 +11,12 @@ use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_progress::{Hint, Silent};
 
 fn make(folder: &Path, name: &str, scripts: &[&str], files: &[(&str, &str)]) -> PathBuf {
-    let scripts: String = scripts
-        .iter()
-        .map(|script| {
-            format!(
-                "{script} = main:main
-"
-            )
-        })
-        .collect();
+    let scripts: String = scripts.iter().map(|script| format!("{script} = main:main\n")).collect();
     let stem = name.to_ascii_lowercase().replace('.', "_");
     TestWheel::new(format!("{stem}-1.0-py3-none-any.whl"))
         .files(files.iter().copied())
-        .file(
-            "INFO/METADATA",
-            format!(
-                "Metadata-Version: 2.1
-Name: {name}
-Version: 1.0
-"
-            ),
-        )
-        .file(
-            "INFO/entry_points.txt",
-            format!(
-                "[console_scripts]
-{scripts}"
-            ),
-        )
+        .file("INFO/METADATA", format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"))
+        .file("INFO/entry_points.txt", format!("[console_scripts]\n{scripts}"))
         .write(folder)
 }
 

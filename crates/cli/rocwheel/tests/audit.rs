@@ -13,8 +13,7 @@ const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let compile = |name: &str, arguments: &[&str]| {
-        let source = "int f(void) { return 1; }
-void *PyInit__m(void) { return 0; }";
+        let source = "int f(void) { return 1; }\nvoid *PyInit__m(void) { return 0; }";
         library(&context.path("made"), name, source, arguments)
     };
     compile("libgone.so.1", &["-Wl,-soname,libgone.so.1"]);
@@ -23,11 +22,7 @@ void *PyInit__m(void) { return 0; }";
     let module =
         compile("_m.so", &["-l:libgone.so.1", "-l:libown.so.1", "-l:libtorch.so", "-Wl,-rpath,/home/me/lib:$ORIGIN"]);
     TestWheel::new(WHEEL)
-        .file(
-            "demo/__init__.py",
-            "from . import _m
-",
-        )
+        .file("demo/__init__.py", "from . import _m\n")
         .file("demo/_m.cpython-312-x86_64-linux-gnu.so", module)
         .file("demo/libown.so.1", own)
         .file("tests/__init__.py", "")

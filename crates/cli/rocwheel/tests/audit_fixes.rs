@@ -35,11 +35,7 @@ impl Fixture {
     fn wheel(&self, tag: &str, members: Vec<(&str, Vec<u8>)>) -> String {
         let _ = fs_err::remove_dir_all(self.0.path("made"));
         let name = format!("demo-1.0-{tag}.whl");
-        let wheel = TestWheel::new(&name).file(
-            "demo/__init__.py",
-            "from . import _m
-",
-        );
+        let wheel = TestWheel::new(&name).file("demo/__init__.py", "from . import _m\n");
         wheel.files(members).write(self.0.directory());
         name
     }

@@ -93,9 +93,7 @@ fn an_edit_that_breaks_a_wheel_is_refused() {
 fn machines_get_whole_lists() {
     let context = context();
     let functions = (0..5).map(|n| format!("int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}\n"));
-    let source = functions.collect::<String>()
-        + "int PyInit__m(void) { return 0; }
-";
+    let source = functions.collect::<String>() + "int PyInit__m(void) { return 0; }\n";
     let module = library(context.directory(), "module.so", &source, &[]);
     let many = "pkg-1.0-cp312-cp312-linux_x86_64.whl";
     TestWheel::new(many)
