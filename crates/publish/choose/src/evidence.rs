@@ -14,6 +14,7 @@ use rocwheel_content::{Content, Hasher, Reader, hexadecimal};
 use rocwheel_delta::{IndexSite, ProjectAnswer};
 use rocwheel_index::page::{MetadataBeside, PageLink};
 use rocwheel_progress::{Failure, Reporter, Unit, WithoutProgress};
+use rocwheel_store::attempts::with_connections;
 use rocwheel_store::open_remote_sparsely;
 use rocwheel_survey::{Checksum, CodeFormat, DistantFile, Kernels, Options, survey_distant};
 use rocwheel_tables::target::base_target;
@@ -26,8 +27,6 @@ use crate::set::{ChosenPackage, CodeSeen, PackageOrigin, Seen};
 
 /// Limit in bytes for METADATA, and for a file that is downloaded for it.
 const LIMIT: u64 = 64 << 20;
-/// Requests to servers at the same time.
-const CONNECTIONS: usize = 8;
 
 /// The pages of the indexes, each read once.
 pub(crate) struct Pages<'a> {
@@ -201,10 +200,7 @@ impl<'a> Pages<'a> {
             progress.advance(1);
             seen
         });
-        let seen = match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-            Ok(pool) => pool.install(|| seen.collect()),
-            Err(_) => seen.collect(),
-        };
+        let seen = with_connections(|| seen.collect());
         progress.check()?;
         Ok(seen)
     }

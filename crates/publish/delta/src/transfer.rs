@@ -11,7 +11,7 @@ use rocwheel_index::page::GZIP;
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_progress::{Reporter, Watched, WithoutProgress};
 use rocwheel_store::Error as StoreError;
-use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
+use rocwheel_store::attempts::{TransferFault, attempt_unless_stalled, with_connections};
 use rocwheel_system::PositionedWriter;
 use url::Url;
 
@@ -105,11 +105,7 @@ impl RemoteFile<'_> {
             // The first answer says whether there are ranges at all.
             let Some((first, others)) = ranges.split_first() else { return Ok(()) };
             one(first)?;
-            let work = || others.par_iter().try_for_each(one);
-            match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-                Ok(pool) => pool.install(work),
-                Err(_) => work(),
-            }
+            with_connections(|| others.par_iter().try_for_each(one))
         };
         match all() {
             Ok(()) => Ok(Ok(())),

@@ -10,7 +10,7 @@ use rocwheel_index::page::{FileHash, MetadataBeside, PageLink};
 use rocwheel_pages::StatusTable;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_store::FolderSite;
-use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt};
+use rocwheel_store::attempts::{TransferFault, attempt, with_connections};
 use rocwheel_store::listing::project_of;
 use url::Url;
 
@@ -35,8 +35,11 @@ pub(crate) fn read(
     let one = |(project, names): (&String, &BTreeSet<String>)| -> Result<Option<ProjectPage>, Failure> {
         let found = request.indexes.iter().find_map(|index| {
             let page = attempt(reporter, || project_page(request, index, project)).transpose()?;
-            let lists = |page: &ProjectPage| page.links.iter().any(|link| names.contains(&link.file_name));
-            page.map_or_else(|fault| Some(Err(fault)), |page| lists(&page).then_some(Ok(page)))
+            match page {
+                Ok(page) if page.links.iter().any(|link| names.contains(&link.file_name)) => Some(Ok(page)),
+                Ok(_) => None,
+                Err(fault) => Some(Err(fault)),
+            }
         });
         reporter.advance(1);
         reporter.check()?;
@@ -49,11 +52,7 @@ pub(crate) fn read(
             .with_exit(fault.exit())
         })
     };
-    let work = || projects.par_iter().map(one).collect::<Result<Vec<_>, _>>();
-    let pages = match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-        Ok(pool) => pool.install(work),
-        Err(_) => work(),
-    };
+    let pages = with_connections(|| projects.par_iter().map(one).collect::<Result<Vec<_>, _>>());
     reporter.end();
     let mut table = StatusTable::default();
     for ((project, names), page) in projects.iter().zip(pages?) {

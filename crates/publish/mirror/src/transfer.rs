@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_index::Http;
 use rocwheel_progress::{Exit, Reporter, Unit};
-use rocwheel_store::attempts::{CONNECTIONS, TransferFault};
+use rocwheel_store::attempts::{TransferFault, attempt, with_connections};
 
 use crate::cannot;
 use crate::download::{Downloaded, download};
@@ -46,11 +46,7 @@ pub(crate) fn fetch_all(
         reporter.advance(1);
         result.map_err(|fault| (name.clone(), fault))
     };
-    let work = || files.par_iter().map(one).collect::<Vec<_>>();
-    let results = match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-        Ok(pool) => pool.install(work),
-        Err(_) => work(),
-    };
+    let results = with_connections(|| files.par_iter().map(one).collect::<Vec<_>>());
     reporter.end();
     reporter.check()?;
     let (mut fetched, mut problems, mut may_pass) = (BTreeMap::new(), Vec::new(), true);
@@ -80,7 +76,7 @@ fn is_there(path: &Path, sha256: &str) -> bool {
 fn fetch(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<FetchedFile, TransferFault> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let Downloaded { file: temporary, sha256, modified } =
-        download(http, &file.address, file.hash().as_ref(), folder, reporter)?;
+        attempt(reporter, || download(http, &file.address, file.hash().as_ref(), folder, reporter))?;
     let disk = |source: io::Error| TransferFault::Write { path: path.to_owned(), source };
     rocwheel_system::set_open_mode(temporary.as_file(), 0o644).map_err(disk)?;
     rocwheel_system::persist(temporary, path).map_err(disk)?;

@@ -17,6 +17,18 @@ const MOST: u32 = 4;
 /// Time before the second attempt; each later one waits three times as long.
 const PAUSE: Duration = Duration::from_millis(300);
 
+/// Runs `work` with [`CONNECTIONS`] threads, or with those that there are if no more can be had.
+pub fn with_connections<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    in_threads(CONNECTIONS, work)
+}
+
+pub(crate) fn in_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(work),
+        Err(_) => work(),
+    }
+}
+
 /// Why a transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferFault {

@@ -76,8 +76,8 @@ impl Store for LinkedStore {
             // A local wheel is not what people will download.
             files.retain(|file| !is_distribution(&file.key) && !file.key.ends_with(".metadata"));
             files.retain(|file| !self.files.contains_key(&file.key));
-            let is_listed = |name: &str| is_distribution(name.trim_end_matches(".metadata"));
-            files.extend(self.files.iter().filter(|(name, _)| is_listed(name)).map(|(name, file)| StoredFile {
+            let listed = self.files.iter().filter(|(name, _)| is_distribution(name.trim_end_matches(".metadata")));
+            files.extend(listed.map(|(name, file)| StoredFile {
                 key: name.clone(),
                 size: file.size,
                 stamp: file.stamp.clone(),
@@ -88,13 +88,12 @@ impl Store for LinkedStore {
     }
 
     fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {
-        let content = self.files.get(&file.key).and_then(|file| file.content.clone());
-        let missing = || Error::Read {
-            path: archive_path::join(&self.name(), &file.key).into(),
-            source: io::ErrorKind::NotFound.into(),
+        let Some(content) = self.files.get(&file.key).and_then(|file| file.content.clone()) else {
+            let path = archive_path::join(&self.name(), &file.key).into();
+            return Err(Error::Read { path, source: io::ErrorKind::NotFound.into() });
         };
         // A content that is downloaded is not downloaded for METADATA and again for its hash.
-        let content = Spool::new(Path::new("")).hold(content.ok_or_else(missing)?, Opening::Elsewhere);
+        let content = Spool::new(Path::new("")).hold(content, Opening::Elsewhere);
         Ok(StoredBytes::Remote(Box::new(content)))
     }
 

@@ -198,16 +198,17 @@ impl S3Store {
     fn change(&self, attempted: String, request: Request) -> Result<Reply, Error> {
         self.check_lease()?;
         let lease = self.lease();
-        let check = || {
+        let sent = self.client.send_while(request, &|| {
             self.client.check()?;
             Ok(lease.as_ref().map_or(Ok(()), |lease| lease.check_step())?)
-        };
-        self.client.send_while(request, &check).map_err(|stop| stop.error(attempted))
+        });
+        sent.map_err(|stop| stop.error(attempted))
     }
 
-    /// Writes an object; `digest` is left with it.
+    /// Writes an object. `digest` is the SHA-256 of the bytes, if it is to be left with it.
     fn put(&self, key: &str, bytes: Bytes, condition: &Condition, digest: Option<&Digest>) -> Result<(), Error> {
-        let request = put_request(&self.path(key)?, key, bytes, condition);
+        let own = digest.copied().unwrap_or_else(|| rocwheel_content::sha256(&bytes));
+        let request = put_request(&self.path(key)?, key, bytes, &own, condition);
         let request = request.headers(digest.map(|digest| (OBJECT_SHA256, hexadecimal(digest))));
         self.change(format!("write `{}`", self.shown(key)), request).map(drop)
     }
@@ -222,9 +223,10 @@ enum Condition {
     Is(String),
 }
 
-fn put_request(path: &str, key: &str, bytes: Bytes, condition: &Condition) -> Request {
+/// Writes `bytes`, whose SHA-256 is `sha256`, with the headers that fit `key`.
+fn put_request(path: &str, key: &str, bytes: Bytes, sha256: &Digest, condition: &Condition) -> Request {
     let request = Request::new(Method::Put, path).headers(media::headers(key));
-    let request = request.header(BODY_SHA256, STANDARD.encode(rocwheel_content::sha256(&bytes))).body(bytes);
+    let request = request.header(BODY_SHA256, STANDARD.encode(sha256)).body(bytes);
     match condition {
         Condition::Always => request,
         Condition::Absent => request.header("if-none-match", "*"),

@@ -15,6 +15,7 @@ use rocwheel_content::{Content, Digest, archive_path};
 use rocwheel_progress::{NamedWriter, Reporter, write_error};
 use serde::Serialize;
 
+use crate::attempts::in_threads;
 use crate::error::Error;
 
 /// How long a publisher sleeps before it tries again to lock a folder.
@@ -228,10 +229,8 @@ pub fn put<S: Store + ?Sized>(store: &S, write: bool, key: &str, bytes: &[u8]) -
 
 /// Runs `work` with as many threads as the requests of a store deserve.
 pub fn with_threads<T: Send>(store: &dyn Store, work: impl FnOnce() -> T + Send) -> T {
-    let more = store.requests().filter(|requests| *requests > rayon::current_num_threads());
-    let pool = more.and_then(|requests| rayon::ThreadPoolBuilder::new().num_threads(requests).build().ok());
-    match pool {
-        Some(pool) => pool.install(work),
+    match store.requests().filter(|requests| *requests > rayon::current_num_threads()) {
+        Some(requests) => in_threads(requests, work),
         None => work(),
     }
 }

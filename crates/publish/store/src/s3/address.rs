@@ -53,8 +53,7 @@ impl FromStr for S3Address {
 
 /// `true` for a key whose parts are names: an address can have it as its path.
 pub(super) fn is_path(key: &str) -> bool {
-    let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.bytes().any(|byte| byte.is_ascii_control());
-    key.split('/').all(is_name)
+    key.split('/').all(|part| !matches!(part, "" | "." | "..")) && !key.bytes().any(|byte| byte.is_ascii_control())
 }
 
 #[cfg(test)]

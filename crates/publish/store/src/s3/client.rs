@@ -294,8 +294,8 @@ impl Client {
             address.map_err(|error| Failure::Lasting(BucketFault::Other(format!("an address of it: {error}"))))?;
         let query = request.query.iter().map(|(name, value)| (*name, value.as_str()));
         let Some(keys) = &self.keys else {
-            let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-            let parts: Vec<String> = query.map(|(name, value)| format!("{name}={}", encode(value))).collect();
+            let parts = query.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
+            let parts: Vec<String> = parts.collect();
             address.set_query((!parts.is_empty()).then(|| parts.join("&")).as_deref());
             return Ok(address);
         };

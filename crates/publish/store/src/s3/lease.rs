@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use rocwheel_content::hexadecimal;
+use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_system::steady_time;
 use rusty_s3::Method;
 use serde::{Deserialize, Serialize};
@@ -185,11 +185,12 @@ fn renew(client: &Arc<Client>, path: &str, tenure: &Mutex<Tenure>, is_over: &Ato
         };
         due = sent + PAUSE;
         let end = Instant::now() + ANSWER;
-        let check = || {
-            let late = || Stop::from(BucketFault::LockEnded);
-            if is_over.load(Ordering::Relaxed) { Err(late()) } else { within(end) }
+        let lock = LockObject {
+            client,
+            path,
+            check: &|| if is_over.load(Ordering::Relaxed) { Err(BucketFault::LockEnded.into()) } else { within(end) },
         };
-        match (LockObject { client, path, check: &check }).replace(&next, &etag) {
+        match lock.replace(&next, &etag) {
             Ok(Some(Replaced { renewals, etag: written })) => {
                 etag = written;
                 // An older record arrived late, at an unknown time: it is written again.
@@ -222,6 +223,7 @@ struct Replaced {
 }
 
 /// What became of a write under a condition.
+#[derive(PartialEq, Eq)]
 enum Written {
     /// The record has this ETag.
     Done(String),
@@ -245,7 +247,8 @@ impl LockObject<'_> {
 
     fn put(&self, record: &Record, condition: &Condition) -> Result<Written, Stop> {
         let bytes = serde_json::to_vec(record).expect("all keys are text");
-        let request = put_request(self.path, LOCK, bytes.into(), condition);
+        let digest = sha256(&bytes);
+        let request = put_request(self.path, LOCK, bytes.into(), &digest, condition);
         let refusals = &[StatusCode::PRECONDITION_FAILED, StatusCode::CONFLICT, StatusCode::NOT_IMPLEMENTED];
         let reply = self.send(request.answered_by(refusals))?;
         Ok(match reply.status {
@@ -262,8 +265,8 @@ impl LockObject<'_> {
         if reply.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let foreign = |_| BucketFault::ForeignLock(self.path.to_owned());
-        let record = serde_json::from_slice(&reply.body).map_err(foreign)?;
+        let record = serde_json::from_slice(&reply.body);
+        let record = record.map_err(|_| BucketFault::ForeignLock(self.path.to_owned()))?;
         Ok(Some((record, reply.etag().unwrap_or_default())))
     }
 
@@ -320,9 +323,8 @@ impl LockObject<'_> {
                 Written::Unsupported => return Ok(false),
             };
         }
-        let is_refused = |written| matches!(written, Written::Refused);
-        Ok(is_refused(self.put(&record(1), &Condition::Absent)?)
-            && is_refused(self.put(&record(2), &Condition::Is(WRONG.to_owned()))?))
+        Ok(self.put(&record(1), &Condition::Absent)? == Written::Refused
+            && self.put(&record(2), &Condition::Is(WRONG.to_owned()))? == Written::Refused)
     }
 }
 

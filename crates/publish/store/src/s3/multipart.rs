@@ -97,7 +97,7 @@ fn begin(store: &S3Store, upload: &BucketUpload, path: &str, reporter: &dyn Repo
         .header("x-amz-checksum-algorithm", "SHA256")
         .header(OBJECT_SHA256, hexadecimal(&upload.sha256));
     let end: Cell<Option<Instant>> = Cell::new(None);
-    let check = || {
+    let reply = store.client.send_while(request, &|| {
         let Err(stop) = store.client.check() else { return Ok(()) };
         let last = end.get().unwrap_or_else(|| Instant::now() + TIDYING);
         end.set(Some(last));
@@ -105,8 +105,7 @@ fn begin(store: &S3Store, upload: &BucketUpload, path: &str, reporter: &dyn Repo
             warn_of_parts(store, upload, reporter);
             stop
         })
-    };
-    let reply = store.client.send_while(request, &check)?;
+    })?;
     let begun: Result<BegunUpload, _> = quick_xml::de::from_reader(&*reply.body);
     Ok(begun.map_err(|_| BucketFault::Other("the server names no upload".to_owned()))?.id)
 }

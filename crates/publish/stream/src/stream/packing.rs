@@ -18,7 +18,7 @@ use rocwheel_index::companion::PACKING;
 use rocwheel_index::pages::encoded_segment;
 use rocwheel_index::{Fetch, address_without_user};
 use rocwheel_progress::{Exit, Reporter};
-use rocwheel_store::attempts::{CONNECTIONS, TransferFault};
+use rocwheel_store::attempts::{TransferFault, with_connections};
 use rocwheel_wheel::WheelNameParts;
 use url::Url;
 
@@ -150,11 +150,7 @@ impl StreamDocuments<'_> {
             let (record, damage) = record.map_or_else(|reason| (None, Some(reason)), |record| (record, None));
             Ok((StreamWheel { address: self.address(key)?, size: file.size, record }, damage))
         };
-        let work = || wheels.par_iter().map(read).collect::<Result<Vec<_>, _>>();
-        let all = match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-            Ok(pool) => pool.install(work),
-            Err(_) => work(),
-        }?;
+        let all = with_connections(|| wheels.par_iter().map(read).collect::<Result<Vec<_>, _>>())?;
         let (wheels, damaged): (Vec<StreamWheel>, Vec<Option<String>>) = all.into_iter().unzip();
         Ok(RecordedStream { wheels, damaged: damaged.into_iter().flatten().collect(), expired })
     }
