@@ -222,9 +222,15 @@ def packed(handler: Answers, content: bytes) -> None:
     handler.reply(content, kind="application/zip", Content_Encoding="gzip")
 
 
+def part(handler: Answers, content: bytes) -> None:
+    """A part that nobody asked for."""
+    handler.reply(content[: len(content) // 2], 206, kind="application/zip")
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
+        (part, "`sympy-1.14-py3-none-any.whl`: the server does not say its size"),
         (forbidden, "`sympy-1.14-py3-none-any.whl`: the server answers 403"),
         (login, "`sympy-1.14-py3-none-any.whl`: the server sends a page in place of the file"),
         (broken_off, "`sympy-1.14-py3-none-any.whl`: cannot read"),
@@ -247,6 +253,25 @@ def test_a_file_that_is_not_what_the_page_says_ends_it(
         said = subprocess.run(mirror_words(rocwheel, address, mirrored), env=MIRROR, capture_output=True, text=True)
         assert said.returncode != 0 and "sympy" in said.stderr
         assert not list(mirrored.glob("sympy*")) and not (mirrored / "simple").exists()
+
+
+class Busy(Answers):
+    """Sends everything but METADATA, of which it says nothing."""
+
+    def do_GET(self) -> None:
+        if self.path.endswith(".metadata"):
+            self.reply(b"busy", 503)
+        else:
+            super().do_GET()
+
+
+def test_a_server_that_is_busy_does_not_say_that_metadata_is_missing(
+    rocwheel: Rocwheel, files: Path, tmp_path: Path
+) -> None:
+    pages = tmp_path / "pages"
+    with served(files, Busy) as address:
+        said = build(rocwheel, address, pages, expect=4).stderr
+    assert "`sympy-1.14-py3-none-any.whl`: the server answers 503" in said and not (pages / "simple").exists()
 
 
 def mirror_words(rocwheel: Rocwheel, address: str, folder: Path) -> tuple[object, ...]:

@@ -46,7 +46,7 @@ pub struct InstallCheck<'a> {
     pub sites: Vec<IndexSite>,
     pub addresses: Vec<String>,
     pub has_public: bool,
-    /// What the public index has of the names of the files, and of others, if it was asked before.
+    /// The answer of the public index about these and other names, if it was asked before.
     pub names: Option<Vec<PublicName>>,
     /// The Python and the glibc; `None` for those that the tags promise.
     pub python: Option<PythonVersion>,

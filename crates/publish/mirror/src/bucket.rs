@@ -43,15 +43,14 @@ pub fn mirror_into(
         store.list("", reporter)?.into_iter().map(|file| (file.key.clone(), file)).collect();
     let old = before.as_ref().map(|list| list.distributions.clone()).unwrap_or_default();
     check_names(plan, &store.name(), stored.keys().filter(|key| !key.contains('/')), &old)?;
-    let has = |name: &str, sha256: Option<&String>| {
-        let listed = before.as_ref().and_then(|list| list.files.get(name));
-        let is_listed = |file: &StoredFile, listed: &ListedFile| {
-            file.size == listed.size && sha256.is_some_and(|sha256| listed.sha256 == *sha256)
+    let listed = before.as_ref().map(|list| &list.files);
+    let mut wanted: Vec<&String> = plan.files.keys().collect();
+    wanted.retain(|name| {
+        let (Some(stored), Some(listed)) = (stored.get(*name), listed.and_then(|files| files.get(*name))) else {
+            return true;
         };
-        stored.get(name).zip(listed).is_some_and(|(file, listed)| is_listed(file, listed))
-    };
-    let wanted: Vec<&String> =
-        plan.files.iter().filter(|(name, file)| !has(name, file.sha256.as_ref())).map(|(name, _)| name).collect();
+        stored.size != listed.size || plan.files[*name].sha256.as_ref() != Some(&listed.sha256)
+    });
     let mut fetched = BTreeMap::new();
     for names in wanted.chunks(AT_ONCE) {
         fetched.append(&mut upload(plan, names, (store, scratch), http, reporter)?);

@@ -20,7 +20,7 @@ use rocwheel_index::page::{MetadataBeside, PageLink};
 use rocwheel_index::{Http, HttpAnswer};
 use rocwheel_pages::{BuildOptions, StatusTable};
 use rocwheel_progress::{Failure, Reporter, Unit};
-use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt};
+use rocwheel_store::attempts::{CONNECTIONS, TransferFault, attempt, with_connections};
 use rocwheel_store::{LinkedFile, LinkedStore};
 use rocwheel_wheel::WheelName;
 use url::Url;
@@ -35,7 +35,7 @@ use content::{ForeignContent, RangeServers};
 /// The largest METADATA that is read.
 const METADATA_LIMIT: u64 = 64 << 20;
 
-/// What of an index is listed, and how.
+/// Selects the files of a foreign index, and how they are examined.
 pub struct ForeignRequest {
     pub address: Url,
     /// The canonical names of the projects; none: all that the first page names.
@@ -52,9 +52,9 @@ pub struct ForeignRequest {
 /// The distributions of a foreign index.
 pub struct ForeignIndex {
     files: BTreeMap<String, LinkedFile>,
-    /// What is withdrawn there, and the status of its projects.
+    /// Withdrawn files and the status of the projects (PEP 592, PEP 792).
     status: StatusTable,
-    /// Who says what the pages will say of each distribution.
+    /// The source of each fact on the new pages, by file name.
     pub origins: BTreeMap<String, FileOrigins>,
 }
 
@@ -91,11 +91,7 @@ pub fn read_foreign_index(request: &ForeignRequest, reporter: &Arc<dyn Reporter>
     let examiner = Examiner { request, servers: Arc::default(), reporter };
     let links: Vec<&PageLink> = projects.iter().flat_map(|(_, page)| &page.links).collect();
     let stage = reporter.stage("Asking for files", Some(links.len() as u64), Unit::Items);
-    let work = || links.par_iter().map(|link| examiner.examine(link)).collect::<Vec<_>>();
-    let examined = match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-        Ok(pool) => pool.install(work),
-        Err(_) => work(),
-    };
+    let examined = examiner.examine_all(&links);
     drop(stage);
     reporter.check()?;
     let (mut files, mut origins, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -128,7 +124,7 @@ struct Examiner<'a> {
     reporter: &'a Arc<dyn Reporter>,
 }
 
-/// What the server says of a file without sending it.
+/// Facts from the headers of an answer.
 struct FileHeaders {
     size: Option<u64>,
     /// A text that changes when the file does.
@@ -137,6 +133,11 @@ struct FileHeaders {
 }
 
 impl Examiner<'_> {
+    /// Examines files, several at a time.
+    fn examine_all(&self, links: &[&PageLink]) -> Vec<Result<ExaminedFile, TransferFault>> {
+        with_connections(|| links.par_iter().map(|link| self.examine(link)).collect())
+    }
+
     fn examine(&self, link: &PageLink) -> Result<ExaminedFile, TransferFault> {
         self.reporter.check().map_err(TransferFault::passing)?;
         let headers = attempt(&**self.reporter, || self.headers(link))?;
@@ -178,7 +179,7 @@ impl Examiner<'_> {
         Ok(ExaminedFile { file, metadata, origins })
     }
 
-    /// Who says what of a file; `has_metadata` if METADATA is beside it.
+    /// The sources of the facts about a file; `has_metadata` if METADATA is beside it.
     fn origins(&self, link: &PageLink, has_metadata: bool, modified: Option<Timestamp>) -> FileOrigins {
         let metadata = match link.metadata {
             _ if !has_metadata => FactSource::Missing,
@@ -209,8 +210,8 @@ impl Examiner<'_> {
             answer = http.get_with(&link.address, &first).map_err(|error| TransferFault::of_request(&*error))?;
         }
         check_answer(&answer)?;
-        let text = |name: &str| answer.header(name).unwrap_or_default();
-        let stamp = [text("etag"), text("last-modified")].join(" ").trim().to_owned();
+        let marks = ["etag", "last-modified"].map(|name| answer.header(name).unwrap_or_default());
+        let stamp = marks.join(" ").trim().to_owned();
         Ok(FileHeaders { size: size_of(&answer), stamp, modified: last_modified(&answer) })
     }
 
@@ -223,6 +224,10 @@ impl Examiner<'_> {
             let answer = self.request.http.get_with(&address, &[]);
             let answer = answer.map_err(|error| TransferFault::of_request(&*error))?;
             let mut bytes = Vec::new();
+            // Only these say that there is none.
+            if !matches!(answer.status, 200 | 401 | 403 | 404 | 410) {
+                return Err(TransferFault::of_status(answer.status));
+            }
             if check_answer(&answer).is_ok() {
                 answer
                     .body

@@ -52,7 +52,7 @@ pub struct MirrorReport {
     pub bytes: u64,
     /// The folder of the first page, which installers are given.
     pub index: String,
-    /// Who says what the pages say of each distribution.
+    /// The source of each fact on the pages, by file name.
     pub origins: BTreeMap<String, FileOrigins>,
 }
 

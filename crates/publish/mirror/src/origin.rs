@@ -1,4 +1,5 @@
-//! Who says what the pages of an index say of a file: the other index, or the file itself.
+//! The source of each fact about a file on the pages of an index: the other index, its server, or
+//! the file itself.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use serde::Serialize;
 use crate::lock::LockedFile;
 use crate::transfer::FetchedFile;
 
-/// Who says a fact.
+/// The source of a fact about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FactSource {
@@ -50,7 +51,7 @@ impl FactSource {
     }
 }
 
-/// Who says what of one file.
+/// The sources of the facts about one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FileOrigins {
     pub sha256: FactSource,
@@ -59,7 +60,7 @@ pub struct FileOrigins {
     pub uploaded: FactSource,
 }
 
-/// The same of all files by name, in words: one line for each kind of fact.
+/// Counts the sources of each kind of fact, in one line for each.
 pub fn origin_lines(origins: &BTreeMap<String, FileOrigins>) -> Vec<String> {
     let facts = [
         ("SHA-256", origins.values().map(|origins| origins.sha256).collect()),
@@ -91,8 +92,8 @@ pub(crate) fn upload_times(
     times.collect()
 }
 
-/// Who says what of the files of a mirror. A file that was fetched, now or earlier, was compared
-/// with the hash of its index; METADATA in `store` is that in the wheel.
+/// The sources of the facts about the files of a mirror. A file that was fetched, now or earlier,
+/// was compared with the hash of its index; METADATA in `store` is that in the wheel.
 pub(crate) fn of_mirror(
     files: &BTreeMap<String, LockedFile>,
     fetched: &BTreeMap<String, FetchedFile>,

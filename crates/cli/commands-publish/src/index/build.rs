@@ -200,7 +200,7 @@ fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
 struct BuildReport<'a> {
     #[serde(flatten)]
     built: &'a Built,
-    /// Who says what of each file of a foreign index.
+    /// With a foreign index: the source of each fact on the pages, by file name.
     #[serde(skip_serializing_if = "Option::is_none")]
     origins: Option<&'a BTreeMap<String, FileOrigins>>,
 }

@@ -44,10 +44,7 @@ impl GithubOptions {
     /// The releases that were asked for.
     pub(super) fn source(self, place: &StorePlace) -> Result<Option<GithubSource>> {
         let Some(repository) = self.from_github else { return Ok(None) };
-        let StorePlace::Folder(folder) = place else {
-            let hint = "name a folder, and upload it with `rocwheel release upload`";
-            return Err(Usage::new("with `--from-github` the pages go into a folder").hint(hint).into());
-        };
+        let folder = folder_for_pages(place, "--from-github")?;
         let text = environment::first_of(&["GITHUB_API_URL"]).unwrap_or_else(|| API.to_owned());
         let wrong = |_| Usage::new(format!("GITHUB_API_URL is `{text}`, which is no address"));
         let api = Url::parse(&text).map_err(wrong)?;
@@ -58,8 +55,17 @@ impl GithubOptions {
         }
         let kinds = ReleaseKinds { prereleases: self.prereleases, drafts: self.drafts };
         let access = GithubAccess { repository, kinds, api, token };
-        Ok(Some(GithubSource { folder: folder.clone(), access }))
+        Ok(Some(GithubSource { folder, access }))
     }
+}
+
+/// The folder for pages that link files of other servers, as `option` makes them.
+pub(super) fn folder_for_pages(place: &StorePlace, option: &str) -> Result<PathBuf> {
+    if let StorePlace::Folder(folder) = place {
+        return Ok(folder.clone());
+    }
+    let hint = "name a folder, and upload it with `rocwheel release upload`";
+    Err(Usage::new(format!("with `{option}` the pages go into a folder")).hint(hint).into())
 }
 
 fn is_loopback(address: &Url) -> bool {

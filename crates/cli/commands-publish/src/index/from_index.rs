@@ -16,6 +16,8 @@ use rocwheel_progress::Reporter;
 use rocwheel_store::Store;
 use url::Url;
 
+use super::from_github::folder_for_pages;
+
 /// Options for files that a foreign index lists.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Files of a foreign index")]
@@ -44,7 +46,7 @@ pub(super) struct IndexSource {
 pub(super) struct OpenedIndex {
     pub(super) store: Box<dyn Store>,
     pub(super) options: BuildOptions,
-    /// Who says what of each file.
+    /// The source of each fact on the pages, by file name; empty for other sources of files.
     pub(super) origins: BTreeMap<String, FileOrigins>,
 }
 
@@ -52,10 +54,7 @@ impl IndexOptions {
     /// The index that was asked for.
     pub(super) fn source(self, place: &StorePlace) -> Result<Option<IndexSource>> {
         let Some(text) = self.from_index else { return Ok(None) };
-        let StorePlace::Folder(folder) = place else {
-            let hint = "name a folder, and upload it with `rocwheel release upload`";
-            return Err(Usage::new("with `--from-index` the pages go into a folder").hint(hint).into());
-        };
+        let folder = folder_for_pages(place, "--from-index")?;
         let mut address =
             Url::parse(&text).ok().filter(|address| matches!(address.scheme(), "http" | "https")).ok_or_else(|| {
                 Usage::new(format!("`{}` is not the address of an index on a server", text_without_users(&text)))
@@ -65,7 +64,7 @@ impl IndexOptions {
             address.set_path(&format!("{}/", address.path()));
         }
         let projects = self.package.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
-        Ok(Some(IndexSource { folder: folder.clone(), address, projects, compare: self.files }))
+        Ok(Some(IndexSource { folder, address, projects, compare: self.files }))
     }
 }
 

@@ -33,7 +33,8 @@ pub(super) fn choose(diagnosis: &mut Diagnosis, index: &str, printer: &Printer) 
     Ok(())
 }
 
-/// What the index has, and the installations of it, each as the words after `install`.
+/// Asks the index for the set, and returns it with its installations, each as the words after
+/// `install`.
 fn chosen(
     diagnosis: &Diagnosis,
     index: &str,

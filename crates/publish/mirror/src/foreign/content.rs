@@ -10,6 +10,7 @@ use rocwheel_content::{Content, Reader, SharedFile};
 use rocwheel_index::page::FileHash;
 use rocwheel_index::{Fetch, Http};
 use rocwheel_progress::Reporter;
+use rocwheel_store::attempts::attempt;
 use rocwheel_store::open_remote;
 use url::Url;
 
@@ -56,8 +57,9 @@ impl Content for ForeignContent {
             let fetch: Arc<dyn Fetch> = Arc::<Http>::clone(&self.http);
             return Ok(open_remote(fetch, self.address.clone(), self.size, Arc::clone(&self.reporter)));
         }
-        let fetched = download(&self.http, self.address.as_str(), self.hash.as_ref(), &self.scratch, &*self.reporter)
-            .map_err(io::Error::other)?;
+        let (address, reporter) = (self.address.as_str(), &*self.reporter);
+        let fetched = attempt(reporter, || download(&self.http, address, self.hash.as_ref(), &self.scratch, reporter));
+        let fetched = fetched.map_err(io::Error::other)?;
         let file = fetched.file.into_file();
         let found = file.metadata()?.len();
         if found != self.size {

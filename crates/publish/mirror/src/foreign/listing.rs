@@ -76,8 +76,13 @@ pub(super) fn shown(address: &Url) -> String {
 fn page(request: &ForeignRequest, address: &Url, reporter: &dyn Reporter) -> Result<RawPage, Failure> {
     reporter.check()?;
     let page = attempt(reporter, || RawPage::read(&*request.http, address));
-    let missing = || TransferFault::lasting("the server does not have it, or not for this user");
-    page.and_then(|page| page.ok_or_else(missing)).map_err(|fault| unreadable(address, &fault))
+    match page {
+        Ok(Some(page)) => Ok(page),
+        Ok(None) => {
+            Err(unreadable(address, &TransferFault::lasting("the server does not have it, or not for this user")))
+        }
+        Err(fault) => Err(unreadable(address, &fault)),
+    }
 }
 
 fn unreadable(address: &Url, fault: &TransferFault) -> Failure {
@@ -95,8 +100,9 @@ fn by_project(page: ProjectPage, filter: &NameFilter) -> BTreeMap<String, Projec
             continue;
         }
         let Some(project) = project_of(&link.file_name) else { continue };
-        let empty = || ProjectPage { links: Vec::new(), status, reason: reason.clone() };
-        pages.entry(project).or_insert_with(empty).links.push(link);
+        let page = pages.entry(project);
+        let page = page.or_insert_with(|| ProjectPage { links: Vec::new(), status, reason: reason.clone() });
+        page.links.push(link);
     }
     pages
 }

@@ -8,7 +8,6 @@ mod server;
 mod streams;
 mod uploads;
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,20 +40,7 @@ pub(crate) fn wheel(name: &str, version: &str, ballast: usize) -> (String, Vec<u
 }
 
 pub(crate) fn options() -> BuildOptions {
-    BuildOptions {
-        layout: None,
-        filters: Vec::new(),
-        project: None,
-        now: "2026-11-20T01:02:03Z".parse::<Timestamp>().unwrap(),
-        uploaded: BTreeMap::new(),
-        status: None,
-        address: None,
-        views: Vec::new(),
-        json_root: false,
-        chooser: None,
-        replace_pages: false,
-        write: true,
-    }
+    BuildOptions { now: "2026-11-20T01:02:03Z".parse::<Timestamp>().unwrap(), write: true, ..BuildOptions::default() }
 }
 
 pub(crate) fn make_index(store: &dyn Store) -> Result<Built, Error> {

@@ -26,7 +26,7 @@ pub(in crate::release) struct InstallGate<'a> {
     pub(in crate::release) address: Option<&'a Url>,
     pub(in crate::release) local: &'a LocalSet,
     pub(in crate::release) set: &'a str,
-    /// What an index has of the names of the set, which was told already.
+    /// The answer of the public index about these names, if it was asked for and reported already.
     pub(in crate::release) asked: Option<&'a AskedNames>,
     pub(in crate::release) scratch: &'a Path,
 }

@@ -19,7 +19,7 @@ use url::Url;
 /// Names and files that a message lists.
 const MOST: usize = 8;
 
-/// What an index has of the names of a set.
+/// The answer of an index that was asked for the names of a set.
 pub(in crate::release) struct AskedNames {
     /// The address of the index.
     pub(in crate::release) root: Url,
