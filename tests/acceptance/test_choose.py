@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler
@@ -192,6 +193,21 @@ def test_the_answer_has_its_evidence(case: Case) -> None:
     for words in ("yes: torch[device-gfx1100]==2.9.1+rocm7.1.0", "AMD RX 7900 XTX (gfx1100)", "not taken: torch 2.10.0",
                   "not looked at: whether a kernel runs", "resolved again by pip install --dry-run"):  # fmt: skip
         assert words in text, text
+
+
+def test_the_memory_that_code_takes(case: Case) -> None:
+    """That of each GPU alone: the bytes of its members in the ZIP archives of the set."""
+    case.make(made.two_cards)
+    said = json.loads(case.choose("torch --gpu gfx942 --gpu gfx1100", "--json").stdout)
+    expected = dict.fromkeys(("gfx942", "gfx1100"), 0)
+    for wheel in (case.own / member["file"] for member in said["members"]):
+        with zipfile.ZipFile(wheel) as archive:
+            for member in archive.infolist():
+                for gpu in expected:
+                    expected[gpu] += member.file_size if member.filename.endswith(f"_{gpu}.hsaco") else 0
+    assert said["gpu_code"] == expected and min(expected.values()) > 0
+    text = case.choose("torch --gpu gfx942 --gpu gfx1100").stdout
+    assert f"memory of gfx942 for code: {expected['gfx942']} B when all of it is loaded" in text, text
 
 
 @pytest.mark.parametrize(
@@ -435,7 +451,8 @@ def test_a_server_without_ranges(case: Case) -> None:
     with served(case.own) as address:
         said = json.loads(case.choose(f"torch --gpu gfx1103 --index {address}/simple/", "--json").stdout)
     assert said["kernels"] == ["gfx1103: by the name alone of amd-torch-device-gfx1103, rocm-sdk-device-gfx1103"]
-    assert said["installed"] is None and any("request for a range" in one for one in said["not_looked_at"])
+    assert said["installed"] is None and said["gpu_code"] == {"gfx1103": None}
+    assert any("request for a range" in one for one in said["not_looked_at"])
     docker = {line["installer"]: line for line in said["lines"]}["dockerfile"]
     assert docker["text"].startswith(f"FROM python:{OWN}-slim\nRUN pip install") and docker["checked_by"]
 

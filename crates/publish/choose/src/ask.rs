@@ -15,7 +15,7 @@ use rocwheel_progress::{Failure, Reporter, Unit, few_in_backticks};
 use rocwheel_wheel::canonical_name;
 
 use crate::answer::{ChoiceAnswer, ChoiceVerdict};
-use crate::evidence::{Pages, runs, served_by, target_of};
+use crate::evidence::{Pages, bytes_for, runs, served_by, target_of};
 use crate::lines::{Installer, make_lines};
 use crate::near::nearest;
 use crate::question::Question;
@@ -70,24 +70,34 @@ pub fn ask(
 /// What the set costs, and what was seen of its code.
 fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
     let (mut kernels, mut unseen, mut not_looked_at) = (Vec::new(), Vec::new(), Vec::new());
+    let mut gpu_code = BTreeMap::new();
     let mut is_by_name = false;
     for gpu in &question.gpus {
         let (mut seen_in, mut by_name) = (Vec::new(), Vec::new());
+        let mut bytes = Some(0);
         for (member, seen) in set.members.iter().zip(&set.seen) {
             let is_part =
                 target_of(&member.name).is_some_and(|target| served_by(gpu).iter().any(|name| name == target));
             match &seen.code {
-                CodeSeen::For(targets, _) if targets.iter().any(|code| runs(gpu, code)) => {
-                    seen_in.push(member.name.as_str());
+                CodeSeen::For(targets, is_partial) => {
+                    let own = bytes_for(gpu, targets);
+                    bytes = bytes.filter(|_| !is_partial).map(|sum| sum + own);
+                    if targets.keys().any(|code| runs(gpu, code)) {
+                        seen_in.push(member.name.as_str());
+                    }
                 }
-                CodeSeen::NotLooked(_) if is_part => by_name.push(member.name.as_str()),
-                _ => {}
+                CodeSeen::NotLooked(_) => {
+                    bytes = None;
+                    by_name.extend(is_part.then_some(member.name.as_str()));
+                }
+                CodeSeen::Cuda | CodeSeen::Nothing => {}
             }
         }
         if seen_in.is_empty() && by_name.is_empty() {
             unseen.push(format!("the set exists; code for {gpu} was not seen in it"));
         }
         is_by_name |= seen_in.is_empty();
+        gpu_code.insert(gpu.clone(), bytes);
         if !seen_in.is_empty() {
             kernels.push(format!("{gpu}: by the tables in {}", seen_in.join(", ")));
         }
@@ -130,6 +140,7 @@ fn evaluate(question: &Question<'_>, set: &Set) -> ChoiceAnswer {
         download: set.members.iter().map(|member| member.size).sum(),
         installed: set.seen.iter().map(|seen| seen.unpacked).sum(),
         kernels,
+        gpu_code,
         not_looked_at,
         ..unfounded(verdict, refusal)
     }
@@ -179,6 +190,7 @@ fn unfounded(
         download: None,
         installed: None,
         kernels: Vec::new(),
+        gpu_code: BTreeMap::new(),
         not_looked_at: Vec::new(),
         nearest: Vec::new(),
         tried: Vec::new(),

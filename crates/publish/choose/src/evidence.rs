@@ -248,7 +248,10 @@ impl<'a> Pages<'a> {
             Err(error) => return CodeSeen::NotLooked(last_cause(&error)),
         };
         let code = surveyed.iter().flat_map(|file| &file.code_objects).filter(|code| code.code != CodeFormat::Bitcode);
-        let targets: BTreeSet<String> = code.map(|code| code.target.clone()).collect();
+        let mut targets: BTreeMap<String, u64> = BTreeMap::new();
+        for code in code {
+            *targets.entry(code.target.clone()).or_default() += code.size;
+        }
         let mut unread = surveyed.iter().flat_map(|file| &file.findings).map(|finding| &finding.message);
         match unread.next() {
             first if !targets.is_empty() => CodeSeen::For(targets, first.is_some()),
@@ -306,6 +309,15 @@ pub(crate) fn runs(target: &str, code: &str) -> bool {
     [Some(own.processor), generic].into_iter().flatten().any(|name| name == base_target(code))
 }
 
+/// Bytes of the code that a GPU loads. Of code for settings that exclude each other, such as
+/// `xnack+` and `xnack-`, it loads one: the largest counts.
+pub(crate) fn bytes_for(target: &str, code: &BTreeMap<String, u64>) -> u64 {
+    let own = code.iter().filter(|(name, _)| runs(target, name));
+    let (with_settings, plain): (Vec<_>, Vec<_>) = own.partition(|(name, _)| name.contains(':'));
+    let largest = with_settings.into_iter().map(|(_, bytes)| *bytes).max().unwrap_or_default();
+    plain.into_iter().map(|(_, bytes)| *bytes).sum::<u64>() + largest
+}
+
 /// The target in the name of a package that is for one.
 pub(crate) fn target_of(project: &str) -> Option<&str> {
     rocwheel_pages::views::target(project)
@@ -323,4 +335,17 @@ pub(crate) fn is_cuda(member: &ChosenPackage) -> bool {
     let local = member.version.split_once('+').map_or("", |(_, local)| local);
     let is_cu = local.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
     is_cu || (member.name.starts_with("nvidia-") && member.origin == PackageOrigin::Public)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_code_for_settings_that_exclude_each_other_one_is_loaded() {
+        let sizes = [("gfx90a", 1), ("gfx90a:xnack+", 20), ("gfx90a:xnack-", 30), ("gfx942", 400)];
+        let sizes = sizes.map(|(target, bytes)| (target.to_owned(), bytes)).into();
+        assert_eq!(bytes_for("gfx90a", &sizes), 31);
+        assert_eq!(bytes_for("gfx1100", &sizes), 0);
+    }
 }

@@ -274,13 +274,13 @@ fn add_extras(asked: &mut Vec<String>, name: &str, extras: &[String]) -> Result<
 fn lacking(question: &Question<'_>, member: &ChosenPackage, seen: &Seen) -> Option<NotTaken> {
     let reason = match &seen.code {
         CodeSeen::For(targets, false) => {
-            let mut lacking = question.gpus.iter().filter(|gpu| !targets.iter().any(|code| runs(gpu, code)));
+            let mut lacking = question.gpus.iter().filter(|gpu| !targets.keys().any(|code| runs(gpu, code)));
             let gpu = lacking.next()?;
             // A part has the code for one of the GPUs.
             if target_of(&member.name).is_some() && lacking.count() + 1 < question.gpus.len() {
                 return None;
             }
-            let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+            let targets: Vec<&str> = targets.keys().map(String::as_str).collect();
             format!("`{}` has code for {}, and none for {gpu}", member.pin(), targets.join(", "))
         }
         CodeSeen::Cuda => format!("`{}` has code for NVIDIA's GPUs, and none for AMD's", member.pin()),

@@ -1,6 +1,6 @@
 //! The set that a resolver chose, and what was seen of it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use rocwheel_index::requirement::Requirement;
 use serde::Serialize;
@@ -55,8 +55,9 @@ pub(crate) struct Seen {
 }
 
 pub(crate) enum CodeSeen {
-    /// It has code for these targets. `true`: some of its members were not looked into.
-    For(BTreeSet<String>, bool),
+    /// It has code for these targets, with its bytes. `true`: some of its members were not looked
+    /// into.
+    For(BTreeMap<String, u64>, bool),
     /// It has code for NVIDIA's GPUs and none for AMD's.
     Cuda,
     /// It has none.

@@ -166,6 +166,11 @@ pub(super) fn print(facts: &Facts<'_>, answer: &ChoiceAnswer, printer: &Printer)
     for one in &answer.kernels {
         printer.line(format!("code for {one}"))?;
     }
+    for (gpu, bytes) in &answer.gpu_code {
+        if let Some(bytes) = bytes.filter(|bytes| *bytes > 0) {
+            printer.line(format!("memory of {gpu} for code: {} when all of it is loaded", message::bytes(bytes)))?;
+        }
+    }
     for one in &answer.not_taken {
         printer.line(format!("not taken: {} {}: {}", one.name, one.version, message::one_line(&one.reason)))?;
     }
