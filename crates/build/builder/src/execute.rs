@@ -11,6 +11,7 @@ mod check;
 mod collect;
 mod compiler;
 mod context;
+mod counted_output;
 mod environment;
 mod facts;
 mod folder;

@@ -273,10 +273,14 @@ fn shortened(text: &str, room: usize) -> String {
     text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A duration in whole seconds, or in minutes and seconds: `59 s`, `2 min 05 s`.
+/// A duration in two units: `59 s`, `2 min 05 s`, `3 h 07 min`.
 fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {:02} s", seconds / 60, seconds % 60) }
+    match seconds / 60 {
+        0 => format!("{seconds} s"),
+        minutes @ 1..60 => format!("{minutes} min {:02} s", seconds % 60),
+        minutes => format!("{} h {:02} min", minutes / 60, minutes % 60),
+    }
 }
 
 impl Reporter for Progress {
@@ -377,6 +381,7 @@ mod tests {
         assert_eq!(items.time(93, now + STALLED), "23 s so far");
         assert_eq!(items.time(99, now), "");
         assert_eq!(items.time(100, now), "");
+        assert_eq!(items.time(93, now + Duration::from_secs(3750)), "1 h 02 min so far");
     }
 
     #[test]

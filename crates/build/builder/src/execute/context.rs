@@ -11,6 +11,7 @@ use rocwheel_progress::{Interrupted, Reporter};
 
 use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
+use crate::execute::counted_output::CountedOutput;
 use crate::execute::folder::{self, Log};
 use crate::failure_causes::{self, Likely};
 use rocwheel_process::{FinishedProcess, ProcessEnd, Program};
@@ -136,7 +137,10 @@ impl<'a> Context<'a> {
             timeout: call.timeout,
             deadline: self.place.deadline,
         };
-        let finished = rocwheel_process::run(&program, Some(log.writer()), self.reporter)?;
+        let name = format!("{}: {}", self.job.title(), call.stage);
+        let mut output = CountedOutput::new(log.writer(), self.reporter, name);
+        let finished = rocwheel_process::run(&program, Some(&mut output), self.reporter)?;
+        drop(output);
         if finished.ended != ProcessEnd::Code(0) {
             log.say(&format!("({})", reason(finished.ended, call.timeout)))?;
         }
