@@ -7,6 +7,7 @@ use regex::{Captures, Regex};
 use serde::Deserialize;
 
 use crate::error::Error;
+use rocwheel_process::{FinishedProcess, ProcessEnd};
 use rocwheel_recipe::toml_text::from_toml;
 
 const TABLE: &str = include_str!("../../../../data/build-failures.toml");
@@ -122,9 +123,20 @@ fn fitting<'a>(
     None
 }
 
+/// The row of the table for too little memory.
+const OUT_OF_MEMORY: &str = "out-of-memory";
+
+/// `true` if a program that failed did so for lack of memory.
+pub(crate) fn is_of_memory(finished: &FinishedProcess) -> bool {
+    likely(finished.lines()).map_or(finished.ended == KILLED, |cause| cause.name == OUT_OF_MEMORY)
+}
+
+/// How a program ends that the system kills when there is no memory left.
+pub(crate) const KILLED: ProcessEnd = ProcessEnd::Signal(9);
+
 /// The likely cause if another process killed the program: too little memory.
 pub(crate) fn killed() -> Likely {
-    let cause = CAUSES.iter().find(|cause| cause.name == "out-of-memory");
+    let cause = CAUSES.iter().find(|cause| cause.name == OUT_OF_MEMORY);
     cause.map_or(Likely { name: "killed", text: "it was killed".into() }, |cause| Likely {
         name: &cause.name,
         text: format!("probably {}: {}", cause.says, cause.fix),

@@ -67,20 +67,26 @@ impl Context<'_> {
         expect: Option<&str>,
         log: &mut Log,
     ) -> Result<Option<ProcessEnd>, Error> {
-        let mut environment = self.environment()?;
-        for (name, value) in &step.set {
-            environment.insert(name.clone(), self.text(value)?);
-        }
-        let mut words = self.texts(command)?;
-        for more in more {
-            if more.provided.as_ref().map_or(Ok(true), |provided| self.holds(provided))? {
-                words.extend(self.texts(&more.arguments)?);
-            }
-        }
-        let directory = PathBuf::from(self.text(&step.directory)?);
         let timeout = Duration::from_secs(step.timeout);
-        let call = Call { stage: &step.name, words, directory: &directory, environment: &environment, timeout };
-        let finished = self.run(call, log)?;
+        let finished = loop {
+            let mut environment = self.environment()?;
+            for (name, value) in &step.set {
+                environment.insert(name.clone(), self.text(value)?);
+            }
+            let mut words = self.texts(command)?;
+            for more in more {
+                if more.provided.as_ref().map_or(Ok(true), |provided| self.holds(provided))? {
+                    words.extend(self.texts(&more.arguments)?);
+                }
+            }
+            let directory = PathBuf::from(self.text(&step.directory)?);
+            let call = Call { stage: &step.name, words, directory: &directory, environment: &environment, timeout };
+            let finished = self.attempt(call, log)?;
+            if !self.lets_fewer_run(&step.name, &finished, log)? {
+                break finished;
+            }
+        };
+        self.accept(&step.name, timeout, &finished, log)?;
         if finished.ended == ProcessEnd::Deadline {
             return Ok(Some(ProcessEnd::Deadline));
         }

@@ -118,11 +118,45 @@ impl<'a> Context<'a> {
     pub(super) fn run(&self, call: Call<'_>, log: &mut Log) -> Result<FinishedProcess, Error> {
         let (stage, timeout) = (call.stage, call.timeout);
         let finished = self.attempt(call, log)?;
+        self.accept(stage, timeout, &finished, log)?;
+        Ok(finished)
+    }
+
+    /// Insists that a program ended well or reached the deadline.
+    pub(super) fn accept(
+        &self,
+        stage: &str,
+        timeout: Duration,
+        finished: &FinishedProcess,
+        log: &Log,
+    ) -> Result<(), Error> {
         match finished.ended {
-            ProcessEnd::Code(0) | ProcessEnd::Deadline => Ok(finished),
+            ProcessEnd::Code(0) | ProcessEnd::Deadline => Ok(()),
             _ if rocwheel_process::is_stopping(self.reporter) => Err(Error::Interrupted(Interrupted)),
-            ended => Err(self.failed(stage, ended, timeout, &finished, log)),
+            ended => Err(self.failed(stage, ended, timeout, finished, log)),
         }
+    }
+
+    /// If memory ran out and several compilers ran at once, lets half as many run from now on.
+    /// Returns `true` if the step should run again.
+    pub(super) fn lets_fewer_run(&self, stage: &str, finished: &FinishedProcess, log: &mut Log) -> Result<bool, Error> {
+        let has_failed = !matches!(finished.ended, ProcessEnd::Code(0) | ProcessEnd::Deadline | ProcessEnd::TimedOut);
+        if !has_failed || !failure_causes::is_of_memory(finished) || rocwheel_process::is_stopping(self.reporter) {
+            return Ok(false);
+        }
+        // A recipe that does not ask for the number would run the same again.
+        let mut known = self.known.borrow_mut();
+        let Some(jobs) = known.get_mut("jobs") else { return Ok(false) };
+        let count = jobs.parse().unwrap_or(1_u16);
+        if count < 2 {
+            return Ok(false);
+        }
+        *jobs = (count / 2).to_string();
+        *self.variables.borrow_mut() = None;
+        let said = format!("memory ran out with {count} compilers at once; `{stage}` goes on with {}", count / 2);
+        self.reporter.warn(&format!("{}: {said}", self.job.title()));
+        log.say(&format!("({said})"))?;
+        Ok(true)
     }
 
     pub(super) fn attempt(&self, call: Call<'_>, log: &mut Log) -> Result<FinishedProcess, Error> {
@@ -155,9 +189,8 @@ impl<'a> Context<'a> {
         finished: &FinishedProcess,
         log: &Log,
     ) -> Error {
-        const KILL: i32 = 9;
         let cause = failure_causes::likely(finished.lines())
-            .or_else(|| (ended == ProcessEnd::Signal(KILL)).then(failure_causes::killed));
+            .or_else(|| (ended == failure_causes::KILLED).then(failure_causes::killed));
         let cause = cause.map(Likely::sentence).or_else(|| {
             (ended == ProcessEnd::TimedOut)
                 .then(|| "if it only needs longer, raise `timeout` of that step in the recipe".into())

@@ -61,7 +61,7 @@ const MAKE: &str = r#"
 import base64, hashlib, os, pathlib, sys, time, zipfile
 how = pathlib.Path("how.txt").read_text().strip()
 version = os.environ["TINY_VERSION"]
-if how == "memory":
+if how == "memory" or how == "memory unless alone" and os.environ["TINY_JOBS"] != "1":
     print("\n".join(f"[{n}/9] compiling {n}.cpp" for n in range(30)))
     print("c++: fatal error: Killed signal terminated program cc1plus")
     sys.exit(1)
@@ -258,11 +258,26 @@ fn the_version_stands_in_places_of_one_cell_too() {
 #[test]
 fn a_step_that_fails_says_why() {
     let context = context("memory");
-    let ran = build(&context, &[]);
+    let ran = build(&context, &["--jobs", "1"]);
     let text = ran.snapshot().replace(&job(&context).file_name().unwrap().to_string_lossy().into_owned(), "tiny-[KEY]");
     assert_snapshot!("build_failed_step", text);
     assert!(log(&context, "wheel").contains("[0/9] compiling"));
     assert_eq!(fs_err::read_dir(context.path("out")).unwrap().count(), 1, "nothing but the jobs");
+}
+
+#[test]
+fn a_step_whose_compilers_took_all_memory_goes_on_with_fewer() {
+    let context = context("memory unless alone");
+    context.write("recipes/tiny.toml", RECIPE.replace("TINY_FAST = \"on\"", "TINY_JOBS = \"${jobs}\""));
+    build(&context, &["--jobs", "5", "--keep"])
+        .exits(0)
+        .says("memory ran out with 5 compilers at once; `wheel` goes on with 2")
+        .says("memory ran out with 2 compilers at once; `wheel` goes on with 1");
+    assert!(log(&context, "wheel").contains("(memory ran out with 2 compilers at once; `wheel` goes on with 1)"));
+    // With one it is an error.
+    let context = self::context("memory");
+    context.write("recipes/tiny.toml", RECIPE.replace("TINY_FAST = \"on\"", "TINY_JOBS = \"${jobs}\""));
+    build(&context, &["--jobs", "2"]).ends(1, "likely cause: memory ran out").says("`wheel` goes on with 1");
 }
 
 #[test]
