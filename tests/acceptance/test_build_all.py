@@ -35,6 +35,9 @@ if PACKAGE == "torch" and "--cmake-only" in sys.argv:
     places = [os.environ["ROCM_PATH"] + "/lib/cmake/hip", os.environ.get("CMAKE_MODULE_PATH", "")]
     found = any(os.path.exists(place + "/FindHIP.cmake") for place in places)
     print("--   USE_ROCM              :", "ON" if found else "OFF")
+    # That FindHIP.cmake looks for clang beside it. It would be missed by the first GPU file.
+    clang = os.environ.get("HIP_CLANG_PATH", os.environ["ROCM_PATH"] + "/bin")
+    assert "CMAKE_MODULE_PATH" not in os.environ or os.path.exists(clang + "/clang"), clang
 for flag in ("--cpp_ext", "--cuda_ext", "--cmake", "--cmake-only"):
     if flag in sys.argv:
         sys.argv.remove(flag)
@@ -125,6 +128,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (world / "rocm" / folder).mkdir(parents=True)
     (world / "rocm" / DEBIAN / "FindHIP.cmake").touch()
     (world / "rocm/.info/version").write_text("7.2.0\n")
+    for path, line in (("rocm/bin/hipconfig", f"echo {world}/llvm/bin"), ("llvm/bin/clang", "echo no targets")):
+        (world / path).parent.mkdir(parents=True, exist_ok=True)
+        (world / path).write_text(f"#!/bin/sh\n{line}\n")
+        (world / path).chmod(0o755)
     (world / "pins.json").write_text(json.dumps(pins))
     return world
 

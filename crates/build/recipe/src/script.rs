@@ -41,7 +41,7 @@ trait Dialect {
 
 /// Names whose values are paths and programs of a machine, or are determined on it. A published
 /// script contains none of them.
-const OF_MACHINE: [&str; 12] = [
+const OF_MACHINE: [&str; 13] = [
     "source",
     "work",
     "stage",
@@ -53,6 +53,7 @@ const OF_MACHINE: [&str; 12] = [
     "rocm.root",
     "rocm.bin",
     "rocm.cmake",
+    "rocm.clang",
     "rocm.lib",
 ];
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::env::consts::EXE_SUFFIX;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rocwheel_tables::target::base_target;
@@ -25,7 +25,10 @@ impl Context<'_> {
         // hipcc takes the one of the variable before its own; under Windows the recipes set it.
         let named = self.place.surroundings.get("HIP_CLANG_PATH").filter(|path| !cfg!(windows) && !path.is_empty());
         let folders = named.map_or_else(|| FOLDERS.map(|folder| root.join(folder)).to_vec(), |path| vec![path.into()]);
-        let Some(clang) = folders.iter().map(|folder| folder.join(&program)).find(|path| path.is_file()) else {
+        let own = folders.iter().map(|folder| folder.join(&program)).find(|path| path.is_file());
+        // Debian's ROCm has no compiler of its own.
+        let of_system = || Some(Path::new(&self.fact("rocm.clang").ok()?).join(&program)).filter(|path| path.is_file());
+        let Some(clang) = own.or_else(of_system) else {
             let searched = folders.iter().map(|folder| format!("`{}`", folder.display())).collect::<Vec<_>>();
             return log.say(&format!("(not checked: no {program} in {})", searched.join(" or "))).map(|()| None);
         };

@@ -7,6 +7,8 @@ use rocwheel_progress::{OpenStage, Reporter, Unit};
 
 /// Bytes of a line in which its count is.
 const START: usize = 32;
+/// A program with fewer commands tells nothing of the time that is left.
+const FEW: u64 = 10;
 
 /// A log that follows the count.
 pub(super) struct CountedOutput<'a> {
@@ -74,7 +76,7 @@ fn count_of(line: &str) -> Option<(u64, u64)> {
         Some((done, total)) => (done.trim().parse().ok()?, total.trim().parse().ok()?),
         None => (count.strip_suffix('%')?.trim().parse().ok()?, 100),
     };
-    (done <= total && total > 0).then_some((done, total))
+    (done <= total && total >= FEW).then_some((done, total))
 }
 
 #[cfg(test)]
@@ -121,14 +123,14 @@ mod tests {
 
     #[test]
     fn the_commands_of_ninja_are_counted_also_where_a_page_ends_within_a_line() {
-        let pages = ["-- Configuring\n[1/4] Generating\n[2", "/4] Generating\n[4/4] Linking\n"];
-        assert_eq!(said(&pages), " wheel of 4: +1 +1 +2 over");
+        let pages = ["-- Configuring\n[1/40] Generating\n[2", "/40] Generating\n[4/40] Linking\n"];
+        assert_eq!(said(&pages), " wheel of 40: +1 +1 +2 over");
     }
 
     #[test]
     fn each_program_has_its_own_count() {
-        let pages = ["[4/4] Generating\n[1/900] Building a.cpp.o\r\n  [9/900] Building b.cpp.o\n[1/900] again\n"];
-        assert_eq!(said(&pages), " wheel of 4: +4 over wheel of 900: +1 +8 over wheel of 900: +1 over");
+        let pages = ["[40/40] Generating\n[1/900] Building a.cpp.o\r\n  [9/900] Building b.cpp.o\n[1/900] again\n"];
+        assert_eq!(said(&pages), " wheel of 40: +40 over wheel of 900: +1 +8 over wheel of 900: +1 over");
     }
 
     #[test]
@@ -139,6 +141,6 @@ mod tests {
     #[test]
     fn other_brackets_are_no_count() {
         let line = format!("{}[1/2]\n", " ".repeat(START));
-        assert_eq!(said(&["[5/4] a\n[1/0] b\n[x/3]\n[notice] c\n[a%]\n[1/2 d\n\n[\u{e9}]\n", &line]), "");
+        assert_eq!(said(&["[50/40] a\n[1/4] few\n[1/0] b\n[x/3]\n[notice] c\n[a%]\n[1/2 d\n\n[\u{e9}]\n", &line]), "");
     }
 }

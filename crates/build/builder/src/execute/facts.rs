@@ -118,6 +118,13 @@ impl Context<'_> {
         if name == "rocm.asan" {
             return self.ask_python(name, &["-c", ASAN_RUNTIME, &self.fact("rocm.root")?]);
         }
+        if name == "rocm.clang" {
+            let program = Path::new(&self.fact("rocm.bin")?).join("hipconfig").to_string_lossy().into_owned();
+            return match self.ask(vec![program.clone(), "--hipclangpath".to_owned()])? {
+                Ok(folder) => Ok(folder),
+                Err(answer) => Err(no_fact(name, &format!("`{program}` says: {answer}"), None)),
+            };
+        }
         let of_sdk = |what: &str| self.ask_python(name, &["-m", "rocm_sdk", "path", what]);
         if let Rocm::Prefix { path, version } = &self.job.rocm {
             let plain = |path: &Path| path.to_string_lossy().replace('\\', "/");
@@ -209,12 +216,11 @@ impl Context<'_> {
         })
     }
 
-    /// The answer of the build's Python, one line.
-    pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
+    /// The last line that a program prints; that of one that fails is the error.
+    fn ask(&self, words: Vec<String>) -> Result<Result<String, String>, Error> {
         let environment = self.base_environment();
-        let words = std::iter::once(self.python().to_string_lossy().into_owned());
         let program = Program {
-            words: words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect(),
+            words,
             directory: &self.folder,
             environment: &environment,
             timeout: PATIENCE,
@@ -222,10 +228,19 @@ impl Context<'_> {
         };
         let finished = rocwheel_process::run(&program, None, self.reporter)?;
         let answer = finished.lines().next_back().unwrap_or("").to_owned();
-        if finished.ended == ProcessEnd::Code(0) && !answer.is_empty() {
-            return Ok(answer);
-        }
-        let asked = program.words[1..].join(" ");
+        let is_answer = finished.ended == ProcessEnd::Code(0) && !answer.is_empty();
+        Ok(if is_answer { Ok(answer) } else { Err(answer) })
+    }
+
+    /// The answer of the build's Python, one line.
+    pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
+        let words = std::iter::once(self.python().to_string_lossy().into_owned());
+        let words = words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect();
+        let answer = match self.ask(words)? {
+            Ok(answer) => return Ok(answer),
+            Err(answer) => answer,
+        };
+        let asked = arguments.join(" ");
         if name == "rocm.asan" {
             return Err(no_fact(name, &answer, Some("give a ROCm that was built with the address sanitizer")));
         }

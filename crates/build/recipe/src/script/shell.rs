@@ -193,6 +193,7 @@ impl Dialect for Shell {
             "rocm.root" => ("$(rocm-sdk path --root 2>/dev/null || echo /opt/rocm)".into(), &[]),
             "rocm.bin" => ("${ROCM_ROOT}/bin".into(), &["rocm.root"]),
             "rocm.cmake" => ("${ROCM_ROOT}/lib/cmake".into(), &["rocm.root"]),
+            "rocm.clang" => ("$(\"${ROCM_ROOT}/bin/hipconfig\" --hipclangpath)".into(), &["rocm.root"]),
             "rocm.lib" => ("${ROCM_ROOT}/lib".into(), &["rocm.root"]),
             "rocm.asan" => (
                 "$(dirname \"$(\"${ROCM_ROOT}/lib/llvm/bin/clang++\" -print-file-name=libclang_rt.asan-x86_64.so)\")"
