@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// A count that did not change for this long is no base for an estimate.
 const STALLED: Duration = Duration::from_secs(3);
+/// So many times the usual time of a unit is no stall: of the files that compilers are at, some are
+/// large.
+const SLOW: u32 = 10;
 /// Widths of the bar, the first that fits.
 const BAR_WIDTHS: [usize; 2] = [24, 10];
 /// Columns where the terminal does not tell.
@@ -220,7 +223,8 @@ impl Stage {
     fn time(&self, done: u64, now: Instant) -> String {
         let elapsed = now.duration_since(self.begun);
         let (seen, since) = self.seen;
-        let is_stalled = seen == done && now.saturating_duration_since(since) >= STALLED;
+        let usual = elapsed / u32::try_from(done).unwrap_or(u32::MAX).max(1);
+        let is_stalled = seen == done && now.saturating_duration_since(since) >= STALLED.max(usual * SLOW);
         let Some(total) = self.total.filter(|total| *total > 0) else { return duration(elapsed) };
         // An estimate from less than a twentieth would vary too much.
         if is_stalled || u128::from(done) * 20 < u128::from(total) {
@@ -379,6 +383,9 @@ mod tests {
         let (items, now) = later(stage("headers", Some(100), Unit::Items), 20, 93);
         assert_eq!(items.time(93, now), "1 s left");
         assert_eq!(items.time(93, now + STALLED), "23 s so far");
+        let (files, then) = later(stage("files", Some(100), Unit::Items), 500, 50);
+        assert_eq!(files.time(50, then + Duration::from_secs(60)), "9 min 20 s left");
+        assert_eq!(files.time(50, then + Duration::from_secs(200)), "11 min 40 s so far");
         assert_eq!(items.time(99, now), "");
         assert_eq!(items.time(100, now), "");
         assert_eq!(items.time(93, now + Duration::from_secs(3750)), "1 h 02 min so far");
