@@ -69,6 +69,26 @@ def test_wsl_does_not_show_the_gpu_that_is_needed(rocwheel: Rocwheel, machine: M
     assert "not-read" in named(diagnose(rocwheel, machine, "--need-gpu", expect=1))
 
 
+@pytest.mark.parametrize(
+    ("files", "words", "command"),
+    [
+        ([], "There is no /dev/dxg: WSL 1, or a driver of Windows that does not offer the GPU.", "wsl.exe --update"),
+        (["dev/dxg"], "No package has it: it is built from the sources of librocdxg", None),
+        (["dev/dxg", "opt/rocm/lib/librocdxg.so.1"], "HSA_ENABLE_DXG_DETECTION is not 1.",
+         "export HSA_ENABLE_DXG_DETECTION=1"),
+    ],
+    ids=["no device", "no library", "no variable"],
+)  # fmt: skip
+def test_what_wsl_lacks_is_named(
+    rocwheel: Rocwheel, machine: Machine, files: list[str], words: str, command: str | None
+) -> None:
+    machine.write("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2\n")
+    for path in files:
+        machine.write(path)
+    found = named(diagnose(rocwheel, machine, expect=0 if len(files) == 2 else 1))["wsl-libraries"]
+    assert words in found["meaning"] and found["command"] == command
+
+
 def test_a_container_in_wsl_is_started_again(rocwheel: Rocwheel, machine: Machine) -> None:
     machine.write("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2\n")
     machine.write(".dockerenv")

@@ -318,3 +318,22 @@ def test_a_broken_index_in_a_folder_gets_its_command(rocwheel: Rocwheel, tmp_pat
     kept.write_bytes(content.replace(b"Generator: test", b"Generator: tesT"))
     os.utime(kept, ns=(before.st_atime_ns, before.st_mtime_ns))
     fixed()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "index check {0}",
+        "choose --gpu gfx942 --index {0}",
+        "audit --install-check {0} foo-1.0-py3-none-any.whl",
+        "audit --with {0} foo-1.0-py3-none-any.whl",
+        "release get foo --index {0}",
+        "doctor --index {0}",
+        "kernels {0}",
+    ],
+)
+def test_an_address_without_its_scheme_is_named(rocwheel: Rocwheel, tmp_path: Path, words: str) -> None:
+    write_wheel(tmp_path, "foo", "1.0")
+    code = 2 if words.startswith(("choose", "doctor", "release", "audit --install")) else 1
+    said = rocwheel.run(*words.format("index.example.org:8080/simple").split(), expect=code, cwd=tmp_path)
+    assert "hint: if it is an address, write it with `https://`: `https://index.example.org:8080/simple`" in said.stderr
