@@ -80,6 +80,10 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
     if let Some(hint) = address_hint(folder) {
         return Err(Failure::message(format!("there is no `{}`", folder.display())).with_hint(hint));
     }
+    if folder.is_file() {
+        let wrong = Failure::message(format!("`{}` is a file", folder.display()));
+        return Err(wrong.with_hint("name the folder or the address of an index"));
+    }
     let mut found = vec![folder.join("simple")];
     if !is_index(&found[0]) {
         found = fs_err::read_dir(folder)?.map(|entry| Ok(entry?.path().join("simple"))).collect::<Result<_>>()?;
