@@ -374,7 +374,9 @@ class Forbidden(SimpleHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("handler", "words"), [(Login, "as the page of a login has"), (Forbidden, "the server answers 403")], ids=["login", "403"]
+    ("handler", "words"),
+    [(Login, "as the page of a login has"), (Forbidden, "the server answers 403")],
+    ids=["login", "403"],
 )
 def test_a_page_that_is_no_index(
     case: Case, tmp_path: Path, handler: type[SimpleHTTPRequestHandler], words: str

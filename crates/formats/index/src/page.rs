@@ -147,12 +147,11 @@ fn check_version(body: &[u8]) -> Result<(), String> {
 /// `true` for a link to a package or to something below its page.
 fn is_of_index(link: &PageLink, base: &Url) -> bool {
     let is_below = link.address != *base && link.address.as_str().starts_with(base.as_str());
-    is_below || WheelName::is_wheel(&link.file_name) || is_archive(&link.file_name)
+    is_below || WheelName::is_wheel(&link.file_name) || ARCHIVES.iter().any(|end| link.file_name.ends_with(end))
 }
 
-fn is_archive(name: &str) -> bool {
-    [".gz", ".zip", ".bz2", ".xz"].iter().any(|end| name.ends_with(end))
-}
+/// The ends of names of source distributions.
+const ARCHIVES: [&str; 4] = [".gz", ".zip", ".bz2", ".xz"];
 
 /// Refuses the page of a login, which would look like an index that has nothing: one that asks for
 /// a password, or lists nothing and has a form or a script.
@@ -283,7 +282,7 @@ fn project_of(address: &Url, text: &str, base: &Url) -> Option<String> {
     let last = path.trim_end_matches("index.html").trim_end_matches('/').rsplit('/').next()?;
     let is_same = rocwheel_wheel::canonical_name(last) == rocwheel_wheel::canonical_name(text);
     // Files in a list have their names as texts too.
-    let is_file = WheelName::is_wheel(text) || is_archive(text) || text.ends_with(".html");
+    let is_file = WheelName::is_wheel(text) || ARCHIVES.iter().chain(&[".html"]).any(|end| text.ends_with(end));
     (is_same && !text.is_empty() && !is_file).then(|| text.to_owned())
 }
 

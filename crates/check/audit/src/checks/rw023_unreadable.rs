@@ -52,8 +52,8 @@ fn is_library_name(path: &str) -> bool {
     [".so", ".pyd", ".dll"].iter().any(|end| name.ends_with(end)) || name.starts_with("lib") && is_versioned
 }
 
-/// Describes a file that is not ELF and whose content does not fit its name. Linkers read some files
-/// in place of a library, and Python none in place of a module.
+/// Describes a file that is not ELF and whose content does not fit its name. Linkers read some
+/// files in place of a library, and Python none in place of a module.
 fn wrong_start(context: &Context<'_>, path: &str, is_module: bool) -> Option<&'static str> {
     let placed = context.site.files.get(path)?;
     let installed = &context.site.distributions[placed.wheel];
