@@ -320,6 +320,20 @@ def test_a_broken_index_in_a_folder_gets_its_command(rocwheel: Rocwheel, tmp_pat
     fixed()
 
 
+def test_a_wheel_that_cannot_be_unpacked_is_an_error(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
+    """Its hash is right: the page was made of the damaged file."""
+    damaged = tmp_path / "dist" / wheel.name
+    damaged.parent.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        member = next(one for one in archive.infolist() if one.filename.endswith(".py"))
+    content = bytearray(wheel.read_bytes())
+    content[member.header_offset + 30 + len(member.filename) + member.compress_size - 1] ^= 0xFF
+    damaged.write_bytes(content)
+    rocwheel.run("index", "build", damaged.parent)
+    said = rocwheel.run("index", "check", damaged.parent, "--files", expect=1)
+    assert f"cannot unpack member `{member.filename}`" in said.stdout + said.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

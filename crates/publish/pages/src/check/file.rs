@@ -239,6 +239,13 @@ impl Site<'_> {
             let read = fs_err::File::open(&path).and_then(|file| digest(hash, Watched::new(file, self.reporter)));
             self.reporter.check()?;
             match read {
+                Ok(found) if found == hash.hexadecimal && WheelName::is_wheel(&link.file_name) => {
+                    let unpacked = facts::unpack(&path, self.reporter);
+                    self.reporter.check()?;
+                    if let Err(error) = unpacked {
+                        wrong(format!("{}: installers stop", rocwheel_progress::with_causes(&error)));
+                    }
+                }
                 Ok(found) if found == hash.hexadecimal => {}
                 Ok(found) => wrong(format!(
                     "its {} is {found}, and the page says {}: every installation fails",
