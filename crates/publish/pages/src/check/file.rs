@@ -207,7 +207,7 @@ impl Site<'_> {
         }
     }
 
-    /// The fault of a wheel that cannot be unpacked, although it is the one that the page was made of.
+    /// The fault of a wheel that cannot be unpacked, although the page was made of it.
     fn damage(&self, path: &Path, link: &PageLink) -> Result<Option<IndexFault>, Error> {
         let unpacked = facts::unpack(path, self.reporter);
         self.reporter.check()?;
