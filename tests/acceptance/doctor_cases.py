@@ -192,6 +192,11 @@ def old_kernel_without_targets(machine: Machine) -> None:
     path.write_text("".join(line for line in path.open() if not line.startswith(("gfx_target", "domain"))))
 
 
+def nothing_of_the_kernel(machine: Machine) -> None:
+    machine.notes = []
+    shutil.rmtree(machine.root / "sys")
+
+
 def compiled(folder: Path, *needed: str) -> bytes:
     """A library that needs these, which exist while it is made."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -430,6 +435,7 @@ CASES = [
          write={"home/me/.config/pip/pip.conf": PIP_INDEX}, variables={"HOME": "/home/me"}),
     Case("old library of conda", "old-cxx-library", "conda install", (old_library_of_conda,)),
     Case("old kernel without targets", "not-read", "", (old_kernel_without_targets,)),
+    Case("a copy without sys", "not-read", "", (nothing_of_the_kernel,)),
     Case("udev made nothing", "no-device-file", "udevadm", gone=KFD),
     Case("a library is missing", "library-not-found", "", (a_library_is_missing,)),
     Case("torch without rocm", "rocm-libraries-missing", "'rocm[libraries]==7.1.0'", (torch_without_rocm,)),

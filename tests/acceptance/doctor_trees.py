@@ -170,6 +170,7 @@ def make_machine(folder: Path, *gpus: str) -> Machine:
     """A machine on which everything works: these GPUs, driver, device files, groups, and a virtual
     environment without packages."""
     machine = Machine(folder / "root", folder / "venv")
+    machine.write("sys/module/ext4/refcnt", "1\n")
     machine.site.mkdir(parents=True)
     (machine.venv / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.12.3\n")
     machine.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64\n")

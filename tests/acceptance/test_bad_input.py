@@ -408,7 +408,8 @@ READERS_OF_FILES = [
         "audit PIPE|audit .|edit PIPE --version 2|edit ff-1.tar.gz --version 2|repair PIPE|split PIPE|"
         "prune PIPE --keep gfx942|fuse PIPE|kernels PIPE|kernels libff.so|diff PIPE ff-1.tar.gz|index build .|"
         "release publish . --to store --stream nightly|artifact import --deb ff.deb|"
-        "artifact import --tarball ff-1.tar.gz|artifact verify .|test report .|test report junit.xml"
+        "artifact import --tarball ff-1.tar.gz|artifact verify .|test report .|test report junit.xml|"
+        "test report good.xml --verdict v --wheel PIPE --targets gfx942"
     ).split("|")
 ]
 
@@ -420,6 +421,7 @@ def test_pipes_are_not_waited_for(rocwheel: Rocwheel, tmp_path: Path, words: tup
     folder.mkdir()
     for name in (PIPE, "ff-1.tar.gz", "ff.deb", "libff.so", "junit.xml"):
         os.mkfifo(folder / name)
+    put(folder / "good.xml", "<testsuite><testcase name='a'/></testsuite>")
     without_output = ("audit", "kernels", "diff", "index", "release", "test")
     given = words if words[0] in without_output or words[1] == "verify" else (*words, "--output", "../out")
     said = rocwheel.run(*given, cwd=folder, expect=FAILED, timeout=60)

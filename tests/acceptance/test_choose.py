@@ -365,7 +365,7 @@ class Login(SimpleHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
-        self.wfile.write(b"<html><body><form action='/login'>Who are you?</form></body></html>")
+        self.wfile.write(b"<html><body><form action='/login'>Who are you?</form><a href='/help'>Help</a></body></html>")
 
 
 class Forbidden(SimpleHTTPRequestHandler):
@@ -374,7 +374,9 @@ class Forbidden(SimpleHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("handler", "words"), [(Login, "lists no project"), (Forbidden, "the server answers 403")], ids=["login", "403"]
+    ("handler", "words"),
+    [(Login, "as the page of a login has"), (Forbidden, "the server answers 403")],
+    ids=["login", "403"],
 )
 def test_a_page_that_is_no_index(
     case: Case, tmp_path: Path, handler: type[SimpleHTTPRequestHandler], words: str

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command import Rocwheel
+from command import Rocwheel, run
 from doctor_trees import RENDER, VERSION, Machine, answered, diagnose, make_healthy_machine, make_machine, named
 from environment import create_venv
 from trees import put
@@ -67,6 +67,48 @@ def test_wsl_does_not_show_the_gpu_that_is_needed(rocwheel: Rocwheel, machine: M
     machine.variables["HSA_ENABLE_DXG_DETECTION"] = "1"
     diagnose(rocwheel, machine)
     assert "not-read" in named(diagnose(rocwheel, machine, "--need-gpu", expect=1))
+
+
+@pytest.mark.parametrize(
+    ("gone", "driver", "finding", "verdict"),
+    [
+        (["sys/module"], "amdgpu of the kernel", None, "1 GPU can be used"),
+        (["sys/module", "dev/kfd"], "amdgpu of the kernel", "no-device-file", "no AMD GPU can be used here"),
+        (["sys"], "no file tells whether amdgpu is loaded", "not-read", "it is not known whether a GPU can be used"),
+    ],
+    ids=["modules", "modules and device", "sys"],
+)
+def test_a_copy_that_lacks_files_says_one_thing(
+    rocwheel: Rocwheel, machine: Machine, gone: list[str], driver: str, finding: str | None, verdict: str
+) -> None:
+    machine.finish()
+    for path in gone:
+        run("rm", "-r", machine.root / path)
+    words = ("doctor", "--root", machine.root, "--venv", machine.venv)
+    said = rocwheel.run(*words, expect=int(finding is not None)).stdout
+    said = " ".join(said.split())
+    assert driver in said and verdict in said and (finding or "nothing wrong was found") in said
+    assert "amdgpu is not loaded" not in said
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "command"),
+    [
+        ([], "There is no /dev/dxg: WSL 1, or a driver of Windows that does not offer the GPU.", "wsl.exe --update"),
+        (["dev/dxg"], "No package has it: it is built from the sources of librocdxg", None),
+        (["dev/dxg", "opt/rocm/lib/librocdxg.so.1"], "HSA_ENABLE_DXG_DETECTION is not 1.",
+         "export HSA_ENABLE_DXG_DETECTION=1"),
+    ],
+    ids=["no device", "no library", "no variable"],
+)  # fmt: skip
+def test_what_wsl_lacks_is_named(
+    rocwheel: Rocwheel, machine: Machine, files: list[str], words: str, command: str | None
+) -> None:
+    machine.write("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2\n")
+    for path in files:
+        machine.write(path)
+    found = named(diagnose(rocwheel, machine, expect=0 if len(files) == 2 else 1))["wsl-libraries"]
+    assert words in found["meaning"] and found["command"] == command
 
 
 def test_a_container_in_wsl_is_started_again(rocwheel: Rocwheel, machine: Machine) -> None:

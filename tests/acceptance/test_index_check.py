@@ -314,7 +314,44 @@ def test_a_broken_index_in_a_folder_gets_its_command(rocwheel: Rocwheel, tmp_pat
     page.write_text(page.read_text().replace(digest, digest[::-1]))
     fixed()
     before = kept.stat()
-    content = kept.read_bytes()
-    kept.write_bytes(content.replace(b"Generator: test", b"Generator: tesT"))
+    with zipfile.ZipFile(kept) as archive:
+        members = {one: archive.read(one) for one in archive.infolist()}
+    with zipfile.ZipFile(kept, "w") as archive:
+        for one, content in members.items():
+            archive.writestr(one, content.replace(b"Generator: test", b"Generator: tesT"))
     os.utime(kept, ns=(before.st_atime_ns, before.st_mtime_ns))
     fixed()
+
+
+def test_a_wheel_that_cannot_be_unpacked_is_an_error(rocwheel: Rocwheel, wheel: Path, tmp_path: Path) -> None:
+    """Its hash is right: the page was made of the damaged file."""
+    damaged = tmp_path / "dist" / wheel.name
+    damaged.parent.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        member = next(one for one in archive.infolist() if one.filename.endswith(".py"))
+    content = bytearray(wheel.read_bytes())
+    content[member.header_offset + 30 + len(member.filename) + member.compress_size - 1] ^= 0xFF
+    damaged.write_bytes(content)
+    rocwheel.run("index", "build", damaged.parent)
+    said = rocwheel.run("index", "check", damaged.parent, "--files", expect=1)
+    assert f"cannot unpack member `{member.filename}`" in said.stdout
+    assert "build or download the wheel again" in said.stdout and "To fix" not in said.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "index check {0}",
+        "choose --gpu gfx942 --index {0}",
+        "audit --install-check {0} foo-1.0-py3-none-any.whl",
+        "audit --with {0} foo-1.0-py3-none-any.whl",
+        "release get foo --index {0}",
+        "doctor --index {0}",
+        "kernels {0}",
+    ],
+)
+def test_an_address_without_its_scheme_is_named(rocwheel: Rocwheel, tmp_path: Path, words: str) -> None:
+    write_wheel(tmp_path, "foo", "1.0")
+    code = 2 if words.startswith(("choose", "doctor", "release", "audit --install")) else 1
+    said = rocwheel.run(*words.format("index.example.org:8080/simple").split(), expect=code, cwd=tmp_path)
+    assert "hint: if it is an address, write it with `https://`: `https://index.example.org:8080/simple`" in said.stderr

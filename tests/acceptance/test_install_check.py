@@ -138,7 +138,7 @@ def test_it_loads_only_where_the_loader_was_asked(audited: Audited, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("handler", "expect", "words"), [
-    (Login, 1, "lists no project"), (Forbidden, 1, "the server answers 403"), (404, 1, "rocm-sdk-core"),
+    (Login, 1, "as the page of a login has"), (Forbidden, 1, "the server answers 403"), (404, 1, "rocm-sdk-core"),
     (403, 1, "the server answers 403 for `rocm-sdk-core`"), (500, 3, "it is not known whether"),
 ], ids=str)  # fmt: skip
 def test_an_index_that_does_not_answer(audited: Audited, handler: object, expect: int, words: str) -> None:

@@ -164,6 +164,8 @@ def test_bad_input_is_named_and_the_rest_is_listed(rocwheel: Rocwheel, library: 
     for path in (tmp_path / "text.txt", Path("/proc/self/status")):
         result = rocwheel.run("kernels", path)
         assert result.stdout == "" and "no GPU code in 1 file" in result.stderr
+    (tmp_path / "empty/inner").mkdir(parents=True)
+    rocwheel.run("kernels", tmp_path / "empty", expect=1).says(f"there are no files in `{tmp_path}/empty`")
 
 
 MEMORY_LIMIT = 200 << 20

@@ -92,6 +92,19 @@ def wheels_for(store: Path, target: str) -> list[Path]:
     return [path for path in found if not any(other in path.name for other in others)]
 
 
+def test_a_set_does_not_go_unsigned_into_a_signed_stream(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, signer = staged(rocwheel, tmp_path), Signer(tmp_path / "signer")
+    write_wheel(tmp_path / "demo", "demo", "1.0")
+    words = ("--to", store, "--stream", "release", "--signing-key", signer.key)
+    rocwheel.run("release", "publish", tmp_path / "demo", *words)
+    before = snapshot(store)
+    refused = promote(rocwheel, store, expect=1, environment={"ROCWHEEL_SIGNING_KEY": ""})
+    refused.says("snapshot 1 of the stream is signed, and this change is not", "`--allow unsigned`")
+    promote(rocwheel, store, "--dry-run")
+    assert differences(before, snapshot(store)) == []
+    promote(rocwheel, store, "--allow", "unsigned").says("the snapshot is not signed")
+
+
 def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store = staged(rocwheel, tmp_path)
     release = store / "release"

@@ -113,7 +113,10 @@ fn index_address(text: &str) -> Result<String> {
     let places = [folder.join("simple"), folder.to_owned()];
     let place =
         places.iter().filter(|place| place.is_dir()).find_map(|place| rocwheel_system::canonicalize(place).ok());
-    let place = place.ok_or_else(|| Usage::new(format!("`{text}` is neither the address of an index nor a folder")))?;
+    let place = place.ok_or_else(|| {
+        let hint = rocwheel_index::address_hint(folder).unwrap_or_else(|| "name the folder of the index".to_owned());
+        Usage::new(format!("`{text}` is neither the address of an index nor a folder")).hint(hint)
+    })?;
     Ok(place.to_string_lossy().into_owned())
 }
 

@@ -15,7 +15,7 @@ use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_console::{environment, message};
-use rocwheel_index::{scheme_of, text_without_users};
+use rocwheel_index::{address_hint, scheme_of, text_without_users};
 use rocwheel_progress::Exit;
 use rocwheel_survey::{self as survey, Checksum, Kernels, Subject, Surveyed, Weight};
 use rocwheel_tables::target::is_processor;
@@ -116,6 +116,13 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
+impl Settings {
+    fn named_paths(&self) -> String {
+        let names: Vec<String> = self.paths.iter().map(|path| format!("`{}`", path.display())).collect();
+        names.join(", ")
+    }
+}
+
 /// Expands families to their members. A name that looks like a target is accepted even if no table
 /// has it: the code may be older or newer than the table.
 fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
@@ -144,8 +151,12 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     rocwheel_system::return_large_blocks();
     // If only some paths are missing, each is a warning and the others are listed.
     if settings.addresses.is_empty() && settings.paths.iter().all(|path| !path.exists()) {
-        let names: Vec<String> = settings.paths.iter().map(|path| format!("`{}`", path.display())).collect();
-        return Err(Failure::message(format!("there is no {}", names.join(", "))));
+        let failure = Failure::message(format!("there is no {}", settings.named_paths()));
+        let hint = settings.paths.iter().find_map(|path| address_hint(path));
+        return Err(match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        });
     }
     let is_detailed = settings.by == By::Kernel;
     let options = survey::Options {
@@ -194,6 +205,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     for (message, count) in notes.iter().filter(|(_, count)| **count > MOST_NOTES && !printer.has_details()) {
         printer.note(format!("{} more: {message}", message::count(count - MOST_NOTES, "file", "files")));
+    }
+    if tally.all_files == 0 && tally.faults == 0 && settings.addresses.is_empty() {
+        return Err(Failure::message(format!("there are no files in {}", settings.named_paths())));
     }
     if let Some(file) = &settings.plot {
         draw(file, settings, &tally)?;

@@ -56,9 +56,9 @@ fn folder_address(folder: &Path) -> Result<Url> {
     let inner = folder.join("simple");
     let path = if is_index(&inner) { &*inner } else { folder };
     if !is_index(path) {
-        return Err(Usage::new(format!("`{}` has no index", folder.display()))
-            .hint("`rocwheel index build` makes one of a folder with wheels")
-            .into());
+        let hint = rocwheel_index::address_hint(folder)
+            .unwrap_or_else(|| "`rocwheel index build` makes one of a folder with wheels".to_owned());
+        return Err(Usage::new(format!("`{}` has no index", folder.display())).hint(hint).into());
     }
     let path = rocwheel_system::canonicalize(path)?;
     Url::from_directory_path(&path).map_err(|()| Failure::message(format!("`{}` has no address", path.display())))

@@ -187,6 +187,7 @@ fn manual_pages_are_the_same_every_time() {
     }
     let page = fs_err::read_to_string(context.path("one/rocwheel-artifact-import.1")).unwrap();
     assert!(page.contains("allow\\-unresolved"), "{page}");
+    assert!(page.contains(".SH SYNOPSIS\nrocwheel artifact import [OPTIONS] "), "{page}");
     // The third word is the date, the fourth the program that the page is of.
     let title = concat!(".TH rocwheel-artifact-import 1 \"\" \"rocwheel ", env!("CARGO_PKG_VERSION"), "\" rocwheel\n");
     assert!(page.contains(title), "{page}");

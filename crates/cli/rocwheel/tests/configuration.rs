@@ -252,7 +252,8 @@ fn the_schema_has_every_command_and_option() {
     let package = &schema["properties"]["package"]["properties"];
     assert_eq!(package["shape"]["enum"], serde_json::json!(["split", "per-family", "fat"]));
     assert_eq!(package["strict"]["type"], "boolean");
-    assert_eq!(schema["properties"]["jobs"]["type"], serde_json::json!(["string", "number"]));
+    assert_eq!(schema["properties"]["jobs"]["type"], serde_json::json!(["string", "integer"]));
+    assert_eq!(schema["properties"]["jobs"]["pattern"], "^[0-9]+$");
     assert!(schema["properties"]["source"]["properties"]["checkout"]["properties"].is_object());
     assert!(schema["properties"].get("compat").is_none() && schema["properties"].get("json").is_none());
     assert_eq!(schema["additionalProperties"], false);

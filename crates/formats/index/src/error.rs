@@ -127,12 +127,15 @@ pub enum Error {
     },
 }
 
-/// `true` for a path that begins like an address without its scheme: `example.org/simple`.
-fn is_host(path: &Path) -> bool {
-    let first = path.components().next().map(|part| part.as_os_str().to_string_lossy().into_owned());
+/// The advice for a folder that does not exist and begins like an address without its scheme:
+/// `example.org/simple`.
+pub fn address_hint(path: &Path) -> Option<String> {
+    let first = path.components().next()?.as_os_str().to_string_lossy().into_owned();
     let is_label =
         |label: &str| !label.is_empty() && label.chars().all(|one| one.is_ascii_alphanumeric() || one == '-');
-    first.is_some_and(|first| first.contains('.') && first.split([':', '.']).all(is_label))
+    let is_host = first.contains('.') && first.split([':', '.']).all(is_label);
+    (is_host && !path.exists())
+        .then(|| format!("if it is an address, write it with `https://`: `https://{}`", path.display()))
 }
 
 impl Hint for Error {
@@ -140,9 +143,7 @@ impl Hint for Error {
         match self {
             Self::Wheel(error) => error.hint(),
             Self::Settings { tool, .. } => Some(tool.hint().to_owned()),
-            Self::Folder { path, source } if source.kind() == std::io::ErrorKind::NotFound && is_host(path) => {
-                Some(format!("if it is an address, write it with `https://`: `https://{}`", path.display()))
-            }
+            Self::Folder { path, .. } => address_hint(path),
             Self::Offline { .. } => Some("download the wheels first, and name their folder with `--with`".to_owned()),
             Self::Fetch { .. } => Some("check the address and the network, and try again".to_owned()),
             Self::NothingThere { address, .. } if !address.ends_with("/simple/") => {

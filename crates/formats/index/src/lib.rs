@@ -38,7 +38,7 @@ use url::Url;
 
 use choice::Chooser;
 pub use credentials::{Credentials, NoNetrc, address_without_user, text_without_users};
-pub use error::{BadAddress, Error};
+pub use error::{BadAddress, Error, address_hint};
 pub use http::{Http, HttpAnswer};
 pub use least_speed::Pace;
 use requirement::{InstallTarget, Requirement, Requirements};

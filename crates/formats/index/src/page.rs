@@ -89,7 +89,9 @@ pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink
         PageForm::Json => json(body, base),
         PageForm::Html => {
             check_version(body)?;
-            Ok(html(body, base))
+            let links = html(body, base);
+            check_purpose(body, links.iter().any(|link| is_of_index(link, base)))?;
+            Ok(links)
         }
     }
 }
@@ -138,6 +140,33 @@ fn check_version(body: &[u8]) -> Result<(), String> {
             let version = attributes.remove("content").unwrap_or_default();
             return Meta { version }.check();
         }
+    }
+    Ok(())
+}
+
+/// `true` for a link to a package or to something below its page.
+fn is_of_index(link: &PageLink, base: &Url) -> bool {
+    let is_below = link.address != *base && link.address.as_str().starts_with(base.as_str());
+    is_below || WheelName::is_wheel(&link.file_name) || ARCHIVES.iter().any(|end| link.file_name.ends_with(end))
+}
+
+/// The ends of names of source distributions.
+const ARCHIVES: [&str; 4] = [".gz", ".zip", ".bz2", ".xz"];
+
+/// Refuses the page of a login, which would look like an index that has nothing: one that asks for
+/// a password, or lists nothing and has a form or a script.
+fn check_purpose(body: &[u8], is_list: bool) -> Result<(), String> {
+    for Ok(token) in Tokenizer::new(body) {
+        let Token::StartTag(tag) = token else { continue };
+        let word = match &tag.name[..] {
+            b"input" if attributes(&tag).get("type").is_some_and(|kind| kind.eq_ignore_ascii_case("password")) => {
+                "a field for a password"
+            }
+            b"form" if !is_list => "a form",
+            b"script" if !is_list => "a script",
+            _ => continue,
+        };
+        return Err(format!("it has {word}, as the page of a login has"));
     }
     Ok(())
 }
@@ -233,10 +262,9 @@ pub fn parse_root(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<Str
     }
     PageForm::of(content_type)?;
     check_version(body)?;
-    Ok(anchors(body, base)
-        .into_iter()
-        .filter_map(|(link, text)| project_of(&link.address, text.trim(), base))
-        .collect())
+    let found = anchors(body, base);
+    check_purpose(body, found.iter().any(|(link, _)| is_of_index(link, base)))?;
+    Ok(found.into_iter().filter_map(|(link, text)| project_of(&link.address, text.trim(), base)).collect())
 }
 
 /// The project that a link of the first page leads to. Its text has to be the name (PEP 503), and
@@ -254,8 +282,7 @@ fn project_of(address: &Url, text: &str, base: &Url) -> Option<String> {
     let last = path.trim_end_matches("index.html").trim_end_matches('/').rsplit('/').next()?;
     let is_same = rocwheel_wheel::canonical_name(last) == rocwheel_wheel::canonical_name(text);
     // Files in a list have their names as texts too.
-    let is_file =
-        WheelName::is_wheel(text) || [".gz", ".zip", ".bz2", ".xz", ".html"].iter().any(|end| text.ends_with(end));
+    let is_file = WheelName::is_wheel(text) || ARCHIVES.iter().chain(&[".html"]).any(|end| text.ends_with(end));
     (is_same && !text.is_empty() && !is_file).then(|| text.to_owned())
 }
 
@@ -485,6 +512,28 @@ mod tests {
                     <a href='http://other.invalid/about'>home</a> <a href='index.html'>index.html</a>";
         let names = parse_root("text/html", page.as_bytes(), &base).unwrap();
         assert_eq!(names, ["torch", "Rocm_Sdk", "six", "jax", "vision"]);
+    }
+
+    #[test]
+    fn the_page_of_a_login_is_no_index() {
+        let root = Url::parse("http://example.invalid/simple/").unwrap();
+        let help = "<a href='/help'>Help</a>";
+        for (text, word) in [
+            (format!("<form>Who are you?</form>{help}"), "a form"),
+            (format!("{help}<script src=/app.js></script>"), "a script"),
+            ("<a href='torch/'>torch</a><a href=a-1.whl>a</a><input type=Password>".to_owned(), "a password"),
+        ] {
+            let page = parse("text/html", text.as_bytes(), &base()).map(drop);
+            for read in [page, parse_root("text/html", text.as_bytes(), &root).map(drop)] {
+                assert!(read.unwrap_err().contains(word), "{text}");
+            }
+        }
+        // devpi has a form beside its links.
+        let list =
+            "<form><input type=submit></form><a href='../../f/a-1-py3-none-any.whl'>a</a><a href='torch/'>torch</a>";
+        assert_eq!(parse("text/html", list.as_bytes(), &base()).unwrap().len(), 2);
+        assert_eq!(parse_root("text/html", list.as_bytes(), &root).unwrap(), ["torch"]);
+        assert!(parse("text/html", b"<h1>Links for torch</h1>", &base()).unwrap().is_empty());
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct IndexFault {
     pub text: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// Files are missing that no page lists: pages that are made again do not mend it.
+    /// Files are missing that no page lists, or damaged: pages that are made again do not mend it.
     #[serde(skip)]
     pub needs_files: bool,
 }

@@ -118,6 +118,13 @@ pub(crate) fn metadata(path: &Path) -> Result<Vec<u8>, rocwheel_wheel::Error> {
     wheel.bytes(&format!("{}/METADATA", wheel.info()))
 }
 
+/// Unpacks all of a wheel, and discards it.
+pub(crate) fn unpack(path: &Path, reporter: &dyn Reporter) -> Result<(), rocwheel_wheel::Error> {
+    let wheel = Wheel::open(path)?;
+    let names = wheel.members().iter().map(|member| member.name.as_str());
+    wheel.check_members(names.filter(|name| !name.ends_with('/')), reporter)
+}
+
 pub(crate) fn stored_metadata(file: &StoredFile, bytes: &StoredBytes) -> Result<Vec<u8>, rocwheel_wheel::Error> {
     match bytes {
         StoredBytes::Local(path) => metadata(path),

@@ -213,6 +213,7 @@ pub(crate) fn verdict(diagnosis: &Diagnosis) -> String {
     let usable = diagnosis.gpus.iter().filter(|gpu| gpu.hip_index.is_some()).count();
     let gpus = match (usable, diagnosis.system.wsl) {
         (_, true) => "in WSL, files do not show the GPUs".to_owned(),
+        (0, _) if diagnosis.system.driver_loaded.is_none() => "it is not known whether a GPU can be used".to_owned(),
         (0, _) => "no AMD GPU can be used here".to_owned(),
         (1, _) => "1 GPU can be used".to_owned(),
         (number, _) => format!("{number} GPUs can be used"),
@@ -275,8 +276,13 @@ fn examine_gpus(
         } else {
             "does not exist, so the bus could not be searched for a GPU"
         };
-        let symptom =
-            Symptom::new("no-gpu").seen("/sys/class/kfd/kfd/topology/nodes", of_driver).seen(pci::DEVICES, of_bus);
+        let is_known = topology.exists || ["/sys/module", pci::DEVICES].iter().any(|path| tree.exists(path));
+        let symptom = if is_known {
+            Symptom::new("no-gpu")
+        } else {
+            Symptom::new("not-read").fill("question", "Which GPUs the machine has")
+        };
+        let symptom = symptom.seen("/sys/class/kfd/kfd/topology/nodes", of_driver).seen(pci::DEVICES, of_bus);
         symptoms.push(if patient.needs_gpu { symptom.weighing(Gravity::Error) } else { symptom });
     }
     if patient.needs_gpu && gpus.iter().all(|gpu| gpu.hip_index.is_none()) {

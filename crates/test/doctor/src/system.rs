@@ -11,8 +11,8 @@ use crate::wsl;
 pub struct SystemFacts {
     /// Release of the kernel: `6.12.48-amd64`.
     pub kernel: Option<String>,
-    /// `true` if the module amdgpu is loaded or built in.
-    pub driver_loaded: bool,
+    /// `true` if the module amdgpu is loaded or built in; `None` if there is no list of modules.
+    pub driver_loaded: Option<bool>,
     /// Version of the driver, which only that of AMD's own packages has (DKMS).
     pub driver: Option<String>,
     /// The kind of container; `None` outside of one.
@@ -29,10 +29,11 @@ impl SystemFacts {
         variables: &SessionVariables,
         container: Option<ContainerKind>,
     ) -> SystemFacts {
+        // Only amdgpu describes nodes, and a copy may lack its folder.
+        let is_loaded = tree.exists("/sys/module/amdgpu") || tree.exists("/sys/class/kfd/kfd/topology/nodes");
         SystemFacts {
             kernel: tree.text_if_any("/proc/sys/kernel/osrelease"),
-            // Only amdgpu describes nodes, and a copy may lack its folder.
-            driver_loaded: tree.exists("/sys/module/amdgpu") || tree.exists("/sys/class/kfd/kfd/topology/nodes"),
+            driver_loaded: (is_loaded || tree.exists("/sys/module")).then_some(is_loaded),
             driver: tree.text_if_any("/sys/module/amdgpu/version"),
             container: container.map(ContainerKind::name),
             wsl: wsl::is_wsl(tree, variables),

@@ -50,6 +50,14 @@ impl ForeignReport {
             self.lost.push(format!("announces {} and has {found}", rocwheel_progress::counted(announced, noun)));
         }
     }
+
+    /// Notes that fewer tests failed than the file announces.
+    pub(crate) fn announces_failures(&mut self, announced: u64) {
+        let bad = self.tests.iter().filter(|test| test.attempt.outcome.is_bad()).count() as u64;
+        if announced > bad {
+            self.compare(announced, bad, "failure");
+        }
+    }
 }
 
 impl ForeignTest {

@@ -28,6 +28,8 @@ struct GtestSuite {
     #[serde(default)]
     name: String,
     #[serde(default)]
+    failures: u64,
+    #[serde(default)]
     testsuite: Vec<GtestCase>,
 }
 
@@ -69,11 +71,8 @@ pub(crate) fn read(bytes: &[u8]) -> serde_json::Result<ForeignReport> {
     }
     let found = report.tests.len() as u64;
     report.compare(document.tests, found, "test");
-    let bad = report.tests.iter().filter(|test| test.attempt.outcome.is_bad()).count() as u64;
-    let announced_bad = document.failures.saturating_add(document.errors);
-    if announced_bad > bad {
-        report.compare(announced_bad, bad, "failure");
-    }
+    let of_suites = document.testsuites.iter().map(|suite| suite.failures).fold(0, u64::saturating_add);
+    report.announces_failures(document.failures.max(of_suites).saturating_add(document.errors));
     report.finished = document.timestamp.as_deref().and_then(|started| end_of(started, seconds(&document.time)));
     report.started = document.timestamp;
     Ok(report)

@@ -137,11 +137,19 @@ fn read_jest(value: &Value) -> ForeignReport {
             report.tests.push(test(id, text(found, "status"), messages.join("\n")).took(seconds));
         }
         let is_bad = report.tests[before..].iter().any(|test| test.attempt.outcome.is_bad());
-        if text(file, "status") == "failed" && !is_bad {
-            let message = Some(text(file, "message").to_owned());
-            report.tests.push(ForeignTest::new(path, TestOutcome::Error, message));
+        match text(file, "status") {
+            "failed" if !is_bad => {
+                let message = Some(text(file, "message").to_owned());
+                report.tests.push(ForeignTest::new(path, TestOutcome::Error, message));
+            }
+            "failed" | "passed" | "skipped" | "pending" | "focused" => {}
+            word => report.lost.push(format!("says `{word}` of `{path}`, which is not known")),
         }
     }
+    if value.get("wasInterrupted") == Some(&Value::Bool(true)) {
+        report.lost.push("says that the run was interrupted".to_owned());
+    }
+    report.announces_failures(number(value, "numFailedTests"));
     let found = report.tests.len() as u64;
     let of_files = number(value, "numRuntimeErrorTestSuites");
     if number(value, "numTotalTests") > found {
@@ -161,6 +169,7 @@ fn read_playwright(value: &Value) -> ForeignReport {
     for error in list(value, "errors") {
         report.lost.push(format!("has an error outside of its tests: {}", text(error, "message")));
     }
+    report.announces_failures(value.pointer("/stats/unexpected").and_then(Value::as_u64).unwrap_or_default());
     report
 }
 
@@ -196,6 +205,9 @@ fn read_playwright_suite(suite: &Value, outer: &str, depth: usize, report: &mut 
                 _ => {}
             }
             report.tests.push(test);
+        }
+        if spec.get("ok") == Some(&Value::Bool(false)) && !report.has_failure() {
+            report.lost.push(format!("says that `{}` is not good, and no test failed", text(spec, "title")));
         }
     }
     for inner in list(suite, "suites") {
@@ -274,6 +286,7 @@ fn meson_test(line: &Value) -> ForeignTest {
         ("FAIL" | "ERROR", _) if code < 0 => TestOutcome::Crashed,
         // What Meson says of a test that passed against `should_fail`: the run has failed.
         ("UNEXPECTEDPASS", _) => TestOutcome::Failed,
+        ("OK", _) if code != 0 => TestOutcome::Failed,
         (_, outcome) => outcome,
     };
     let message = match outcome {

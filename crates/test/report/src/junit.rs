@@ -19,6 +19,7 @@ use crate::junit_suite::OpenSuite;
 use crate::outcome::TestOutcome;
 use crate::tap;
 use crate::time::end_of;
+use crate::vocabulary::said_words;
 use crate::xml_attributes::{XmlAttributes, unescaped};
 use crate::xml_input::XmlInput;
 
@@ -253,10 +254,12 @@ impl<'a> JunitState<'a> {
                     file: attributes.find("file").filter(|file| !file.is_empty()).map(str::to_owned),
                     status: attributes.find("status").map(str::to_owned),
                     result: attributes.find("result").map(str::to_owned),
+                    words: said_words(&attributes),
                 };
                 // GoogleTest lists its tests so: with their lines, and without results.
                 if !self.has_results && names.file.is_some() && attributes.find("line").is_some() {
                     names.status = Some("notrun".to_owned());
+                    names.words = vec!["notrun".to_owned()];
                     if names.class.is_empty() {
                         names.class.clone_from(&self.file.suite);
                     }

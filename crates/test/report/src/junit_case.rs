@@ -245,8 +245,7 @@ impl OpenCase {
 
     /// What its attributes say of its end.
     fn words(&self) -> impl Iterator<Item = &str> {
-        let words = [&self.names.result, &self.names.status];
-        words.into_iter().flatten().map(String::as_str).filter(|word| !word.is_empty())
+        self.names.words.iter().map(String::as_str)
     }
 
     /// `true` if GoogleTest's way to switch a test off is in its name.

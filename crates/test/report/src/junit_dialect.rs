@@ -47,6 +47,8 @@ pub(crate) struct CaseNames {
     pub(crate) file: Option<String>,
     pub(crate) status: Option<String>,
     pub(crate) result: Option<String>,
+    /// All that the attributes say of its end.
+    pub(crate) words: Vec<String>,
 }
 
 /// Names of the elements around a test case.

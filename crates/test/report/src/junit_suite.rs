@@ -5,10 +5,18 @@ use rocwheel_progress::counted;
 use crate::junit_case::{BoundedText, CaseChild};
 use crate::junit_dialect::{CountedTests, JunitDialect};
 use crate::outcome::TestOutcome;
+use crate::vocabulary::{case_word_outcome, said_words};
 use crate::xml_attributes::XmlAttributes;
 
 /// Attributes that count tests which are not passes.
-const TROUBLES: [&str; 10] = [
+const TROUBLES: [&str; 17] = [
+    "failed",
+    "error",
+    "broken",
+    "killed",
+    "blocked",
+    "disabled",
+    "unknown",
     "warnings",
     "incomplete",
     "risky",
@@ -32,6 +40,8 @@ pub(crate) struct OpenSuite {
     pub(crate) announced_skips: Option<u64>,
     /// Other numbers of tests that are not passes.
     troubles: Vec<(&'static str, u64)>,
+    /// What its attributes say of its end.
+    words: Vec<String>,
     /// Who wrote the last test case in it.
     pub(crate) dialect: Option<JunitDialect>,
     pub(crate) seen: u64,
@@ -72,6 +82,7 @@ impl OpenSuite {
                 .into_iter()
                 .find_map(|key| number(attributes, key, &mut wrong)),
             troubles,
+            words: said_words(attributes),
             name,
             ..OpenSuite::default()
         };
@@ -157,6 +168,16 @@ impl OpenSuite {
         for (key, announced) in self.troubles.iter().filter(|(_, count)| *count > self.not_passed) {
             let words = self.words();
             found.push(format!("{words} announces `{key}` {announced}, and {} did not pass", self.not_passed));
+        }
+        for word in &self.words {
+            match case_word_outcome(word) {
+                TestOutcome::Passed => {}
+                TestOutcome::Unknown => found.push(format!("{} says `{word}`, which is not known", self.words())),
+                _ if self.not_passed == 0 => {
+                    found.push(format!("{} says `{word}`, and all tests in it passed", self.words()));
+                }
+                _ => {}
+            }
         }
         found
     }

@@ -3,11 +3,21 @@
 //! A word outside of this closed list is never a pass, but [`TestOutcome::Unknown`].
 
 use crate::outcome::TestOutcome;
+use crate::xml_attributes::XmlAttributes;
 
 /// Why a skipped test that never began does not count as a skip. GoogleTest 1.12 writes a failed
 /// set-up so, and newer ones a set-up that skipped itself.
 pub(crate) const NEVER_BEGAN: &str = "it never began: the set-up of its suite failed, or skipped itself; the exit code \
                                       of the program decides";
+
+/// The words that the attributes of a suite or a test case of junit XML say of its end.
+pub(crate) fn said_words(attributes: &XmlAttributes) -> Vec<String> {
+    let words = ["result", "status", "outcome", "state", "verdict", "conclusion"];
+    // These are numbers in some files.
+    let counts = ["success", "passed"].into_iter().filter_map(|key| attributes.filled(key));
+    let counts = counts.filter(|word| word.parse::<f64>().is_err());
+    words.into_iter().filter_map(|key| attributes.filled(key)).chain(counts).collect()
+}
 
 /// The outcome that a word of a report says.
 pub(crate) fn word_outcome(word: &str) -> TestOutcome {
@@ -27,11 +37,12 @@ pub(crate) fn word_outcome(word: &str) -> TestOutcome {
     }
 }
 
-/// The outcome that `status` or `result` of a test case of junit XML says. Some words there say
-/// that the test ran, and its children how it ended.
+/// The outcome that an attribute in junit XML says. Some words there say that the test ran, and its
+/// children how it ended.
 pub(crate) fn case_word_outcome(word: &str) -> TestOutcome {
     match word.to_ascii_lowercase().as_str() {
-        "run" | "completed" | "executed" => TestOutcome::Passed,
+        "run" | "completed" | "executed" | "true" => TestOutcome::Passed,
+        "false" => TestOutcome::Failed,
         _ => word_outcome(word),
     }
 }

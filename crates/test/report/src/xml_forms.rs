@@ -2,7 +2,7 @@
 //!
 //! Each form is a row: which element is a test, and where its name and its outcome are.
 
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -70,10 +70,9 @@ const UNREAD: [(&str, &str); 5] = [
 ];
 
 /// Roots of files that are often beside reports and say nothing of tests.
-const NO_TESTS: [&str; 19] = [
+const NO_TESTS: [&str; 17] = [
     "coverage",
     "checkstyle",
-    "report",
     "html",
     "project",
     "pmd",
@@ -82,7 +81,6 @@ const NO_TESTS: [&str; 19] = [
     "plist",
     "manifest",
     "svg",
-    "results",
     "doxygen",
     "doxygenindex",
     "issues",
@@ -91,6 +89,11 @@ const NO_TESTS: [&str; 19] = [
     "component",
     "resources",
 ];
+
+/// The same for roots that others use too, with the element that comes first in them: JaCoCo and
+/// cppcheck.
+const NO_TESTS_WITH: [(&str, &str); 4] =
+    [("report", "sessioninfo"), ("report", "group"), ("report", "package"), ("results", "cppcheck")];
 
 /// What the root of an XML file says that it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -110,26 +113,36 @@ pub(crate) enum XmlKind {
 /// Reads the name of the root.
 pub(crate) fn kind(file: impl Read) -> std::io::Result<XmlKind> {
     let mut reader = Reader::from_reader(BufReader::new(XmlInput::new(file)?));
-    let mut buffer = Vec::new();
-    let root = loop {
-        buffer.clear();
-        match reader.read_event_into(&mut buffer) {
-            Ok(Event::Start(start) | Event::Empty(start)) => {
-                break String::from_utf8_lossy(start.local_name().as_ref()).into_owned();
-            }
-            Ok(Event::Eof) | Err(_) => return Ok(XmlKind::Damaged),
-            Ok(_) => {}
-        }
-    };
+    let Some(root) = next_element(&mut reader) else { return Ok(XmlKind::Damaged) };
     Ok(match root.as_str() {
         "testsuites" | "testsuite" => XmlKind::Junit,
         name if FORMS.iter().any(|form| form.root == name) => XmlKind::Foreign(root),
         name if NO_TESTS.contains(&name) => XmlKind::NoTests,
+        name if NO_TESTS_WITH.iter().any(|(outer, _)| *outer == name)
+            && next_element(&mut reader).is_some_and(|first| NO_TESTS_WITH.contains(&(name, &first))) =>
+        {
+            XmlKind::NoTests
+        }
         name => match UNREAD.iter().find(|(known, _)| *known == name) {
             Some((_, tool)) => XmlKind::Unread(tool),
             None => XmlKind::Unknown(root),
         },
     })
+}
+
+/// The name of the next element.
+fn next_element(reader: &mut Reader<impl BufRead>) -> Option<String> {
+    let mut buffer = Vec::new();
+    loop {
+        buffer.clear();
+        match reader.read_event_into(&mut buffer) {
+            Ok(Event::Start(start) | Event::Empty(start)) => {
+                return Some(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
+            }
+            Ok(Event::Eof) | Err(_) => return None,
+            Ok(_) => {}
+        }
+    }
 }
 
 /// A test that has not ended.
@@ -176,6 +189,8 @@ struct FormState {
     text: BoundedText,
     failures: usize,
     announced: Option<u64>,
+    /// Failures that the file announces for all of it.
+    announced_bad: u64,
     has_tests: bool,
     /// A test before this one crashed. Boost writes passes of those behind it.
     has_crashed: bool,
@@ -199,6 +214,7 @@ pub(crate) fn read(root: &str, file: impl Read) -> std::io::Result<Option<Foreig
         text: BoundedText::default(),
         failures: 0,
         announced: None,
+        announced_bad: 0,
         has_tests: form.root != "Site",
         has_crashed: false,
         report: ForeignReport::new(form.tool),
@@ -310,19 +326,23 @@ impl FormState {
     /// What a file says of itself beside its tests.
     fn outside(&mut self, name: &str, depth: usize, attributes: &XmlAttributes) {
         match (self.form.tool, name) {
-            ("trx", "Counters") => self.announced = count(attributes, "total"),
+            ("trx", "Counters") => {
+                self.announced = count(attributes, "total");
+                self.announced_bad += sum(attributes, &["failed", "error", "timeout", "aborted"]);
+            }
             ("trx", "ResultSummary") => {
                 let word = attributes.filled("outcome");
                 self.groups.push(OpenGroup { depth, name: "the run".to_owned(), word, failures: 0 });
             }
             ("nunit", "test-run") => {
                 self.announced = count(attributes, "testcasecount");
+                self.announced_bad += sum(attributes, &["failed"]);
                 let word = attributes.filled("result");
                 self.groups.push(OpenGroup { depth, name: "the run".to_owned(), word, failures: 0 });
             }
             ("xunit.net", "assembly") => {
-                self.announced =
-                    Some(self.announced.unwrap_or_default() + count(attributes, "total").unwrap_or_default());
+                self.announced = Some(self.announced.unwrap_or_default() + sum(attributes, &["total"]));
+                self.announced_bad += sum(attributes, &["failed", "errors"]);
             }
             ("xunit.net", "error") => {
                 self.report.tests.push(ForeignTest::new(attributes.get("name"), TestOutcome::Error, None));
@@ -400,7 +420,9 @@ impl FormState {
     fn close_group(&mut self, group: &OpenGroup) {
         let Some(word) = &group.word else { return };
         let outcome = word_outcome(word);
-        if outcome.is_bad() && self.failures == group.failures {
+        if outcome == TestOutcome::Unknown {
+            self.report.lost.push(format!("says `{word}` of `{}`, which is not known", group.name));
+        } else if outcome.is_bad() && self.failures == group.failures {
             self.report.lost.push(format!("says `{word}` of `{}`, and no test in it failed", group.name));
         }
     }
@@ -413,12 +435,18 @@ impl FormState {
             let found = self.report.tests.len() as u64;
             self.report.compare(announced, found, "test");
         }
+        self.report.announces_failures(self.announced_bad);
         self.has_tests.then_some(self.report)
     }
 }
 
 fn count(attributes: &XmlAttributes, key: &str) -> Option<u64> {
     attributes.find(key)?.trim().parse().ok()
+}
+
+/// The numbers of several attributes together.
+fn sum(attributes: &XmlAttributes, keys: &[&str]) -> u64 {
+    keys.iter().filter_map(|key| count(attributes, key)).fold(0, u64::saturating_add)
 }
 
 /// The outcome of a test, with the words of its framework that mean another thing elsewhere.

@@ -215,7 +215,10 @@ def _gpus(machine: Machine, found: list[Finding]) -> list[Gpu]:
         found.append(finding("gpu-hidden", (f"{NODES}/{hidden[0]}", "EPERM"), severity=severity, nodes=words))
     answered = any(one.weight >= SEVERITIES.index("unknown") for one in found)
     if not gpus and not hidden and not answered and not machine.is_wsl() and not _is_on_bus(machine):
-        found.append(finding("no-gpu", (NODES, "no node of a GPU"), (BUS, "no GPU of the vendor 0x1002")))
+        if any(machine.exists(path) for path in (NODES, BUS, "/sys/module")):
+            found.append(finding("no-gpu", (NODES, "no node of a GPU"), (BUS, "no GPU of the vendor 0x1002")))
+        else:
+            found.append(finding("not-read", (NODES, "does not exist"), question="Which GPUs the machine has"))
     return gpus
 
 

@@ -1,10 +1,12 @@
 //! RW023: a file is not what its name or its first bytes claim.
 
 use crate::Error;
+use crate::analysis::traces::has_module_tag;
 use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::options::AuditScope;
+use rocwheel_loader::facts::Purpose;
 
 pub const CHECK: Check = Check { code: Code::Unreadable, scope: AuditScope::Files, run };
 
@@ -26,9 +28,17 @@ fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
             let (format, reason) = (unreadable.format, &unreadable.reason);
             let message = format!("begins as a file of the format {format} and cannot be read as one: {reason}");
             findings.push(context.finding((Code::Unreadable, wheel), unreadable.format, message, [*path]));
-        } else if is_library_name(path) && !context.facts.objects.contains_key(*path) {
-            let Some(why) = wrong_start(context, path) else { continue };
-            let message = format!("is named as a library, and {why}");
+        } else if is_library_name(path) && !context.facts.windows.contains_key(*path) {
+            let is_module = has_module_tag(file_name(path)) || path.ends_with(".pyd");
+            let why = match context.facts.objects.get(*path).map(|object| object.purpose) {
+                None => wrong_start(context, path, is_module),
+                Some(Purpose::Relocatable) if is_module => Some("it is an object file, the input of a linker"),
+                Some(Purpose::Other) if is_module => Some("it is a core dump, or another ELF file that nothing loads"),
+                Some(_) => None,
+            };
+            let Some(why) = why else { continue };
+            let noun = if is_module { "an extension module" } else { "a library" };
+            let message = format!("is named as {noun}, and {why}");
             findings.push(context.finding((Code::Unreadable, wheel), file_name(path), message, [*path]));
         }
     }
@@ -39,11 +49,12 @@ fn is_library_name(path: &str) -> bool {
     let is_versioned = name
         .split_once(".so.")
         .is_some_and(|(_, version)| version.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit())));
-    name.ends_with(".so") || name.starts_with("lib") && is_versioned
+    [".so", ".pyd", ".dll"].iter().any(|end| name.ends_with(end)) || name.starts_with("lib") && is_versioned
 }
 
-/// Describes a file that is not ELF and whose content does not fit its name.
-fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
+/// Describes a file that is not ELF and whose content does not fit its name. Linkers read some
+/// files in place of a library, and Python none in place of a module.
+fn wrong_start(context: &Context<'_>, path: &str, is_module: bool) -> Option<&'static str> {
     let placed = context.site.files.get(path)?;
     let installed = &context.site.distributions[placed.wheel];
     if placed.size == 0 {
@@ -58,8 +69,11 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     let is_mach = matches!(start.get(..4), Some(b"\xcf\xfa\xed\xfe" | b"\xce\xfa\xed\xfe" | b"\xca\xfe\xba\xbe"));
     let is_text =
         !start.contains(&0) && std::str::from_utf8(&start).map_or_else(|error| error.error_len().is_none(), |_| true);
-    if is_mach || start.starts_with(b"MZ") || start.starts_with(b"!<arch>") {
+    if is_mach {
         return None;
+    }
+    if start.starts_with(b"MZ") || start.starts_with(b"!<arch>") {
+        return is_module.then_some("it is a file for Windows, or an archive of object files");
     }
     if !is_text {
         return Some("it is no program or library of any system");
@@ -68,7 +82,7 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     let is_script =
         ["INPUT", "GROUP", "OUTPUT_FORMAT", "/*", "SEARCH_DIR"].iter().any(|word| text.trim_start().starts_with(word));
     let is_link = !text.trim().contains(char::is_whitespace) && text.contains(".so");
-    if is_script {
+    if is_script && !is_module {
         None
     } else if is_link {
         Some("it contains the name of another file: a link that was packed as text")

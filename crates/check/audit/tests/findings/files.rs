@@ -167,6 +167,20 @@ fn rw023_files_that_are_not_what_they_are_called() {
     assert_eq!(found("demo/libx.so", b"/* GNU ld script */\nINPUT(libx.so.1)\n"), NONE);
     assert_eq!(found("demo/libx.so", b"\xcf\xfa\xed\xfe\0\0"), NONE, "a library for macOS");
     assert_eq!(found("demo/x.so.txt", b"text"), NONE);
+    // Python reads none of what linkers read in place of a library.
+    let mut object = library.clone();
+    object[16] = 1;
+    let mut core = library.clone();
+    core[16] = 4;
+    for bytes in [&object[..], &core, b"INPUT(libx.so.1)\n", b"!<arch>\n", b"MZ"] {
+        let module = found("demo/_m.cpython-312-x86_64-linux-gnu.so", bytes);
+        assert_eq!(module, ["RW023 error"], "{:?}", &bytes[..2]);
+    }
+    assert_eq!(found("demo/.debug/x.so", &object), NONE);
+    let windows = || pack("demo-1.0", "cp312-cp312-win_amd64").with("demo/__init__.py", "");
+    for bytes in [&b"import os\n"[..], b"", b"!<arch>\n"] {
+        assert_eq!(bench.found(&[windows().with("demo/_m.cp312-win_amd64.pyd", bytes)]), ["RW023 error"]);
+    }
 }
 
 #[test]

@@ -275,7 +275,11 @@ pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer
                 cell.title.clone(),
                 cell.id.clone(),
                 is_built,
-                format!("{}, {} MiB{time}", message::count(u64::from(requests.cpus), "core", "cores"), requests.memory),
+                format!(
+                    "{}, {}{time}",
+                    message::count(u64::from(requests.cpus), "core", "cores"),
+                    message::bytes(requests.memory << 20)
+                ),
                 needs.join(", "),
             ]
         }),

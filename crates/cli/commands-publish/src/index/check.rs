@@ -7,7 +7,7 @@ use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Printer, ResultFormat};
-use rocwheel_index::{Fetch, text_without_users};
+use rocwheel_index::{Fetch, address_hint, text_without_users};
 use rocwheel_pages::{CheckOptions, CheckedIndex, FaultLevel, check};
 use rocwheel_progress::{Exit, shell_path};
 use rocwheel_store::FolderSite;
@@ -77,6 +77,13 @@ fn folder(text: &str) -> Result<PathBuf> {
 /// The indexes of a folder: the one in its `simple/`, those in the `simple/` of each family, or the
 /// folder itself.
 fn roots(folder: &Path) -> Result<Vec<Url>> {
+    if let Some(hint) = address_hint(folder) {
+        return Err(Failure::message(format!("there is no `{}`", folder.display())).with_hint(hint));
+    }
+    if folder.is_file() {
+        let wrong = Failure::message(format!("`{}` is a file", folder.display()));
+        return Err(wrong.with_hint("name the folder or the address of an index"));
+    }
     let mut found = vec![folder.join("simple")];
     if !is_index(&found[0]) {
         found = fs_err::read_dir(folder)?.map(|entry| Ok(entry?.path().join("simple"))).collect::<Result<_>>()?;

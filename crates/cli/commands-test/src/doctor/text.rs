@@ -68,9 +68,10 @@ fn facts(diagnosis: &Diagnosis) -> Vec<(&'static str, String)> {
     let kernel = system.kernel.as_deref().unwrap_or("unknown");
     let driver = match (&system.driver, system.driver_loaded, system.wsl) {
         (Some(version), ..) => format!("amdgpu {version}"),
-        (None, true, _) => "amdgpu of the kernel".to_owned(),
-        (None, false, true) => "that of Windows".to_owned(),
-        (None, false, false) => "amdgpu is not loaded".to_owned(),
+        (None, Some(true), _) => "amdgpu of the kernel".to_owned(),
+        (None, _, true) => "that of Windows".to_owned(),
+        (None, Some(false), false) => "amdgpu is not loaded".to_owned(),
+        (None, None, false) => "no file tells whether amdgpu is loaded".to_owned(),
     };
     facts.push(("Kernel", format!("{kernel}; {driver}")));
     if let Some(container) = system.container {

@@ -180,6 +180,10 @@ fn property(argument: &Arg) -> serde_json::Value {
     let kind = Kind::of(argument);
     let one = || match kind {
         Kind::Path | Kind::Paths => serde_json::json!({ "type": "string" }),
+        // The texts of sizes and times have units; those of small numbers have none.
+        _ if argument.get_value_parser().type_id() == TypeId::of::<u16>() => {
+            serde_json::json!({ "type": ["string", "integer"], "pattern": "^[0-9]+$" })
+        }
         _ if choices.is_empty() => serde_json::json!({ "type": ["string", "number"] }),
         _ => serde_json::json!({ "enum": choices }),
     };

@@ -46,10 +46,21 @@ fn roff(command: &Command, directory: &Path, printer: &Printer) -> Result<()> {
     let manual = Man::new(command.clone()).date("\"\"").source(source).manual("rocwheel");
     let mut page = Vec::new();
     manual.render(&mut page).context("cannot make a manual page")?;
+    let mut page = with_usage(&String::from_utf8_lossy(&page), command).into_bytes();
     page.extend(environment(command).into_bytes());
     page.extend(examples(command).into_bytes());
     write(&directory.join(manual.get_filename()), &page, printer)?;
     command.get_subcommands().try_for_each(|inner| roff(inner, directory, printer))
+}
+
+/// A page whose synopsis is the usage that `--help` prints: that of clap_mangen names each option
+/// without its value.
+fn with_usage(page: &str, command: &Command) -> String {
+    let usage = command.clone().render_usage().to_string();
+    let lines: Vec<String> = usage.trim_start_matches("Usage: ").lines().map(|line| literal(line.trim())).collect();
+    let (before, rest) = page.split_once(".SH SYNOPSIS\n").unwrap_or((page, ""));
+    let after = rest.split_once(".SH ").map_or("", |(_, after)| after);
+    format!("{before}.SH SYNOPSIS\n{}\n.SH {after}", lines.join("\n.br\n"))
 }
 
 /// The words of a command without the program's: `source hipify`.

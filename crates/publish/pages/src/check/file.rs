@@ -1,6 +1,7 @@
 //! Input: a file on a page. Output: where the page and the file contradict each other.
 
 use std::io::{self, Read, Write as _};
+use std::path::Path;
 
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
 use rocwheel_delta::DeltaDescription;
@@ -206,6 +207,17 @@ impl Site<'_> {
         }
     }
 
+    /// The fault of a wheel that cannot be unpacked, although the page was made of it.
+    fn damage(&self, path: &Path, link: &PageLink) -> Result<Option<IndexFault>, Error> {
+        let unpacked = facts::unpack(path, self.reporter);
+        self.reporter.check()?;
+        Ok(unpacked.err().map(|error| {
+            let text = format!("{}: installers stop", rocwheel_progress::with_causes(&error));
+            let fault = IndexFault::error(&link.address, text);
+            IndexFault { needs_files: true, ..fault.hint("build or download the wheel again, and make its page again") }
+        }))
+    }
+
     /// Compares the file itself with its page and with METADATA beside it. Returns its METADATA, if
     /// there is none beside it.
     fn contents(
@@ -232,22 +244,27 @@ impl Site<'_> {
             }
             path
         };
-        let mut wrong = |text: String| faults.push(IndexFault::error(&link.address, text));
         if self.options.files
             && let Some(hash) = &link.hash
         {
             let read = fs_err::File::open(&path).and_then(|file| digest(hash, Watched::new(file, self.reporter)));
             self.reporter.check()?;
-            match read {
-                Ok(found) if found == hash.hexadecimal => {}
-                Ok(found) => wrong(format!(
+            let is_same = read.as_ref().is_ok_and(|found| *found == hash.hexadecimal);
+            let wrong = match read {
+                Ok(_) if is_same => None,
+                Ok(found) => Some(format!(
                     "its {} is {found}, and the page says {}: every installation fails",
                     hash.algorithm.name(),
                     hash.hexadecimal
                 )),
-                Err(error) => wrong(format!("it cannot be read: {error}")),
+                Err(error) => Some(format!("it cannot be read: {error}")),
+            };
+            faults.extend(wrong.map(|text| IndexFault::error(&link.address, text)));
+            if is_same && WheelName::is_wheel(&link.file_name) {
+                faults.extend(self.damage(&path, link)?);
             }
         }
+        let mut wrong = |text: String| faults.push(IndexFault::error(&link.address, text));
         if let Some(beside) = beside
             && WheelName::is_wheel(&link.file_name)
         {

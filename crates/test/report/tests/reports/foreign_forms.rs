@@ -92,6 +92,31 @@ fn a_suite_that_failed_without_a_test_is_not_passed() {
         ("output.xml", ROBOT.replace("<status status=\"FAIL\">no", "<status status=\"PASS\">"), "of `T`"),
         ("r.trx", TRX.replace("outcome=\"Failed\"><Output", "outcome=\"Passed\"><Output"), "of `the run`"),
         ("r.trx", TRX.replace("total=\"4\"", "total=\"5\""), "announces 5 tests and has 4"),
+        ("r.trx", TRX.replace("failed=\"1\"", "failed=\"1\" aborted=\"1\""), "announces 2 failures and has 1"),
+        (
+            "r.trx",
+            TRX.replace("y outcome=\"Failed\"", "y outcome=\"Odd\""),
+            "says `Odd` of `the run`, which is not known",
+        ),
+        ("output.xml", ROBOT.replace("<status status=\"FAIL\"/>", "<status status=\"ODD\"/>"), "says `ODD` of `T`"),
+        (
+            "nunit.xml",
+            r#"<test-run result="Passed" failed="1"><test-case fullname="N.A" result="Passed"/></test-run>"#.to_owned(),
+            "announces 1 failure and has 0",
+        ),
+        (
+            "xunit.xml",
+            r#"<assemblies><assembly errors="1"><test name="N.A" result="Pass"/></assembly></assemblies>"#.to_owned(),
+            "announces 1 failure and has 0",
+        ),
+        (
+            "gtest.json",
+            r#"{"tests": 1, "testsuites": [{"name": "A", "failures": 1, "testsuite": [{"name": "x", "status": "RUN",
+            "result": "COMPLETED"}]}]}"#
+                .to_owned(),
+            "announces 1 failure and has 0",
+        ),
+        ("testlog.json", r#"{"name": "m", "result": "OK", "command": ["m"], "returncode": 3}"#.to_owned(), ""),
         (
             "Test.xml",
             CTEST.replace("<Test>./good</Test>", "<Test>./good</Test><Test>./more</Test>"),
@@ -162,6 +187,16 @@ fn json_of_jest_vitest_and_playwright_is_read() {
     assert_eq!(read("jest.json", &jest.replace("true", "false")).1, ReportResult::Incomplete);
     assert_eq!(read("jest.json", &jest.replace("\"todo\"", "\"odd\"")).1, ReportResult::Incomplete);
     assert_eq!(read("jest.json", &jest.replace(": 3", ": 4")).1, ReportResult::Incomplete);
+    for (said, words) in [
+        ("\"status\": \"odd\", \"message\"", "says `odd` of `/a.test.js`"),
+        ("\"status\": \"passed\", \"message\"", "announces 1 failure and has 0"),
+    ] {
+        let text = jest.replace("\"status\": \"passed\", \"message\"", said);
+        let text = text.replace("3,", "3, \"numFailedTests\": 1, \"wasInterrupted\": true,");
+        let (_, result, gaps) = read("jest.json", &text);
+        assert_eq!(result, ReportResult::Incomplete);
+        assert!(gaps.contains(words) && gaps.contains("was interrupted"), "{gaps}");
+    }
     let playwright = r#"{"config": {}, "errors": [], "stats": {}, "suites": [{"title": "a.spec.ts", "specs": [
         {"title": "one", "tests": [{"projectName": "chromium", "expectedStatus": "passed", "status": "expected", "results": []}]},
         {"title": "two", "tests": [{"expectedStatus": "failed", "status": "expected", "results": []}]}],
@@ -175,6 +210,13 @@ fn json_of_jest_vitest_and_playwright_is_read() {
     assert_eq!(found, expected.map(|(id, outcome)| (id.to_owned(), outcome)), "{gaps}");
     assert_eq!(result, ReportResult::Passed);
     assert_eq!(read("p.json", &playwright.replace("flaky", "unexpected")).1, ReportResult::Failed);
+    for (said, words) in [
+        (playwright.replace("\"stats\": {}", "\"stats\": {\"unexpected\": 1}"), "announces 1 failure and has 0"),
+        (playwright.replace("\"two\",", "\"two\", \"ok\": false,"), "says that `two` is not good"),
+    ] {
+        let (_, result, gaps) = read("p.json", &said);
+        assert!(result == ReportResult::Incomplete && gaps.contains(words), "{gaps}");
+    }
     let error = playwright.replace("\"errors\": []", "\"errors\": [{\"message\": \"no server\"}]");
     assert!(read("p.json", &error).2.contains("no server"));
 }

@@ -18,6 +18,8 @@ fn what_is_not_known_of_a_test_is_named_and_no_pass() {
         ("<testcase classname='c' name='x' status='KO'/>", "`KO` is no word for an outcome"),
         ("<testcase classname='c' name='x' result='NOK'/>", "`NOK` is no word"),
         ("<testcase classname='c' name='x' status='KO'><skipped/></testcase>", "`KO` is no word"),
+        ("<testcase classname='c' name='x' outcome='odd'/>", "`odd` is no word"),
+        ("<testcase classname='c' name='x' success='perhaps'/>", "`perhaps` is no word"),
         // PHPUnit 9.6, with or without `--fail-on-warning`.
         (
             "<testcase classname='c' name='x'><warning>no data</warning></testcase>",
@@ -33,6 +35,10 @@ fn what_is_not_known_of_a_test_is_named_and_no_pass() {
         assert!(gaps(&report).contains(reason), "{}", gaps(&report));
         let allowed = ReportOptions { allow_not_run: true, ..ReportOptions::default() };
         assert_eq!(report.result(&allowed), ReportResult::Incomplete);
+    }
+    for word in ["outcome='failed'", "state='error'", "success='False'", "passed='false'", "conclusion='failure'"] {
+        let report = junit(suite("", &format!("<testcase classname='c' name='x' {word}/>")));
+        assert_eq!(result(&report), ReportResult::Failed, "{word}");
     }
     // A failure beside it is one.
     let report = junit(suite("", "<testcase classname='c' name='x'><warning/><failure/></testcase>"));
@@ -52,6 +58,10 @@ fn what_a_suite_announces_is_in_it() {
         ("tests='2' skips='1'", two, "announces 1 skipped test and has 0"),
         ("tests='2' skipped='0'", skip, "announces 0 skipped tests and has 1"),
         ("tests='2' warnings='1'", two, "announces `warnings` 1, and 0 did not pass"),
+        ("tests='2' failed='1'", two, "announces `failed` 1, and 0 did not pass"),
+        ("tests='2' status='failed'", two, "says `failed`, and all tests in it passed"),
+        ("tests='2' success='false'", two, "says `false`, and all tests in it passed"),
+        ("tests='2' result='KO'", skip, "says `KO`, which is not known"),
         ("tests='2' failures='some'", two, "announces `failures` as `some`, which is no number"),
         ("tests='2'", "<testcase classname='c' name='two'/><verdict>bad</verdict>", "has an element `verdict`"),
     ] {
@@ -63,6 +73,8 @@ fn what_a_suite_announces_is_in_it() {
     for (attributes, inner) in [
         ("tests='2' skipped='1' failures='0' warnings='0'", skip),
         ("tests='' skipped=''", two),
+        ("tests='2' result='completed' success='2' passed='1'", skip),
+        ("tests='2' result='skipped'", skip),
         (
             "tests='2'",
             "<properties><property name='a'><b/></property></properties><testcase classname='c' name='two'/><system-out/>",
@@ -78,6 +90,7 @@ fn a_file_of_a_form_that_is_not_known_is_no_reason_to_look_away() {
     for (name, text, words) in [
         ("r.xml", "<testExecutions version='1'/>", "is a report of SonarQube's generic form, which is not read"),
         ("r.xml", "<outcome failed='3'/>", "has the root `outcome`, which is not known"),
+        ("r.xml", "<results><test result='failed'/></results>", "has the root `results`, which is not known"),
         ("r.json", r#"{"stats": {"tests": 2}, "tests": [], "passes": [], "failures": []}"#, "is a report of mocha"),
         ("r.json", r#"{"examples": [], "summary": {}, "summary_line": "1 failure"}"#, "is a report of rspec"),
         ("r.json", r#"{"exitcode": 1, "tests": [{"outcome": "failed"}]}"#, "is a report of pytest-json-report"),
@@ -103,11 +116,12 @@ fn a_file_of_a_form_that_is_not_known_is_no_reason_to_look_away() {
     let reports = Reports::new();
     reports.write("good.xml", &good);
     reports.write("coverage.xml", "<!DOCTYPE coverage SYSTEM 'http://example.org/c.dtd'><coverage line-rate='1'/>");
+    reports.write("cppcheck.xml", "<results version='2'><cppcheck version='2.9'/><errors/></results>");
     reports.write("package.json", r#"{"name": "x", "scripts": {"test": "jest"}}"#);
     reports.write("trace.jsonl", "{\"time\": 1}\n{\"time\": 2}\n");
     reports.write("Build.xml", "<Site Name='x'><Build><Error/></Build></Site>");
     let report = reports.read();
-    assert_eq!((result(&report), report.problems.len()), (ReportResult::Passed, 4), "{:?}", report.problems);
+    assert_eq!((result(&report), report.problems.len()), (ReportResult::Passed, 5), "{:?}", report.problems);
     let named = read_paths(&[&reports.path("good.xml"), &reports.path("package.json")]);
     assert!(gaps(&named).contains("package.json` is no report of tests"));
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rocwheel_console::failure::{Result, Usage};
-use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_content::{hexadecimal, open_regular, sha256_of};
 use rocwheel_progress::Context as _;
 use rocwheel_suite::PythonFacts;
 use rocwheel_wheel::WheelName;
@@ -62,7 +62,7 @@ pub(crate) fn digests_of(files: &[PathBuf]) -> Result<BTreeMap<String, String>> 
 
 /// SHA-256 of a wheel.
 fn digest_of(path: &Path) -> Result<String> {
-    let digest = fs_err::File::open(path).and_then(sha256_of).context("cannot read a wheel")?;
+    let digest = open_regular(path).and_then(sha256_of).context("cannot read a wheel")?;
     Ok(hexadecimal(&digest))
 }
 
