@@ -64,12 +64,13 @@ impl SignedEnvelope {
     /// [`AttestError::Envelope`], also if the payload has another type; `name` is what it calls the
     /// file.
     pub fn parse(bytes: &[u8], name: &str, payload_type: &str) -> Result<(SignedEnvelope, Vec<u8>), AttestError> {
-        let wrong = |reason: String| AttestError::Envelope { name: name.to_owned(), reason };
-        let envelope: SignedEnvelope = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
+        let read: Result<SignedEnvelope, _> = serde_json::from_slice(bytes);
+        let envelope = read.map_err(|error| AttestError::envelope(name, error.to_string()))?;
         if envelope.payload_type != payload_type {
-            return Err(wrong(format!("its payload is `{}` and not `{payload_type}`", envelope.payload_type)));
+            let reason = format!("its payload is `{}` and not `{payload_type}`", envelope.payload_type);
+            return Err(AttestError::envelope(name, reason));
         }
-        let payload = decoded(&envelope.payload).map_err(|error| wrong(error.to_string()))?;
+        let payload = decoded(&envelope.payload).map_err(|error| AttestError::envelope(name, error.to_string()))?;
         Ok((envelope, payload))
     }
 
@@ -86,11 +87,11 @@ impl SignedEnvelope {
     /// The ids of those keys that have signed the payload.
     pub fn signers(&self, payload: &[u8], keys: &[PublicKey]) -> Vec<String> {
         let bytes = signed_bytes(&self.payload_type, payload);
-        let has_signed = |key: &&PublicKey| {
+        let signers = keys.iter().filter(|key| {
             let mut signatures = self.signatures.iter().filter_map(|one| decoded(&one.sig).ok());
             signatures.any(|signature| key.has_signed(&bytes, &signature))
-        };
-        keys.iter().filter(has_signed).map(PublicKey::id).collect()
+        });
+        signers.map(PublicKey::id).collect()
     }
 }
 

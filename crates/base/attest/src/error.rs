@@ -27,6 +27,16 @@ pub enum AttestError {
     },
 }
 
+impl AttestError {
+    pub(crate) fn envelope(name: &str, reason: String) -> AttestError {
+        AttestError::Envelope { name: name.to_owned(), reason }
+    }
+
+    pub(crate) fn key(name: &str, reason: &str) -> AttestError {
+        AttestError::Key { name: name.to_owned(), reason: reason.to_owned() }
+    }
+}
+
 impl Hint for AttestError {
     fn hint(&self) -> Option<String> {
         matches!(self, Self::Key { .. }).then(|| "`rocwheel release key new FILE` makes a key".to_owned())

@@ -42,14 +42,14 @@ impl SigningKey {
 
     /// Reads a private key; `name` is what errors call it.
     pub fn parse(text: &str, name: &str) -> Result<SigningKey, AttestError> {
-        let wrong = |reason: &str| AttestError::Key { name: name.to_owned(), reason: reason.to_owned() };
         if text.contains("ENCRYPTED PRIVATE KEY") {
-            return Err(wrong("the key is encrypted; decrypt it with `openssl pkey -in FILE`"));
+            return Err(AttestError::key(name, "the key is encrypted; decrypt it with `openssl pkey -in FILE`"));
         }
-        let der = unpem(text, "PRIVATE KEY").ok_or_else(|| wrong("it is no private key in PEM (PKCS#8)"))?;
+        let der = unpem(text, "PRIVATE KEY");
+        let der = der.ok_or_else(|| AttestError::key(name, "it is no private key in PEM (PKCS#8)"))?;
         // Keys of version 1 have no public half; it is computed.
-        let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map_err(|_| wrong("it is no key of ed25519"))?;
-        Ok(SigningKey(key))
+        let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der);
+        Ok(SigningKey(key.map_err(|_| AttestError::key(name, "it is no key of ed25519"))?))
     }
 
     pub fn public(&self) -> PublicKey {
@@ -68,10 +68,7 @@ impl PublicKey {
     pub fn parse(text: &str, name: &str) -> Result<PublicKey, AttestError> {
         let Some(der) = unpem(text, "PUBLIC KEY") else { return Ok(SigningKey::parse(text, name)?.public()) };
         let bytes = der.strip_prefix(&PUBLIC).and_then(|bytes| bytes.try_into().ok());
-        bytes.map(PublicKey).ok_or_else(|| AttestError::Key {
-            name: name.to_owned(),
-            reason: "it is no public key of ed25519".to_owned(),
-        })
+        bytes.map(PublicKey).ok_or_else(|| AttestError::key(name, "it is no public key of ed25519"))
     }
 
     /// The text of its file.

@@ -45,10 +45,9 @@ pub fn join(folder: &str, name: &str) -> String {
 /// The relative path from one folder to another, such as `../x`; the empty string if they are the
 /// same. Both must be normal and relative to the same folder.
 pub fn relative(from: &str, to: &str) -> String {
-    let parts = |path: &'_ str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
-    let (from, to) = (parts(from), parts(to));
+    let [from, to] = [from, to].map(|path| path.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>());
     let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-    let up = std::iter::repeat_n("..".to_owned(), from.len() - common);
+    let up = std::iter::repeat_n("..", from.len() - common);
     up.chain(to.into_iter().skip(common)).collect::<Vec<_>>().join("/")
 }
 

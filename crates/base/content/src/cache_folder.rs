@@ -81,11 +81,8 @@ impl CacheFolder {
     /// The names of all entries, in any order.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let name = |entry: fs::DirEntry| {
-            let path = entry.path();
-            self.is_entry(&path).then(|| Some(path.file_stem()?.to_str()?.to_owned())).flatten()
-        };
-        entries.filter_map(name).collect()
+        let paths = entries.map(|entry| entry.path()).filter(|path| self.is_entry(path));
+        paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
     }
 
     fn path_of(&self, name: &str) -> PathBuf {

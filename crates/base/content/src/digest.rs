@@ -143,8 +143,7 @@ impl Sha256 {
         let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
         let mut length = reader.read(&mut window)?;
         while length > 0 {
-            let hash = || self.update(&window[..length]);
-            let ((), next) = rayon::join(hash, || reader.read(&mut ahead));
+            let ((), next) = rayon::join(|| self.update(&window[..length]), || reader.read(&mut ahead));
             length = next?;
             std::mem::swap(&mut window, &mut ahead);
         }
@@ -209,8 +208,8 @@ pub fn sha256_ahead(file: &Path) -> io::Result<Digest> {
 
 /// Bytes as lower-case hexadecimal digits.
 pub fn hexadecimal(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
 }
 
 /// The SHA-256 that a text has in hexadecimal digits; `None` for any other text.

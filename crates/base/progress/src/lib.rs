@@ -181,8 +181,9 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 /// Among equally near names the first one wins.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
-    let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
-    let found = known.into_iter().map(|name| (distance(name), name)).min_by_key(|(distance, _)| *distance);
+    let names = known.into_iter();
+    let names = names.map(|name| (strsim::damerau_levenshtein(&typed, &name.to_lowercase()), name));
+    let found = names.min_by_key(|(distance, _)| *distance);
     found.filter(|(distance, name)| *distance <= (name.chars().count() / 3).max(1)).map(|(_, name)| name)
 }
 

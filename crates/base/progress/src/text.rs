@@ -23,8 +23,11 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 /// that turn the direction of text are always escaped: with them a name looks like another one
 /// (UAX #9).
 pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let turns = |character: char| matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_unwanted = |character: char| (character.is_control() && unwanted(character)) || turns(character);
+    let is_unwanted = |character: char| match character {
+        // These turn the direction of the text.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => character.is_control() && unwanted(character),
+    };
     if !text.contains(is_unwanted) {
         return Cow::Borrowed(text);
     }
@@ -69,10 +72,7 @@ pub fn shell_word(word: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\'' | '\\' => quoted.extend(['\\', character]),
             _ if is_safe => quoted.push(character),
-            _ => {
-                let octal = |byte: u8| format!("\\{byte:03o}");
-                quoted.extend(character.encode_utf8(&mut [0; 4]).bytes().map(octal));
-            }
+            _ => quoted.extend(character.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\{byte:03o}"))),
         }
     }
     quoted + "'"
@@ -91,12 +91,12 @@ pub fn shell_path(path: &Path) -> String {
 /// As [`shell_word`], but for letters that may keep their meaning for the shell, such as the `$` of
 /// a variable. They are not quoted on their own, only together with others.
 pub fn shell_word_with(word: &str, keeps_meaning: impl Fn(char) -> bool) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=@%+,^{}~".contains(letter);
     // `~` is a home at the beginning, and bash makes several words of `{a,b}` and `{1..3}`.
     let opens = word.match_indices('{').any(|(at, _)| !word[..at].ends_with('$'));
     let has_braces = opens && (word.contains(',') || word.contains(".."));
     let is_plain = !word.is_empty() && !word.starts_with('~') && !has_braces;
-    if is_plain && word.chars().all(|letter| plain(letter) || keeps_meaning(letter)) {
+    let mut special = word.chars().filter(|letter| !letter.is_ascii_alphanumeric());
+    if is_plain && special.all(|letter| "-_./:=@%+,^{}~".contains(letter) || keeps_meaning(letter)) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))

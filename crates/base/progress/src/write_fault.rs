@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::Hint;
 
@@ -55,13 +55,13 @@ pub fn write_error(path: &Path) -> impl Fn(io::Error) -> io::Error {
 
 /// The path without staging folders, and without a scratch folder at its end.
 fn without_staging(path: &Path) -> PathBuf {
-    let is_staging =
-        |part: &Component<'_>| matches!(part, Component::Normal(name) if name.to_string_lossy().starts_with(STAGING));
-    let path: PathBuf = path.components().filter(|part| !is_staging(part)).collect();
+    let parts = path.components();
+    let path: PathBuf = parts.filter(|part| !part.as_os_str().to_string_lossy().starts_with(STAGING)).collect();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let is_random = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let random = name.strip_prefix(SCRATCH).filter(|text| text.len() == 6);
+    let is_random = random.is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     match path.parent() {
-        Some(folder) if name.strip_prefix(SCRATCH).is_some_and(is_random) => folder.to_owned(),
+        Some(folder) if is_random => folder.to_owned(),
         _ => path,
     }
 }

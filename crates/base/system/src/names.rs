@@ -45,11 +45,8 @@ pub fn refused_by_windows(path: &str) -> Option<&'static str> {
 /// `true` for `nul` and `COM1.txt`: device names count regardless of case and extension.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_lowercase();
-    let numbered = |prefix: &str| {
-        let rest = stem.strip_prefix(prefix).filter(|rest| rest.len() == 1);
-        rest.is_some_and(|rest| rest.starts_with(|digit: char| ('1'..='9').contains(&digit)))
-    };
-    matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
+    let number = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt")).map(str::as_bytes);
+    matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || matches!(number, Some([b'1'..=b'9']))
 }
 
 /// A relative path with `/` between its names on every system, as archives and wheels have it.

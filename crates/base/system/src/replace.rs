@@ -11,12 +11,13 @@ use crate::{FileMetadata as _, open_identity, persist, set_open_mode};
 /// # Errors
 /// A file that cannot be written or renamed; the message names `path`.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let wrong = |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
-    file.write_all(bytes).map_err(wrong)?;
-    set_open_mode(file.as_file(), mode).map_err(wrong)?;
-    persist(file, path).map_err(wrong)
+    let replaced = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
+        file.write_all(bytes)?;
+        set_open_mode(file.as_file(), mode)?;
+        persist(file, path)
+    });
+    replaced.map_err(|error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display())))
 }
 
 /// `true` if a path still names this open file. Another process may have removed or replaced it

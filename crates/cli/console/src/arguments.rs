@@ -98,8 +98,10 @@ impl GlobalArguments {
         }
         // available_parallelism respects affinity and cgroup quotas; rayon's own default does not
         // respect quotas everywhere.
-        let available = || std::thread::available_parallelism().map_or(1, Into::into);
-        let threads = self.jobs.map_or_else(available, usize::from);
+        let threads = match self.jobs {
+            Some(jobs) => jobs.into(),
+            None => std::thread::available_parallelism().map_or(1, Into::into),
+        };
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("worker {index}"))

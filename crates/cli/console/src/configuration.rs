@@ -120,16 +120,17 @@ fn nearest(directory: &Path) -> Result<Option<Place>, Error> {
 ///
 /// [`Error`] if the file is wrong.
 pub fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -> Result<CommandLine, Error> {
-    let unchanged = |words| Ok(CommandLine { words, configuration: None });
+    let mut line = CommandLine { words: typed, configuration: None };
     // Errors of the command line are reported when it is parsed for the run, and `--help` needs no
     // file.
-    let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&typed) else { return unchanged(typed) };
-    let Some(run) = Run::new(program, &matches) else { return unchanged(typed) };
-    let Some(place) = run.choice().find(directory)? else { return unchanged(typed) };
+    let matches = program.clone().ignore_errors(true).try_get_matches_from(&line.words);
+    let Ok(matches) = matches else { return Ok(line) };
+    let Some(run) = Run::new(program, &matches) else { return Ok(line) };
+    let Some(place) = run.choice().find(directory)? else { return Ok(line) };
     // Only here, because it takes a third of the time of starting.
     let mut built = environment::without_variables(program.clone());
     built.build();
-    let Some(run) = Run::new(&built, &matches) else { return unchanged(typed) };
+    let Some(run) = Run::new(&built, &matches) else { return Ok(line) };
     let file = place.read(&built)?;
     let mut added = Vec::new();
     let mut options = Vec::new();
@@ -139,16 +140,13 @@ pub fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -> Resul
         options.push(format!("--{}", setting.option));
     }
     if options.is_empty() {
-        return unchanged(typed);
+        return Ok(line);
     }
-    let mut words = typed;
     // There are no options after `--`.
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    words.splice(end..end, added);
-    Ok(CommandLine {
-        words,
-        configuration: Some(Used { path: file.path, sha256: file.sha256, options, unused: file.unused }),
-    })
+    let end = line.words.iter().position(|word| word == "--").unwrap_or(line.words.len());
+    line.words.splice(end..end, added);
+    line.configuration = Some(Used { path: file.path, sha256: file.sha256, options, unused: file.unused });
+    Ok(line)
 }
 
 /// The typed command and its arguments.
@@ -192,9 +190,9 @@ impl<'a> Run<'a> {
 
     /// `true` if a table of a command below has the same option.
     fn is_refined(&self, setting: &FileSetting, file: &SettingsFile) -> bool {
-        let is_below = |other: &&FileSetting| other.command.len() > setting.command.len();
         let of_same_option = file.settings.iter().filter(|other| other.option == setting.option);
-        of_same_option.filter(is_below).any(|other| self.concerns(other))
+        let mut below = of_same_option.filter(|other| other.command.len() > setting.command.len());
+        below.any(|other| self.concerns(other))
     }
 
     /// `true` if the command line or the environment sets an option.
@@ -205,20 +203,16 @@ impl<'a> Run<'a> {
 
     /// `true` if a typed option excludes this one.
     fn is_contradicted(&self, argument: &Arg) -> bool {
-        let excludes = |one: &Arg, other: &Arg| {
-            self.command.get_arg_conflicts_with(one).iter().any(|excluded| excluded.get_id() == other.get_id())
-        };
-        let are_alternatives = |one: &Arg, other: &Arg| {
-            self.command.get_groups().any(|group| {
-                let mut ids = group.get_args();
-                !group.clone().is_multiple()
-                    && group.get_args().any(|id| id == one.get_id())
-                    && ids.any(|id| id == other.get_id())
-            })
-        };
         self.command.get_arguments().filter(|other| other.get_id() != argument.get_id()).any(|other| {
-            self.is_said(other)
-                && (excludes(argument, other) || excludes(other, argument) || are_alternatives(argument, other))
+            let is_alternative = self.command.get_groups().any(|group| {
+                let ids: Vec<_> = group.get_args().collect();
+                !group.clone().is_multiple() && [argument, other].iter().all(|one| ids.contains(&one.get_id()))
+            });
+            self.is_said(other) && (is_alternative || self.excludes(argument, other) || self.excludes(other, argument))
         })
+    }
+
+    fn excludes(&self, one: &Arg, other: &Arg) -> bool {
+        self.command.get_arg_conflicts_with(one).iter().any(|excluded| excluded.get_id() == other.get_id())
     }
 }

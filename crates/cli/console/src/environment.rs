@@ -103,11 +103,14 @@ pub fn hip_compiler_is_clang() -> bool {
 /// The folder for downloads: `ROCWHEEL_CACHE`, or `rocwheel` in the user's cache folder (XDG base
 /// directory specification; `AppData\Local` on Windows); `None` without a home.
 pub fn cache() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let user = || Some(etcetera::choose_base_strategy().ok()?.cache_dir());
-    let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
+    let place = path_of_variable("ROCWHEEL_CACHE");
+    let place = place.or_else(|| Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("rocwheel")))?;
     // Other processes could not resolve a relative path. It fails only without a working directory.
     Some(std::path::absolute(&place).unwrap_or(place))
+}
+
+fn path_of_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The facts about wheels that earlier runs of this program kept; `None` without a cache, or if the
@@ -128,9 +131,8 @@ pub fn proxy() -> Option<String> {
 pub fn http(scheme: &str) -> Result<Http> {
     let proxy = proxy().filter(|_| scheme == "https");
     let http = Http::new(proxy.as_deref()).map_err(|error| Failure::other(error).context("cannot set up HTTP"))?;
-    let named = std::env::var_os("NETRC").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let home = || Some(etcetera::home_dir().ok()?.join(".netrc"));
-    let Some(path) = named.or_else(home) else { return Ok(http) };
+    let path = path_of_variable("NETRC").or_else(|| Some(etcetera::home_dir().ok()?.join(".netrc")));
+    let Some(path) = path else { return Ok(http) };
     // As in pip, a file that is missing or cannot be read is ignored.
     let Ok(text) = fs_err::read_to_string(&path) else { return Ok(http) };
     let mut credentials = Credentials::default();
@@ -173,23 +175,8 @@ pub fn upload_secrets() -> Vec<String> {
 
 /// The places in which pip and uv search for packages here, by their variables and files.
 pub fn indexes() -> Result<Places> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let read = |paths: Vec<PathBuf>, whose: &str| -> Result<Vec<(PathBuf, String)>> {
-        let mut files = Vec::new();
-        for path in paths {
-            match fs_err::read_to_string(&path) {
-                Ok(text) => files.push((path, text)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    return Err(error).with_context(|| format!("cannot read a configuration file of {whose}"));
-                }
-            }
-        }
-        Ok(files)
-    };
-    let variable_or_path = |name: &str| std::env::var_os(name);
     let known = ConfigurationFiles {
-        variable: &variable_or_path,
+        variable: &|name| std::env::var_os(name),
         home: etcetera::home_dir().ok(),
         platform: Platform::native(),
     };
@@ -198,8 +185,8 @@ pub fn indexes() -> Result<Places> {
             .hint("name a file in the format of uv.toml, or unset the variable")
             .into());
     }
-    let (files, uv_files) = (read(known.of_pip(), "pip")?, read(known.of_uv(&directory()?), "uv")?);
-    let places = Told { variable: &variable, files, uv_files }.places()?;
+    let (files, uv_files) = (existing(known.of_pip(), "pip")?, existing(known.of_uv(&directory()?), "uv")?);
+    let places = Told { variable: &|name| std::env::var(name).ok(), files, uv_files }.places()?;
     for place in &places.all {
         // A missing one would look like an index without the project, and the next would be asked.
         let path = Url::parse(place).ok().filter(|url| url.scheme() == "file").map(|url| url.to_file_path());
@@ -213,6 +200,19 @@ pub fn indexes() -> Result<Places> {
     Ok(places)
 }
 
+/// Reads those of the configuration files that exist.
+fn existing(paths: Vec<PathBuf>, whose: &str) -> Result<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    for path in paths {
+        match fs_err::read_to_string(&path) {
+            Ok(text) => files.push((path, text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read a configuration file of {whose}")),
+        }
+    }
+    Ok(files)
+}
+
 /// The environment variables for programs that this one starts.
 pub fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().map(|(name, value)| (rocwheel_system::variable_name(name), value))
@@ -220,8 +220,7 @@ pub fn variables() -> impl Iterator<Item = (OsString, OsString)> {
 
 /// The environment variables that are text.
 pub fn text_variables() -> impl Iterator<Item = (String, String)> {
-    let is_text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    variables().filter_map(is_text)
+    variables().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// The first of these variables that is set and not empty.
@@ -240,8 +239,9 @@ pub fn max_jobs() -> Result<Option<u16>, Usage> {
 
 /// The version of the package rocm that a Python environment has.
 pub fn installed_rocm(environment: &Path) -> Option<String> {
-    let entries = |folder: PathBuf| fs_err::read_dir(folder).ok().into_iter().flatten().flatten();
-    let packages = entries(environment.join("lib")).flat_map(|python| entries(python.path().join("site-packages")));
+    let pythons = fs_err::read_dir(environment.join("lib")).into_iter().flatten().flatten();
+    let packages = pythons.flat_map(|python| fs_err::read_dir(python.path().join("site-packages")));
+    let packages = packages.flatten().flatten();
     let mut names = packages.filter_map(|entry| entry.file_name().into_string().ok());
     names.find_map(|name| Some(name.strip_prefix("rocm-")?.strip_suffix(".dist-info")?.to_owned()))
 }
@@ -312,11 +312,10 @@ pub struct Step {
 /// The step of a GitHub job in which the program runs. Outputs are written wherever their file is
 /// named.
 pub fn github_step() -> Step {
-    let file = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     Step {
         is_running: std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true"),
-        output: file("GITHUB_OUTPUT"),
-        summary: file("GITHUB_STEP_SUMMARY"),
+        output: path_of_variable("GITHUB_OUTPUT"),
+        summary: path_of_variable("GITHUB_STEP_SUMMARY"),
     }
 }
 

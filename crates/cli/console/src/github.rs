@@ -86,12 +86,10 @@ impl Step {
         if rows.is_empty() {
             return Ok(());
         }
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let mut text = line(columns.iter().map(|column| cell(column)).collect());
-        text += &line(vec!["---".to_owned(); columns.len()]);
-        for row in rows.iter().take(MOST_ROWS) {
-            text += &line(row.iter().map(|value| cell(value)).collect());
-        }
+        let mut lines =
+            vec![columns.iter().map(|column| cell(column)).collect(), vec!["---".to_owned(); columns.len()]];
+        lines.extend(rows.iter().take(MOST_ROWS).map(|row| row.iter().map(|value| cell(value)).collect()));
+        let mut text: String = lines.iter().map(|cells| format!("| {} |\n", cells.join(" | "))).collect();
         if rows.len() > MOST_ROWS {
             text += &format!("\n… and {} more: see the log\n", rows.len() - MOST_ROWS);
         }
@@ -154,14 +152,13 @@ fn property(text: &str) -> String {
 /// Rewrites lines that begin with `::`, and `##[` anywhere, which would be commands. JSON keeps its
 /// meaning.
 fn defused(text: &str) -> Cow<'_, str> {
-    let begins = |line: &str| line.trim_start().starts_with("::");
-    let is_command = |text: &str| text.split(['\n', '\r']).any(begins) || text.contains("##[");
-    if !is_command(text) {
+    let mut lines = text.split(['\n', '\r']);
+    if !lines.any(|line| line.trim_start().starts_with("::")) && !text.contains("##[") {
         return Cow::Borrowed(text);
     }
     let lines = text.split_inclusive(['\n', '\r']).map(|line| {
         let line = line.replace("##[", "#\\u0023[");
-        if begins(&line) { line.replacen("::", "\\u003a:", 1) } else { line }
+        if line.trim_start().starts_with("::") { line.replacen("::", "\\u003a:", 1) } else { line }
     });
     Cow::Owned(lines.collect())
 }

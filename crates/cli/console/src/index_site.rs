@@ -21,7 +21,7 @@ pub fn site(text: &OsStr, bucket: &BucketOptions, printer: &Printer) -> Result<I
     };
     let shown = text_without_users(address);
     let folder = format!("{}/", address.trim_end_matches('/'));
-    let parsed = || Url::parse(&folder).map_err(|error| Usage::new(format!("`{shown}` is no address: {error}")));
+    let parsed = Url::parse(&folder).map_err(|error| Usage::new(format!("`{shown}` is no address: {error}")));
     match scheme.as_str() {
         "http" | "https" => {
             let Source::Index(root) = Source::parse(address)? else {
@@ -31,10 +31,10 @@ pub fn site(text: &OsStr, bucket: &BucketOptions, printer: &Printer) -> Result<I
             let root = http.remember(&root);
             Ok(IndexSite { root, fetch: Arc::new(http) })
         }
-        "file" => Ok(IndexSite { root: parsed()?, fetch: Arc::new(FolderSite) }),
+        "file" => Ok(IndexSite { root: parsed?, fetch: Arc::new(FolderSite) }),
         "s3" => {
             let store = bucket.place(text.to_owned())?.open(printer)?;
-            let root = parsed()?;
+            let root = parsed?;
             Ok(IndexSite { root: root.clone(), fetch: Arc::new(StoreSite::new(store, root)) })
         }
         _ => Err(Usage::new(format!("`{shown}` cannot be read as an index"))
@@ -52,14 +52,13 @@ pub fn site_and_address(text: &str, bucket: &BucketOptions, printer: &Printer) -
 
 /// The address of the index in a folder: of a flat layout, the one in its `simple/`.
 fn folder_address(folder: &Path) -> Result<Url> {
-    let is_index = |folder: &Path| folder.join("index.html").is_file() || folder.join("index.v1_json").is_file();
-    let inner = folder.join("simple");
-    let path = if is_index(&inner) { &*inner } else { folder };
-    if !is_index(path) {
+    let mut folders = [folder.join("simple"), folder.to_owned()].into_iter();
+    let path = folders.find(|path| ["index.html", "index.v1_json"].iter().any(|name| path.join(name).is_file()));
+    let Some(path) = path else {
         let hint = rocwheel_index::address_hint(folder)
             .unwrap_or_else(|| "`rocwheel index build` makes one of a folder with wheels".to_owned());
         return Err(Usage::new(format!("`{}` has no index", folder.display())).hint(hint).into());
-    }
+    };
     let path = rocwheel_system::canonicalize(path)?;
     Url::from_directory_path(&path).map_err(|()| Failure::message(format!("`{}` has no address", path.display())))
 }

@@ -217,23 +217,17 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
 /// The kind of file that a name indicates and that is never replaced; `None` for other names.
 fn precious(path: &Path, kind: FileKind) -> Option<&'static str> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
-    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-    let is_library = ends(&[".so", ".dll", ".pyd", ".a", ".exe"]) || name.contains(".so.");
-    if ends(&[".whl"]) {
-        Some("a wheel")
-    } else if ends(&[".deb", ".rpm"]) {
-        Some("a package of a Linux distribution")
-    } else if kind != FileKind::Archive && ends(&[".tar.xz", ".tar.zst"])
-        || ends(&[".tar", ".tar.gz", ".tgz", ".tar.bz2", ".zip"])
-    {
-        Some("an archive")
-    } else if ends(&[".kpack", ".hsaco", ".co"]) {
-        Some("GPU code")
-    } else if is_library {
-        Some("a library or program")
-    } else {
-        None
-    }
+    let own_archives: &[&str] = if kind == FileKind::Archive { &[] } else { &[".tar.xz", ".tar.zst"] };
+    let kinds: [(&[&str], &str); 6] = [
+        (&[".whl"], "a wheel"),
+        (&[".deb", ".rpm"], "a package of a Linux distribution"),
+        (own_archives, "an archive"),
+        (&[".tar", ".tar.gz", ".tgz", ".tar.bz2", ".zip"], "an archive"),
+        (&[".kpack", ".hsaco", ".co"], "GPU code"),
+        (&[".so", ".dll", ".pyd", ".a", ".exe"], "a library or program"),
+    ];
+    let kind = kinds.iter().find(|(endings, _)| endings.iter().any(|ending| name.ends_with(ending)));
+    kind.map(|(_, kind)| *kind).or_else(|| name.contains(".so.").then_some("a library or program"))
 }
 
 #[cfg(test)]

@@ -207,14 +207,12 @@ impl Stage {
 
     /// How much is done: `1.0 MB of 4.0 MB`; empty if nothing is counted.
     fn amount(&self, done: u64) -> String {
-        let amount = |number| match self.unit {
-            Unit::Bytes => message::bytes(number),
-            Unit::Items => number.to_string(),
-        };
-        match self.total.filter(|total| *total > 0) {
-            Some(total) => format!("{} of {}", amount(done.min(total)), amount(total)),
-            None if done > 0 => amount(done),
-            None => String::new(),
+        match (self.unit, self.total.filter(|total| *total > 0)) {
+            (Unit::Bytes, Some(total)) => format!("{} of {}", message::bytes(done.min(total)), message::bytes(total)),
+            (Unit::Items, Some(total)) => format!("{} of {total}", done.min(total)),
+            (_, None) if done == 0 => String::new(),
+            (Unit::Bytes, None) => message::bytes(done),
+            (Unit::Items, None) => done.to_string(),
         }
     }
 
@@ -247,20 +245,18 @@ impl Stage {
         let permille = self.permille(done);
         let percent = permille.map(|permille| format!("{:>3} % ", permille / 10)).unwrap_or_default();
         let (amount, time) = (self.amount(done), self.time(done, now));
-        let drawn = |width: usize| match permille {
+        let [wide, narrow] = BAR_WIDTHS.map(|width| match permille {
             Some(permille) => {
                 let filled = permille as usize * width / 1000;
                 format!(" [{}{}]", "#".repeat(filled), ".".repeat(width - filled))
             }
             None => String::new(),
-        };
-        let facts = |facts: &[&String]| {
-            let facts: Vec<&str> = facts.iter().map(|fact| fact.as_str()).filter(|fact| !fact.is_empty()).collect();
+        });
+        let [both, time] = [vec![amount, time.clone()], vec![time]].map(|mut facts| {
+            facts.retain(|fact| !fact.is_empty());
             if facts.is_empty() { String::new() } else { format!(" {}", facts.join(", ")) }
-        };
-        let both = facts(&[&amount, &time]);
-        let [wide, narrow] = BAR_WIDTHS.map(drawn);
-        let forms = [format!("{wide}{both}"), format!("{narrow}{both}"), both, facts(&[&time]), String::new()];
+        });
+        let forms = [format!("{wide}{both}"), format!("{narrow}{both}"), both, time, String::new()];
         // The last column stays free: some terminals begin a line when it is written.
         let room = columns.saturating_sub(percent.chars().count() + 1);
         let name = self.name.chars().count();

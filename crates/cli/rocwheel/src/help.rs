@@ -69,10 +69,10 @@ pub(crate) fn examples(path: &str) -> Vec<(String, &'static str)> {
         return calls.map(|(call, purpose)| (format!("rocwheel compat {call}"), *purpose)).collect();
     }
     let own: Vec<_> = EXAMPLES.iter().filter(|(command, ..)| *command == path).collect();
-    let is_below = |command: &str| command.strip_prefix(path).is_some_and(|rest| rest.starts_with(' '));
     let mut chosen = own;
     if chosen.is_empty() {
-        let all: Vec<_> = EXAMPLES.iter().filter(|(command, ..)| is_below(command)).collect();
+        let mut all: Vec<_> = EXAMPLES.iter().collect();
+        all.retain(|(command, ..)| command.strip_prefix(path).is_some_and(|rest| rest.starts_with(' ')));
         let mut firsts = all.clone();
         firsts.dedup_by_key(|example| example.0);
         chosen = if firsts.len() > 1 { firsts } else { all };

@@ -15,10 +15,8 @@ const DIRECT: u64 = 16 << 20;
 
 /// Copies the file `input` to `path`, by the kernel where it can.
 pub fn copy_file(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Written, Error> {
-    let read = |source| Error::Open { path: input.to_owned(), source };
-    let write = |source| Error::Write { path: path.to_owned(), member: None, source };
-    let source = open_regular(input).map_err(read)?;
-    let size = source.metadata().map_err(read)?.len();
+    let source = open_regular(input).map_err(Error::open(input))?;
+    let size = source.metadata().map_err(Error::open(input))?.len();
     let mut output = Output::create(path, options.digest)?;
     let name = path.file_name().unwrap_or_default().display();
     let _stage = reporter.stage(&format!("copying {name}"), Some(size), Unit::Bytes);
@@ -29,9 +27,10 @@ pub fn copy_file(input: &Path, path: &Path, options: &WriteOptions, reporter: &d
         let count = if let Some(count) = output.copy_from(&source, position, length) {
             count
         } else {
-            let length = length.min(output.room().map_err(write)? as u64);
+            let length = length.min(output.room().map_err(Error::write(path, None))? as u64);
             let file = source.file();
-            output.append(length as usize, |window| file.read_exact_at(position, window).map_err(read))?;
+            output
+                .append(length as usize, |window| file.read_exact_at(position, window).map_err(Error::open(input)))?;
             length
         };
         position += count;

@@ -1,7 +1,7 @@
 //! The errors of reading and writing archives.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rocwheel_progress::{Exit, Hint, space_hint};
 
@@ -55,6 +55,22 @@ pub enum Error {
     Malformed { path: PathBuf, reason: String },
     #[error("cannot unpack member `{member}` of `{}`", path.display())]
     Unpack { path: PathBuf, member: String, source: Fault },
+}
+
+impl Error {
+    /// [`Error::Open`] of the wheel at `path`.
+    pub fn open<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Error {
+        move |source| Error::Open { path: path.to_owned(), source: source.into() }
+    }
+
+    pub(crate) fn write(path: &Path, member: Option<&str>) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Write { path: path.to_owned(), member: member.map(str::to_owned), source }
+    }
+
+    /// [`Error::Malformed`] of the wheel at `path`.
+    pub fn malformed(path: &Path, reason: impl Into<String>) -> Error {
+        Error::Malformed { path: path.to_owned(), reason: reason.into() }
+    }
 }
 
 fn during(member: Option<&str>) -> String {

@@ -223,7 +223,7 @@ impl Output {
 
     /// Renames the file to its final path.
     pub(crate) fn finish(mut self, files: u64, raw: u64) -> Result<Written, Error> {
-        self.settle().map_err(|source| Error::Write { path: self.path.clone(), member: None, source })?;
+        self.settle().map_err(Error::write(&self.path, None))?;
         self.file.persist(&self.path).map_err(|source| Error::Persist { path: self.path.clone(), source })?;
         let sha256 = self.hash.map(|hash| hexadecimal(&hash.finish()));
         Ok(Written { path: self.path, files, raw, compressed: self.written, sha256 })

@@ -327,10 +327,10 @@ impl Shared {
             if is_large && origin == RecordOrigin::Own {
                 let name = (member.file_name.clone(), member.size);
                 let same = known.members.entry(name).or_default();
-                let is_same = |known: &Arc<KnownMember>| {
+                let is_known = same.iter().any(|known| {
                     known.sha256 == member.sha256 && pieces.first().is_some_and(|(key, _)| known.has(0, *key))
-                };
-                if !same.iter().any(is_same) {
+                });
+                if !is_known {
                     same.push(Arc::new(KnownMember { sha256: member.sha256, pieces }));
                 }
             }

@@ -60,17 +60,13 @@ impl TarGzWriter {
     }
 
     fn write(&mut self, member: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.encoder.write_all(bytes).map_err(|source| Error::Write {
-            path: self.path.clone(),
-            member: Some(member.to_owned()),
-            source,
-        })
+        self.encoder.write_all(bytes).map_err(Error::write(&self.path, Some(member)))
     }
 
     /// Ends the archive and gives it its name.
     pub fn finish(mut self) -> Result<Written, Error> {
         let ended = self.encoder.write_all(&END).and_then(|()| self.encoder.finish());
-        let output = ended.map_err(|source| Error::Write { path: self.path, member: None, source })?;
+        let output = ended.map_err(Error::write(&self.path, None))?;
         output.finish(self.files, self.raw)
     }
 }

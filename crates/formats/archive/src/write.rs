@@ -118,7 +118,7 @@ impl ZipWriter {
     /// The next bytes may differ from those of the archive that members are copied from.
     fn differ(&mut self) -> Result<(), Error> {
         if self.common.is_none() {
-            self.common = Some(self.output.beginning().map_err(|source| self.write_error(None, source))?);
+            self.common = Some(self.output.beginning().map_err(Error::write(self.output.path(), None))?);
         }
         Ok(())
     }
@@ -126,8 +126,8 @@ impl ZipWriter {
     /// Looks up how members of the archive that others are copied from were packed.
     pub fn inherit(&mut self, zip: &ZipFile) {
         let members = self.options.reuse.packing_of(zip.file());
-        let place = |member: PackedMember| Some((member.pieces.first()?.offset, member));
-        self.inherited = members.into_iter().filter_map(place).collect();
+        let members = members.into_iter();
+        self.inherited = members.filter_map(|member| Some((member.pieces.first()?.offset, member))).collect();
     }
 
     /// A member was copied from one position to another.
@@ -170,7 +170,7 @@ impl ZipWriter {
                         for packed in members {
                             let source = &sources[packed.index];
                             self.write_small(source, &packed)
-                                .map_err(|error| self.write_error(Some(source.name), error))?;
+                                .map_err(Error::write(self.output.path(), Some(source.name)))?;
                             entries.push(WrittenMember { sha256: packed.sha256, size: source.content.size() });
                             reporter.advance(source.content.size());
                         }
@@ -181,7 +181,7 @@ impl ZipWriter {
                         let is_last = part.number + 1 == Large::chunks(source.content.size());
                         self.write_part(source, large.method, &part)
                             .and_then(|()| if is_last { self.close_large(source, large.method) } else { Ok(()) })
-                            .map_err(|error| self.write_error(Some(source.name), error))?;
+                            .map_err(Error::write(self.output.path(), Some(source.name)))?;
                         part.give_back(&workshop);
                         if is_last {
                             let sha256 = large.digest(&workshop, self.large.crc32.clone().finalize())?;
@@ -221,7 +221,7 @@ impl ZipWriter {
             self.differ()?;
         }
         self.output.set_hashing(Hashing::Beside);
-        self.output.write_all(&local).map_err(|error| self.write_error(Some(name), error))?;
+        self.output.write_all(&local).map_err(Error::write(self.output.path(), Some(name)))?;
         self.note_copy(name, copied.bytes.start, self.output.position());
         self.copy_bytes((zip, copied.bytes), Some(name), reporter)?;
         self.enter(&copied.header);
@@ -280,13 +280,11 @@ impl ZipWriter {
                 reporter.advance(count);
                 continue;
             }
-            let room = self.output.room().map_err(|source| self.write_error(member, source))?;
+            let room = self.output.room().map_err(Error::write(self.output.path(), member))?;
             let length = (bytes.end - position).min(room as u64);
-            let read = |window: &mut [u8]| {
-                let failed = |source| Error::Open { path: zip.path().to_owned(), source };
-                zip.file().read_exact_at(position, window).map_err(failed)
-            };
-            self.output.append(length as usize, read)?;
+            self.output.append(length as usize, |window| {
+                zip.file().read_exact_at(position, window).map_err(Error::open(zip.path()))
+            })?;
             position += length;
             reporter.advance(length);
         }
@@ -374,10 +372,6 @@ impl ZipWriter {
         self.raw += size;
     }
 
-    fn write_error(&self, member: Option<&str>, source: io::Error) -> Error {
-        Error::Write { path: self.output.path().to_owned(), member: member.map(str::to_owned), source }
-    }
-
     /// Writes the central directory and renames the file to its final name. Also returns the
     /// beginning that the file shares with the one its members are copied from.
     pub fn finish(mut self, reporter: &dyn Reporter) -> Result<(Written, Beginning), Error> {
@@ -385,7 +379,7 @@ impl ZipWriter {
         let offset = self.output.position();
         let end = format::end(self.entries, offset, self.central.len() as u64, &self.comment);
         let tail = self.output.write_all(&self.central).and_then(|()| self.output.write_all(&end));
-        tail.map_err(|source| self.write_error(None, source))?;
+        tail.map_err(Error::write(self.output.path(), None))?;
         let written = self.output.finish(self.entries, self.raw)?;
         self.options.reuse.remember(&written.path, self.packed, reporter);
         Ok((written, self.common.unwrap_or_default()))
@@ -397,19 +391,9 @@ type LargeMethod = (Method, Option<Arc<KnownMember>>);
 
 /// Divides the work: large members into chunks, small ones gathered until they fill one chunk.
 fn units<'a>(workshop: &Workshop, sources: &'a [ZipSource<'a>]) -> Result<Vec<Unit<'a>>, Error> {
-    let is_large = |source: &ZipSource<'_>| source.content.size() > CHUNK as u64;
-    let method = |source: &ZipSource<'_>| -> Result<Option<LargeMethod>, Error> {
-        if !is_large(source) {
-            return Ok(None);
-        }
-        if chunks::shrinks(workshop, source)? {
-            return Ok(Some((Method::Deflated, chunks::known_member(workshop, source)?)));
-        }
-        Ok(Some((Method::Stored, None)))
-    };
     // Without large members nothing has to be tested, and the pool is not needed.
-    let methods: Vec<_> = if sources.iter().any(is_large) {
-        sources.par_iter().map(method).collect::<Result<Vec<_>, Error>>()?
+    let methods: Vec<_> = if sources.iter().any(|source| source.content.size() > CHUNK as u64) {
+        sources.par_iter().map(|source| large_method(workshop, source)).collect::<Result<Vec<_>, Error>>()?
     } else {
         vec![None; sources.len()]
     };
@@ -437,13 +421,24 @@ fn units<'a>(workshop: &Workshop, sources: &'a [ZipSource<'a>]) -> Result<Vec<Un
     Ok(units)
 }
 
-pub fn read_error(member: &str, content: &dyn Content, source: io::Error) -> Error {
-    let member = member.to_owned();
-    let origin = content.origin().map(Path::to_owned);
-    match source.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
-            Error::SizeChanged { member, origin, expected: content.size(), source }
+pub fn read_error(member: &str, content: &dyn Content) -> impl FnOnce(io::Error) -> Error {
+    move |source| {
+        let (member, origin) = (member.to_owned(), content.origin().map(Path::to_owned));
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+                Error::SizeChanged { member, origin, expected: content.size(), source }
+            }
+            _ => Error::Read { member, origin, source },
         }
-        _ => Error::Read { member, origin, source },
     }
+}
+
+fn large_method(workshop: &Workshop, source: &ZipSource<'_>) -> Result<Option<LargeMethod>, Error> {
+    if source.content.size() <= CHUNK as u64 {
+        return Ok(None);
+    }
+    if chunks::shrinks(workshop, source)? {
+        return Ok(Some((Method::Deflated, chunks::known_member(workshop, source)?)));
+    }
+    Ok(Some((Method::Stored, None)))
 }

@@ -263,17 +263,18 @@ struct Version {
 
 impl Versions {
     fn read(image: &Image, source: Source<'_>, strings: StringTable) -> Result<Self, Error> {
-        let text = |index| version::name(source, Some(strings), index).map(crate::read::into_text);
-        let mut found = Self { present: address_of(image, elf::DT_VERSYM).is_some(), names: Vec::new() };
+        let mut found = Self { present: image.dynamic_value(elf::DT_VERSYM).is_some(), names: Vec::new() };
         for record in version::needs(image, source)? {
-            let library = text(record.library)?;
+            let library = text(source, strings, record.library)?;
             for needed in record.versions {
-                found.set(needed.number, Version { name: text(needed.name)?, library: Some(library.clone()) });
+                let name = text(source, strings, needed.name)?;
+                found.set(needed.number, Version { name, library: Some(library.clone()) });
             }
         }
         for definition in version::definitions(image, source)? {
             if !definition.is_base {
-                found.set(definition.number, Version { name: text(definition.name)?, library: None });
+                let name = text(source, strings, definition.name)?;
+                found.set(definition.number, Version { name, library: None });
             }
         }
         Ok(found)
@@ -339,7 +340,7 @@ type Each<'a> = dyn FnMut(&Raw, &[u8], &Symbol<'_>) -> Result<(), Error> + 'a;
 fn visit(reader: &dyn ReadAt, each: &mut Each<'_>) -> Result<Versions, Error> {
     let source = Source { reader };
     let image = Image::read(source)?.ok_or(Error::NotElf)?;
-    let (Some(table), Some(strings)) = (address_of(&image, elf::DT_SYMTAB), image.dynamic_strings()?) else {
+    let (Some(table), Some(strings)) = (image.dynamic_value(elf::DT_SYMTAB), image.dynamic_strings()?) else {
         return Ok(Versions::default());
     };
     let versions = Versions::read(&image, source, strings)?;
@@ -379,6 +380,10 @@ fn is_exported(raw: &Raw, binding: Binding) -> bool {
     bound && visible && kinds.contains(&kind) && (raw.place == Place::Defined || kind == elf::STT_TLS)
 }
 
+fn text(source: Source<'_>, strings: StringTable, index: u64) -> Result<String, Error> {
+    version::name(source, Some(strings), index).map(crate::read::into_text)
+}
+
 fn binding(number: u8) -> Binding {
     match elf::SymbolBind(number) {
         elf::STB_LOCAL => Binding::Local,
@@ -387,10 +392,6 @@ fn binding(number: u8) -> Binding {
         elf::STB_GNU_UNIQUE => Binding::Unique,
         _ => Binding::Other,
     }
-}
-
-fn address_of(image: &Image, tag: elf::DynamicTag) -> Option<u64> {
-    image.dynamic.as_ref()?.value(tag)
 }
 
 struct Tables<'a> {
@@ -405,8 +406,7 @@ impl Tables<'_> {
     fn read<S: Pod + Sym<Endian = Endianness>>(&self) -> Result<Vec<Raw>, Error> {
         let endian = self.image.endian;
         let size = size_of::<S>() as u64;
-        let unmapped = || Error::malformed(WHAT, format!("no segment maps its address {:#x}", self.table));
-        let offset = self.image.offset_of(self.table).ok_or_else(unmapped)?;
+        let offset = self.image.find_offset(self.table, WHAT)?;
         let room = self.image.mapped_after(self.table) / size;
         let (count, sure) = match symbols::dynamic_count(self.image, self.source, self.table)? {
             Some(count) => (count, true),
@@ -448,7 +448,7 @@ impl Tables<'_> {
     }
 
     fn version_numbers(&self, first: u64, count: u64) -> Result<Vec<u16>, Error> {
-        let Some(table) = address_of(self.image, elf::DT_VERSYM) else { return Ok(Vec::new()) };
+        let Some(table) = self.image.dynamic_value(elf::DT_VERSYM) else { return Ok(Vec::new()) };
         let address = table.saturating_add(first * 2);
         let offset = self.image.offset_of(address).filter(|_| self.image.mapped_after(address) >= count * 2);
         let offset = offset.ok_or_else(|| Error::malformed(VERSIONS, "it does not fit into a segment"))?;
@@ -474,7 +474,7 @@ impl Tables<'_> {
             elf::DT_INIT_ARRAY,
             elf::DT_PLTGOT,
         ];
-        let behind = ADDRESSES.into_iter().filter_map(|tag| address_of(self.image, tag));
+        let behind = ADDRESSES.into_iter().filter_map(|tag| self.image.dynamic_value(tag));
         let next = behind.filter(|address| *address > self.table).min().map(|address| address - self.table);
         let mapped = self.image.mapped_after(self.table);
         next.map_or(mapped, |next| next.min(mapped))
@@ -493,9 +493,8 @@ struct Names<'a> {
 
 impl Names<'_> {
     fn at(&mut self, index: u64) -> Result<&[u8], Error> {
-        let outside = || Error::malformed(STRINGS, format!("string {index:#x} is not inside the string table"));
         if index >= self.strings.size {
-            return Err(outside());
+            return Err(Error::malformed(STRINGS, format!("string {index:#x} is not inside the string table")));
         }
         let mut window = NAME_WINDOW;
         loop {

@@ -8,7 +8,7 @@ use object::elf::{self, Dyn64, FileHeader64, ProgramHeader64, SectionHeader64, S
 use object::endian::{I64, U16, U32, U64};
 use object::pod::bytes_of;
 
-use crate::image::{Dynamic, DynamicEntry, Image, SectionHeader, Segment};
+use crate::image::{Dynamic, DynamicEntry, SectionHeader, Segment};
 use crate::layout::Layout;
 use crate::named_entries::Wanted;
 use crate::rewrite::{Names, Rewriter};
@@ -38,7 +38,7 @@ impl Layout<'_> {
     /// Updates the first word of the global offset table, which is the address of the dynamic
     /// section.
     pub(crate) fn write_table_reference(&mut self, old: u64, new: u64) -> Result<(), Error> {
-        let table = self.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_PLTGOT));
+        let table = self.old.dynamic_value(elf::DT_PLTGOT);
         let Some(offset) = table.and_then(|address| self.old.offset_of(address)) else { return Ok(()) };
         let word = self.source.bytes(offset, 8, "global offset table")?;
         if word == old.to_le_bytes() {
@@ -83,8 +83,10 @@ impl Layout<'_> {
     /// Writes the section headers that changed, the program header table and the file header.
     pub(crate) fn write_headers(&mut self) -> Result<(), Error> {
         self.write_section_headers()?;
-        let tables = |image: &Image| (image.program_header_offset, image.section_header_offset);
-        if self.image.segments == self.old.segments && tables(&self.image) == tables(&self.old) {
+        if self.image.segments == self.old.segments
+            && self.image.program_header_offset == self.old.program_header_offset
+            && self.image.section_header_offset == self.old.section_header_offset
+        {
             return Ok(());
         }
         let count = self.image.segments.len();
@@ -143,11 +145,10 @@ impl Rewriter<'_> {
         if wanted.removed.is_empty() {
             return Ok(());
         }
-        let is_removed = |library: &Vec<u8>| wanted.removed.contains(library);
-        let removed = self.current.needs.iter().filter(|(library, _)| is_removed(library));
+        let removed = self.current.needs.iter().filter(|(library, _)| wanted.removed.contains(library));
         let numbers: BTreeSet<u16> =
             removed.flat_map(|(_, record)| &record.versions).map(|version| version.number).collect();
-        let kept: Vec<_> = self.current.needs.iter().filter(|(library, _)| !is_removed(library)).collect();
+        let kept: Vec<_> = self.current.needs.iter().filter(|(library, _)| !wanted.removed.contains(library)).collect();
         self.relink(names, wanted, &kept)?;
         self.forget_versions(&numbers)?;
         let count = kept.len() as u32;
@@ -175,15 +176,8 @@ impl Rewriter<'_> {
     /// now.
     fn relink(&mut self, names: &Names, wanted: &Wanted, kept: &[&(Vec<u8>, NeedRecord)]) -> Result<(), Error> {
         let first = self.current.needs.first().map_or(0, |(_, record)| record.offset);
-        let place =
-            |index: usize| if index == 0 { Some(first) } else { kept.get(index).map(|(_, record)| record.offset) };
-        let backwards = || Error::malformed("table of needed versions", "it is chained backwards");
-        let distance = |to: u64, from: u64| {
-            let distance = to.checked_sub(from).and_then(|distance| u32::try_from(distance).ok());
-            distance.map(|distance| U32::new(Little, distance)).ok_or_else(backwards)
-        };
         for (index, (library, record)) in kept.iter().enumerate() {
-            let slot = place(index).unwrap_or(first);
+            let slot = if index == 0 { first } else { record.offset };
             let name = match wanted.renamed.get(library) {
                 Some(to) => names.of(to)?,
                 None => record.library,
@@ -192,9 +186,9 @@ impl Rewriter<'_> {
                 vn_version: U16::new(Little, elf::VER_NEED_CURRENT),
                 vn_cnt: U16::new(Little, record.versions.len() as u16),
                 vn_file: U32::new(Little, name as u32),
-                vn_aux: distance(record.first_version, slot)?,
-                vn_next: match (index + 1 < kept.len()).then(|| place(index + 1)).flatten() {
-                    Some(next) => distance(next, slot)?,
+                vn_aux: chain_link(slot, record.first_version)?,
+                vn_next: match kept.get(index + 1) {
+                    Some((_, next)) => chain_link(slot, next.offset)?,
                     None => U32::new(Little, 0),
                 },
             };
@@ -208,10 +202,11 @@ impl Rewriter<'_> {
     /// these numbers as indices.
     fn forget_versions(&mut self, numbers: &BTreeSet<u16>) -> Result<(), Error> {
         const WHAT: &str = "table of symbol versions";
-        let address = self.layout.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_VERSYM));
+        let address = self.layout.old.dynamic_value(elf::DT_VERSYM);
         let Some(offset) = address.and_then(|address| self.layout.old.offset_of(address)) else { return Ok(()) };
-        let unknown = || Error::malformed(WHAT, "nothing tells how many symbols it covers");
-        let size = symbols::count(&self.layout.old, self.layout.source)?.ok_or_else(unknown)?.saturating_mul(2);
+        let count = symbols::count(&self.layout.old, self.layout.source)?;
+        let size = count.ok_or_else(|| Error::malformed(WHAT, "nothing tells how many symbols it covers"))?;
+        let size = size.saturating_mul(2);
         let mut start = 0;
         while start < size {
             let mut bytes = self.layout.source.bytes(offset + start, WINDOW.min(size - start), WHAT)?;
@@ -231,6 +226,13 @@ impl Rewriter<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the link of a record at `from` to another one at `to`.
+fn chain_link(from: u64, to: u64) -> Result<U32<Little>, Error> {
+    let distance = to.checked_sub(from).and_then(|distance| u32::try_from(distance).ok());
+    let distance = distance.map(|distance| U32::new(Little, distance));
+    distance.ok_or_else(|| Error::malformed("table of needed versions", "it is chained backwards"))
 }
 
 fn raw_segment(segment: &Segment) -> ProgramHeader64<Little> {

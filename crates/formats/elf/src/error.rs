@@ -3,7 +3,7 @@
 //! [`crate::edit_file`]).
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rocwheel_progress::{Exit, Hint};
 
@@ -126,12 +126,15 @@ impl Error {
         Self::Malformed { what, why: why.into() }
     }
 
-    pub(crate) fn file(
+    pub(crate) fn section(name: &str, why: impl Into<String>) -> Self {
+        Self::Section { name: name.to_owned(), why: why.into() }
+    }
+
+    pub(crate) fn file<S: Into<Box<dyn std::error::Error + Send + Sync>>>(
         action: &'static str,
-        path: &std::path::Path,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
-        Self::File { action, path: path.to_owned(), source: source.into() }
+        path: &Path,
+    ) -> impl FnOnce(S) -> Self {
+        move |source| Self::File { action, path: path.to_owned(), source: source.into() }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Input: the path of an ELF file and an [`Edit`]. Output: the edited file at the same path.
 
-use std::io;
 use std::path::Path;
 
 use rocwheel_content::open_regular;
@@ -20,20 +19,19 @@ use crate::{Edit, EditOutcome, Error};
 /// [`Error::File`] with the path; its source is the error of [`Edit::plan`] or of the operating
 /// system. The file is unchanged.
 pub fn edit_file(path: &Path, edit: &Edit) -> Result<EditOutcome, Error> {
-    let read = |source: io::Error| Error::file("read", path, source);
-    let change = |source: io::Error| Error::file("edit", path, source);
-    let path = &rocwheel_system::canonicalize(path).map_err(read)?;
-    let original = open_regular(path).map_err(read)?;
-    let patch = edit.plan(original.file()).map_err(|source| Error::file("edit", path, source))?;
+    let target = &rocwheel_system::canonicalize(path).map_err(Error::file("read", path))?;
+    let original = open_regular(target).map_err(Error::file("read", path))?;
+    let patch = edit.plan(original.file()).map_err(Error::file("edit", target))?;
     if patch.outcome != EditOutcome::Changed {
         return Ok(patch.outcome);
     }
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut copy = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(folder).map_err(change)?;
-    rocwheel_system::copy_content(original.file(), copy.as_file_mut()).map_err(change)?;
-    patch.apply(copy.as_file_mut()).map_err(change)?;
-    let permissions = original.metadata().map_err(read)?.permissions();
-    fs_err::set_permissions(copy.path(), permissions).map_err(change)?;
-    rocwheel_system::persist(copy, path).map_err(change)?;
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    let copy = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(folder);
+    let mut copy = copy.map_err(Error::file("edit", path))?;
+    rocwheel_system::copy_content(original.file(), copy.as_file_mut()).map_err(Error::file("edit", path))?;
+    patch.apply(copy.as_file_mut()).map_err(Error::file("edit", path))?;
+    let permissions = original.metadata().map_err(Error::file("read", path))?.permissions();
+    fs_err::set_permissions(copy.path(), permissions).map_err(Error::file("edit", path))?;
+    rocwheel_system::persist(copy, target).map_err(Error::file("edit", path))?;
     Ok(EditOutcome::Changed)
 }

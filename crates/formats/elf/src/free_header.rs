@@ -41,8 +41,8 @@ pub(crate) fn make(image: &Image, source: Source<'_>, size: u64, free: Range<u64
         return Ok(None);
     }
     let start = image.program_header_offset.saturating_add(count * HEADER_SIZE);
-    let few = || header_space::make(image, source, start, start.saturating_add(HEADER_SIZE));
-    let blocks = [room_for_headers(image, source)?, few()?];
+    let one_header = start.saturating_add(HEADER_SIZE);
+    let blocks = [room_for_headers(image, source)?, header_space::make(image, source, start, one_header)?];
     for place in places(image, source, size, &free)? {
         for blocks in &blocks {
             let Some(patch) = with(image, source, size, blocks.as_deref(), &place)? else { continue };
@@ -82,8 +82,8 @@ fn gap(image: &Image, source: Source<'_>, segment: usize, inside: u64) -> Result
         return Ok(None);
     };
     let load = &image.segments[segment];
-    let is_owner = |claim: &Range<u64>| claim.start == load.offset && claim.end == load.file_end();
-    let before = claims(image).filter(|claim| claim.start < end && !is_owner(claim)).map(|claim| claim.end).max();
+    let others = claims(image).filter(|claim| claim.start < end && *claim != (load.offset..load.file_end()));
+    let before = others.map(|claim| claim.end).max();
     let start = before.unwrap_or(load.offset).max(load.offset);
     let is_free = start < end
         && end - start <= PAGE
@@ -119,9 +119,9 @@ pub(crate) fn claims(image: &Image) -> impl Iterator<Item = Range<u64>> {
 
 /// Returns the ranges of the program header table and the section header table.
 pub(crate) fn tables(image: &Image) -> [Range<u64>; 2] {
-    let (segments, sections) = (image.segments.len() as u64 * HEADER_SIZE, image.sections.len() as u64 * 64);
-    let table = |offset: u64, length: u64| offset..offset.saturating_add(length);
-    [table(image.program_header_offset, segments), table(image.section_header_offset, sections)]
+    let segments = (image.program_header_offset, image.segments.len() as u64 * HEADER_SIZE);
+    let sections = (image.section_header_offset, image.sections.len() as u64 * 64);
+    [segments, sections].map(|(offset, length)| offset..offset.saturating_add(length))
 }
 
 /// Returns the patch, and the end of the bytes of `place` that it uses; `None` if the place is too
@@ -134,10 +134,9 @@ fn with(
     place: &Place,
 ) -> Result<Option<(Patch, u64)>, Error> {
     let load = image.segments[place.segment];
-    let base = |segment: &Segment| segment.address.wrapping_sub(segment.offset);
     let first = image.segments.iter().find(|segment| segment.is_load());
     let is_program = image.segment(elf::PT_INTERP).is_some();
-    if blocks.is_none() && is_program && first.is_some_and(|first| base(first) != base(&load)) {
+    if blocks.is_none() && is_program && first.is_some_and(|first| first.distance() != load.distance()) {
         // Kernels before 5.18 assume that the table is at the first segment's address plus its file
         // offset.
         return Ok(None);

@@ -7,7 +7,7 @@
 
 use object::elf;
 
-use crate::image::Image;
+use crate::image::{Image, SectionHeader};
 use crate::source::Source;
 use crate::{Error, symbols};
 
@@ -123,10 +123,6 @@ const TABLES: [(elf::SectionType, elf::DynamicTag); 7] = [
 ];
 
 fn section_claims(image: &Image, segments: &[Claim]) -> Vec<Claim> {
-    let is_table = |kind: u32, address: u64| {
-        let value = |tag| image.dynamic.as_ref().and_then(|dynamic| dynamic.value(tag));
-        TABLES.iter().any(|&(table, tag)| table.0 == kind && value(tag) == Some(address))
-    };
     let section_table = Claim {
         start: image.section_header_offset,
         end: image.section_header_offset + image.sections.len() as u64 * 64,
@@ -138,33 +134,40 @@ fn section_claims(image: &Image, segments: &[Claim]) -> Vec<Claim> {
             |section| {
                 let (start, end) = (section.offset, section.offset.saturating_add(section.file_size()));
                 let in_segment = segments.iter().any(|claim| claim.movable && claim.start <= start && end <= claim.end);
-                let movable = section.is_allocated() && (in_segment || is_table(section.kind, section.address));
+                let movable = section.is_allocated() && (in_segment || is_table(image, section));
                 Claim { start, end, movable, align: section.align.max(1) }
             },
         );
     claims.chain([section_table]).collect()
 }
 
+/// `true` if the dynamic section lists the section.
+fn is_table(image: &Image, section: &SectionHeader) -> bool {
+    let mut tables = TABLES.iter().filter(|(kind, _)| kind.0 == section.kind);
+    tables.any(|&(_, tag)| image.dynamic_value(tag) == Some(section.address))
+}
+
 /// Returns the tables that the dynamic section lists, for files without section headers. Tables of
 /// unknown size are fixed.
 fn dynamic_claims(image: &Image, source: Source<'_>) -> Result<Vec<Claim>, Error> {
-    let Some(dynamic) = &image.dynamic else { return Ok(Vec::new()) };
-    let mut claims = Vec::new();
-    let mut claim = |tag, length: Option<u64>| {
-        if let Some(offset) = dynamic.value(tag).and_then(|address| image.offset_of(address)) {
-            let end = offset.saturating_add(length.unwrap_or(1));
-            claims.push(Claim { start: offset, end, movable: length.is_some(), align: 8 });
-        }
-    };
-    let count = symbols::count(image, source)?;
-    claim(elf::DT_HASH, symbols::hash_size(image, source)?);
-    claim(elf::DT_GNU_HASH, symbols::gnu_hash_size(image, source)?);
-    claim(elf::DT_SYMTAB, count.map(|count| count.saturating_mul(image.symbol_size())));
-    claim(elf::DT_VERSYM, count.map(|count| count.saturating_mul(2)));
-    claim(elf::DT_STRTAB, dynamic.value(elf::DT_STRSZ));
-    for tag in [elf::DT_VERNEED, elf::DT_VERDEF, elf::DT_RELA, elf::DT_JMPREL, elf::DT_RELR, elf::DT_INIT, elf::DT_FINI]
-    {
-        claim(tag, None);
+    if image.dynamic.is_none() {
+        return Ok(Vec::new());
     }
-    Ok(claims)
+    let count = symbols::count(image, source)?;
+    let sized = [
+        (elf::DT_HASH, symbols::hash_size(image, source)?),
+        (elf::DT_GNU_HASH, symbols::gnu_hash_size(image, source)?),
+        (elf::DT_SYMTAB, count.map(|count| count.saturating_mul(image.symbol_size()))),
+        (elf::DT_VERSYM, count.map(|count| count.saturating_mul(2))),
+        (elf::DT_STRTAB, image.dynamic_value(elf::DT_STRSZ)),
+    ];
+    let unsized_tables =
+        [elf::DT_VERNEED, elf::DT_VERDEF, elf::DT_RELA, elf::DT_JMPREL, elf::DT_RELR, elf::DT_INIT, elf::DT_FINI];
+    let tables = sized.into_iter().chain(unsized_tables.map(|tag| (tag, None)));
+    let claims = tables.filter_map(|(tag, length)| {
+        let start = image.offset_of(image.dynamic_value(tag)?)?;
+        let end = start.saturating_add(length.unwrap_or(1));
+        Some(Claim { start, end, movable: length.is_some(), align: 8 })
+    });
+    Ok(claims.collect())
 }

@@ -63,9 +63,14 @@ impl Segment {
         self.address.saturating_add(self.memory_size)
     }
 
+    /// Returns the difference between the address and the position in the file.
+    pub(crate) fn distance(&self) -> u64 {
+        self.address.wrapping_sub(self.offset)
+    }
+
     /// `true` if the address and the position in the file are equal within a page.
     fn can_be_mapped(&self) -> bool {
-        self.address.wrapping_sub(self.offset).is_multiple_of(PAGE)
+        self.distance().is_multiple_of(PAGE)
     }
 
     /// `true` if the file bytes `offset..offset + length` lie in this segment.
@@ -114,12 +119,6 @@ pub(crate) struct Dynamic {
     /// Number of entries, including the final `DT_NULL`, that can be written without overwriting
     /// anything else.
     pub(crate) capacity: usize,
-}
-
-impl Dynamic {
-    pub(crate) fn value(&self, tag: elf::DynamicTag) -> Option<u64> {
-        self.entries.iter().find(|entry| entry.tag == tag.0).map(|entry| entry.value)
-    }
 }
 
 /// Returns the number of program headers of a file. A number that does not fit into the 16 bits of
@@ -342,9 +341,8 @@ impl Image {
             .iter()
             .map(|raw| DynamicEntry { tag: raw.tag(self.endian).0, value: raw.val(self.endian) })
             .collect();
-        let is_end = |entry: &DynamicEntry| entry.tag == elf::DT_NULL.0;
-        let count = all.iter().position(is_end).unwrap_or(all.len());
-        let spare = all[count..].iter().take_while(|entry| is_end(entry)).count();
+        let count = all.iter().position(|entry| entry.tag == elf::DT_NULL.0).unwrap_or(all.len());
+        let spare = all[count..].iter().take_while(|entry| entry.tag == elf::DT_NULL.0).count();
         let entries = all[..count].to_vec();
         Ok(Some(Dynamic { offset, address: segment.address, entries, capacity: count + spare }))
     }
@@ -371,9 +369,9 @@ impl Image {
 
     /// Returns the segment that has file bytes for `address`, in its size or else in its last page.
     fn segment_at(&self, address: u64) -> Option<&Segment> {
-        let loads = || self.segments.iter().filter(|segment| segment.is_load() && address >= segment.address);
-        let inside = loads().find(|segment| address - segment.address < segment.file_size);
-        inside.or_else(|| loads().find(|segment| address - segment.address < self.mapped_size(segment)))
+        let mut loads = self.segments.iter().filter(|segment| segment.is_load() && address >= segment.address);
+        let inside = loads.clone().find(|segment| address - segment.address < segment.file_size);
+        inside.or_else(|| loads.find(|segment| address - segment.address < self.mapped_size(segment)))
     }
 
     /// Returns the file offset that is mapped at `address`.
@@ -411,8 +409,7 @@ impl Image {
     /// end: an edit moves the contents of segments.
     pub(crate) fn cover_tables(&mut self) {
         let dynamic = self.segment(elf::PT_DYNAMIC).map(|segment| (segment.address, segment.file_size));
-        let value = |tag| self.dynamic.as_ref().and_then(|dynamic| dynamic.value(tag));
-        let strings = value(elf::DT_STRTAB).zip(value(elf::DT_STRSZ));
+        let strings = self.dynamic_value(elf::DT_STRTAB).zip(self.dynamic_value(elf::DT_STRSZ));
         let mut sizes = Vec::new();
         for (index, segment) in self.segments.iter().enumerate().filter(|(_, segment)| segment.is_load()) {
             let mapped = segment.address.saturating_add(self.mapped_size(segment));
@@ -432,16 +429,23 @@ impl Image {
         self.segments.iter().find(|segment| segment.kind == kind.0)
     }
 
+    /// Returns the value of the first entry with this tag in the dynamic section.
+    pub(crate) fn dynamic_value(&self, tag: elf::DynamicTag) -> Option<u64> {
+        self.dynamic.as_ref()?.entries.iter().find(|entry| entry.tag == tag.0).map(|entry| entry.value)
+    }
+
+    /// Returns the file offset of the table `what` at `address`; an error if it is not mapped.
+    pub(crate) fn find_offset(&self, address: u64, what: &'static str) -> Result<u64, Error> {
+        let offset = self.offset_of(address);
+        offset.ok_or_else(|| Error::malformed(what, format!("no segment maps its address {address:#x}")))
+    }
+
     /// Returns the string table of the dynamic section (DT_STRTAB and DT_STRSZ).
     pub(crate) fn dynamic_strings(&self) -> Result<Option<StringTable>, Error> {
         const WHAT: &str = "dynamic string table";
-        let Some(dynamic) = &self.dynamic else { return Ok(None) };
-        let (Some(address), Some(size)) = (dynamic.value(elf::DT_STRTAB), dynamic.value(elf::DT_STRSZ)) else {
-            return Ok(None);
-        };
-        let offset = self
-            .offset_of(address)
-            .ok_or_else(|| Error::malformed(WHAT, format!("no segment maps its address {address:#x}")))?;
+        let strings = self.dynamic_value(elf::DT_STRTAB).zip(self.dynamic_value(elf::DT_STRSZ));
+        let Some((address, size)) = strings else { return Ok(None) };
+        let offset = self.find_offset(address, WHAT)?;
         if size > self.mapped_in_pages(address) {
             return Err(Error::malformed(WHAT, format!("its {size} bytes do not fit into its segment")));
         }

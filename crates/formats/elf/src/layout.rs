@@ -1,10 +1,9 @@
 //! Input: an [`Image`] and its file. Output: a [`Layout`], which updates headers when ranges of the
 //! file move, and finds space for one more program header.
 
-use std::collections::BTreeSet;
-
 use object::LittleEndian;
 use object::elf::{self, ProgramHeader64};
+use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::header_space::{self, Block};
@@ -31,6 +30,14 @@ pub(crate) struct Move {
     pub(crate) length: u64,
     pub(crate) to_offset: u64,
     pub(crate) to_address: u64,
+}
+
+impl Move {
+    /// `true` if the range holds all bytes `offset..offset + length` of the file, at least one.
+    fn holds(&self, offset: u64, length: u64) -> bool {
+        let end = offset.checked_add(length);
+        length > 0 && offset >= self.offset && end.is_some_and(|end| end <= self.offset + self.length)
+    }
 }
 
 /// The position of the next appended bytes. The difference between offset and address is constant.
@@ -166,12 +173,8 @@ impl<'a> Layout<'a> {
 
     /// Moves the sections and segments in a range along with it.
     pub(crate) fn relocate(&mut self, range: &Move) {
-        let end = range.offset + range.length;
-        let inside = |offset: u64, length: u64| {
-            length > 0 && offset >= range.offset && offset.checked_add(length).is_some_and(|last| last <= end)
-        };
         for (index, section) in self.image.sections.iter_mut().enumerate() {
-            if section.is_allocated() && inside(section.offset, section.file_size()) {
+            if section.is_allocated() && range.holds(section.offset, section.file_size()) {
                 section.offset = section.offset - range.offset + range.to_offset;
                 section.address = section.address.wrapping_sub(range.address).wrapping_add(range.to_address);
                 if range.address != range.to_address {
@@ -183,7 +186,7 @@ impl<'a> Layout<'a> {
         for segment in
             self.image.segments.iter_mut().filter(|segment| !pinned.contains(&elf::ProgramType(segment.kind)))
         {
-            if inside(segment.offset, segment.file_size) {
+            if range.holds(segment.offset, segment.file_size) {
                 segment.offset = segment.offset - range.offset + range.to_offset;
                 segment.address = segment.address.wrapping_sub(range.address).wrapping_add(range.to_address);
                 segment.physical = segment.address;

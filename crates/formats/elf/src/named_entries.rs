@@ -39,27 +39,31 @@ pub(crate) struct Current {
 
 impl Current {
     pub(crate) fn read(image: &Image, source: Source<'_>) -> Result<Self, Error> {
-        let missing = || Error::malformed("dynamic section", "it names no string table");
-        let strings = image.dynamic_strings()?.ok_or_else(missing)?;
-        let mut known = BTreeMap::new();
-        let mut text = |index: u64| -> Result<Vec<u8>, Error> {
-            let bytes = version::name(source, Some(strings), index)?;
-            known.entry(bytes.clone()).or_insert(index);
-            Ok(bytes)
-        };
-        let entries = image.dynamic.iter().flat_map(|dynamic| &dynamic.entries);
-        let entries = entries
-            .map(|&DynamicEntry { tag, value }| {
-                let tag = elf::DynamicTag(tag);
-                let is_name = [elf::DT_NEEDED, elf::DT_SONAME, elf::DT_RPATH, elf::DT_RUNPATH].contains(&tag);
-                Ok(Entry { tag, value: if is_name { Value::Text(text(value)?) } else { Value::Number(value) } })
-            })
-            .collect::<Result<_, Error>>()?;
-        let needs = version::needs(image, source)?
-            .into_iter()
-            .map(|record| Ok((text(record.library)?, record)))
-            .collect::<Result<_, Error>>()?;
-        Ok(Self { entries, needs, strings, known })
+        let strings = image.dynamic_strings()?;
+        let strings = strings.ok_or_else(|| Error::malformed("dynamic section", "it names no string table"))?;
+        let mut current = Self { entries: Vec::new(), needs: Vec::new(), strings, known: BTreeMap::new() };
+        for &DynamicEntry { tag, value } in image.dynamic.iter().flat_map(|dynamic| &dynamic.entries) {
+            let tag = elf::DynamicTag(tag);
+            let is_name = [elf::DT_NEEDED, elf::DT_SONAME, elf::DT_RPATH, elf::DT_RUNPATH].contains(&tag);
+            let value = if is_name { Value::Text(current.read_name(source, value)?) } else { Value::Number(value) };
+            current.entries.push(Entry { tag, value });
+        }
+        for record in version::needs(image, source)? {
+            let library = current.read_name(source, record.library)?;
+            current.needs.push((library, record));
+        }
+        Ok(current)
+    }
+
+    /// Reads a name of the string table, which is then known.
+    fn read_name(&mut self, source: Source<'_>, index: u64) -> Result<Vec<u8>, Error> {
+        let name = version::name(source, Some(self.strings), index)?;
+        self.known.entry(name.clone()).or_insert(index);
+        Ok(name)
+    }
+
+    fn needs_versions_of(&self, library: &[u8]) -> bool {
+        self.needs.iter().any(|(name, _)| name == library)
     }
 }
 
@@ -96,12 +100,17 @@ impl Wanted {
     }
 
     pub(crate) fn changes_nothing(&self, current: &Current) -> bool {
-        let touched = |library: &Vec<u8>| self.renamed.contains_key(library) || self.removed.contains(library);
-        self.entries == current.entries && !current.needs.iter().any(|(library, _)| touched(library))
+        let mut libraries = current.needs.iter().map(|(library, _)| library);
+        self.entries == current.entries
+            && !libraries.any(|library| self.renamed.contains_key(library) || self.removed.contains(library))
     }
 
     fn text(&self, tag: elf::DynamicTag) -> Option<&[u8]> {
-        self.entries.iter().find_map(|entry| match &entry.value {
+        self.texts(tag).next()
+    }
+
+    fn texts(&self, tag: elf::DynamicTag) -> impl Iterator<Item = &[u8]> {
+        self.entries.iter().filter_map(move |entry| match &entry.value {
             Value::Text(text) if entry.tag == tag => Some(text.as_slice()),
             _ => None,
         })
@@ -134,9 +143,9 @@ impl Wanted {
             SearchPathTag::Rpath => elf::DT_RPATH,
             SearchPathTag::Runpath => elf::DT_RUNPATH,
         };
-        let is_path = |entry: &Entry| entry.tag == elf::DT_RPATH || entry.tag == elf::DT_RUNPATH;
-        let place = self.entries.iter().position(is_path).unwrap_or(self.entries.len());
-        self.entries.retain(|entry| !is_path(entry));
+        let tags = [elf::DT_RPATH, elf::DT_RUNPATH];
+        let place = self.entries.iter().position(|entry| tags.contains(&entry.tag)).unwrap_or(self.entries.len());
+        self.entries.retain(|entry| !tags.contains(&entry.tag));
         if !joined.is_empty() {
             self.entries.insert(place, Entry { tag, value: Value::Text(joined) });
         }
@@ -190,12 +199,12 @@ impl Wanted {
     /// Adjusts the tags of the chain of needed versions to the removals, and forgets changes of
     /// libraries that are not in the chain.
     fn close_versions(&mut self, current: &Current) {
-        let in_chain = |library: &Vec<u8>| current.needs.iter().any(|(name, _)| name == library);
         // A library that is removed and added again is needed under its name, so its versions stay.
         let entries = &self.entries;
-        self.removed
-            .retain(|library| in_chain(library) && !entries.iter().any(|entry| Self::is_needed(entry, library)));
-        self.renamed.retain(|library, to| library != to && in_chain(library));
+        self.removed.retain(|library| {
+            current.needs_versions_of(library) && !entries.iter().any(|entry| Self::is_needed(entry, library))
+        });
+        self.renamed.retain(|library, to| library != to && current.needs_versions_of(library));
         let kept = current.needs.iter().filter(|(library, _)| !self.removed.contains(library)).count();
         if kept == current.needs.len() {
             return;
@@ -203,8 +212,8 @@ impl Wanted {
         if kept == 0 {
             // Without any version, glibc must not find the symbols' version numbers either.
             let defines = self.entries.iter().any(|entry| entry.tag == elf::DT_VERDEF);
-            let left = |tag| tag == elf::DT_VERNEED || tag == elf::DT_VERNEEDNUM || (tag == elf::DT_VERSYM && !defines);
-            self.entries.retain(|entry| !left(entry.tag));
+            let chain = [elf::DT_VERNEED, elf::DT_VERNEEDNUM];
+            self.entries.retain(|entry| !chain.contains(&entry.tag) && (defines || entry.tag != elf::DT_VERSYM));
         }
         for entry in self.entries.iter_mut().filter(|entry| entry.tag == elf::DT_VERNEEDNUM) {
             entry.value = Value::Number(kept as u64);
@@ -214,38 +223,37 @@ impl Wanted {
     /// Compares the file that was read back with the desired values, and everything else with the
     /// original.
     pub(crate) fn check(&self, before: &Elf, after: &Elf) -> Result<(), Error> {
-        let lossy = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-        let texts = |tag| {
-            let texts = self.entries.iter().filter_map(move |entry| match &entry.value {
-                Value::Text(text) if entry.tag == tag => Some(lossy(text)),
-                _ => None,
-            });
-            texts.collect::<Vec<_>>()
-        };
-        let same = |what, found: String, wanted: String| {
-            if found == wanted { Ok(()) } else { Err(Error::ReadBack { what, found, wanted }) }
-        };
-        let shown = |text: &Option<String>| text.clone().unwrap_or_default();
-        let first = |tag| texts(tag).first().cloned().unwrap_or_default();
-        same("DT_RPATH", shown(&after.rpath), first(elf::DT_RPATH))?;
-        same("DT_RUNPATH", shown(&after.runpath), first(elf::DT_RUNPATH))?;
-        same("DT_SONAME", shown(&after.soname), first(elf::DT_SONAME))?;
-        same("DT_NEEDED", after.needed.join(" "), texts(elf::DT_NEEDED).join(" "))?;
+        for (what, tag, found) in [
+            ("DT_RPATH", elf::DT_RPATH, &after.rpath),
+            ("DT_RUNPATH", elf::DT_RUNPATH, &after.runpath),
+            ("DT_SONAME", elf::DT_SONAME, &after.soname),
+        ] {
+            let wanted = String::from_utf8_lossy(self.text(tag).unwrap_or_default()).into_owned();
+            check_same(what, found.clone().unwrap_or_default(), wanted)?;
+        }
+        let needed: Vec<_> = self.texts(elf::DT_NEEDED).map(String::from_utf8_lossy).collect();
+        check_same("DT_NEEDED", after.needed.join(" "), needed.join(" "))?;
         let needs: Vec<_> = before
             .version_needs
             .iter()
             .filter(|need| !self.removed.contains(need.library.as_bytes()))
             .map(|need| {
-                let renamed = self.renamed.get(need.library.as_bytes()).map(|to| lossy(to));
+                let renamed = self.renamed.get(need.library.as_bytes());
+                let renamed = renamed.map(|to| String::from_utf8_lossy(to).into_owned());
                 (renamed.unwrap_or_else(|| need.library.clone()), need.versions.clone())
             })
             .collect();
         let found: Vec<_> =
             after.version_needs.iter().map(|need| (need.library.clone(), need.versions.clone())).collect();
-        same("the table of needed versions", format!("{found:?}"), format!("{needs:?}"))?;
-        same("the versions defined", after.version_definitions.join(" "), before.version_definitions.join(" "))?;
-        same("PT_INTERP", shown(&after.interpreter), shown(&before.interpreter))?;
-        same("the build ID", format!("{:?}", after.build_id), format!("{:?}", before.build_id))?;
-        same("the kind of file", format!("{:?}", after.kind), format!("{:?}", before.kind))
+        check_same("the table of needed versions", format!("{found:?}"), format!("{needs:?}"))?;
+        check_same("the versions defined", after.version_definitions.join(" "), before.version_definitions.join(" "))?;
+        let (found, wanted) = (after.interpreter.clone(), before.interpreter.clone());
+        check_same("PT_INTERP", found.unwrap_or_default(), wanted.unwrap_or_default())?;
+        check_same("the build ID", format!("{:?}", after.build_id), format!("{:?}", before.build_id))?;
+        check_same("the kind of file", format!("{:?}", after.kind), format!("{:?}", before.kind))
     }
+}
+
+fn check_same(what: &'static str, found: String, wanted: String) -> Result<(), Error> {
+    if found == wanted { Ok(()) } else { Err(Error::ReadBack { what, found, wanted }) }
 }

@@ -59,13 +59,16 @@ fn isa_needed(mut properties: &[u8], image: &Image) -> Option<u32> {
         return None;
     }
     let align = if image.is_64 { 8 } else { 4 };
-    let number = |bytes: &[u8]| cast::<U32<Endianness>>(bytes, "notes").ok().map(|number| number.get(image.endian));
     loop {
-        let kind = number(properties.get(..4)?)?;
-        let size = number(properties.get(4..8)?)? as usize;
+        let kind = number(properties.get(..4)?, image)?;
+        let size = number(properties.get(4..8)?, image)? as usize;
         if kind == elf::GNU_PROPERTY_X86_ISA_1_NEEDED.0 {
-            return number(properties.get(8..12)?);
+            return number(properties.get(8..12)?, image);
         }
         properties = properties.get(8usize.checked_add(size)?.checked_next_multiple_of(align)?..)?;
     }
+}
+
+fn number(bytes: &[u8], image: &Image) -> Option<u32> {
+    cast::<U32<Endianness>>(bytes, "notes").ok().map(|number| number.get(image.endian))
 }

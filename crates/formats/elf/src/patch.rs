@@ -130,35 +130,28 @@ impl Patch {
     /// Appends the extents of `start..end`, which are the bytes from `from` on of this patch's
     /// result.
     fn resolve(&self, start: u64, end: u64, from: u64, available: u64, extents: &mut Vec<Extent>) {
-        let mut push = |offset: u64, length: u64, content: Content| {
-            let is_same = matches!(content, Content::Original(from) if from == offset);
-            if length > 0 && !is_same {
-                extents.push(Extent { offset, length, content });
-            }
-        };
         let mut at = start;
         let mut index = self.extents.partition_point(|extent| extent.end() <= from);
         while at < end {
             let source = from + (at - start);
             if source >= available {
-                push(at, end - at, Content::Zero);
+                push_changed(extents, Extent { offset: at, length: end - at, content: Content::Zero });
                 return;
             }
             let wanted = source + (end - at);
             let next = self.extents.get(index);
-            let length = if let Some(extent) = next.filter(|extent| extent.offset <= source) {
+            let (stop, content) = if let Some(extent) = next.filter(|extent| extent.offset <= source) {
                 let stop = extent.end().min(wanted);
-                push(at, stop - source, extent.part(source, stop).content);
                 index += 1;
-                stop - source
+                (stop, extent.part(source, stop).content)
             } else {
                 let behind = source >= self.original_size;
                 let limit = if behind { available } else { self.original_size };
                 let stop = next.map_or(u64::MAX, |extent| extent.offset).min(limit).min(wanted);
-                push(at, stop - source, if behind { Content::Zero } else { Content::Original(source) });
-                stop - source
+                (stop, if behind { Content::Zero } else { Content::Original(source) })
             };
-            at += length;
+            push_changed(extents, Extent { offset: at, length: stop - source, content });
+            at += stop - source;
         }
     }
 
@@ -205,6 +198,14 @@ pub struct PatchBuilder {
     size: u64,
     extents: BTreeMap<u64, Extent>,
     in_place: bool,
+}
+
+/// Appends an extent, unless it is empty or has the original bytes.
+fn push_changed(extents: &mut Vec<Extent>, extent: Extent) {
+    let is_same = matches!(extent.content, Content::Original(from) if from == extent.offset);
+    if extent.length > 0 && !is_same {
+        extents.push(extent);
+    }
 }
 
 impl PatchBuilder {

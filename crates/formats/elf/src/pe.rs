@@ -5,16 +5,11 @@ use object::pe::{IMAGE_DOS_SIGNATURE, IMAGE_NT_SIGNATURE, ImageDosHeader};
 use positioned_io::ReadAt;
 
 use crate::Error;
-use crate::source::{Source, cast};
+use crate::source::{Source, cast, present};
 
 /// `true` if the file is PE: a DOS header whose `e_lfanew` leads to the PE signature.
 pub fn is_pe(reader: &dyn ReadAt) -> Result<bool, Error> {
     let source = Source { reader };
-    let present = |result: Result<Vec<u8>, Error>| match result {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(Error::Truncated { .. }) => Ok(None),
-        Err(other) => Err(other),
-    };
     let Some(bytes) = present(source.bytes(0, size_of::<ImageDosHeader>() as u64, "DOS header"))? else {
         return Ok(false);
     };

@@ -17,6 +17,7 @@ use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
 use crate::patch::{External, PatchBuilder};
+use crate::resize::overlap;
 use crate::source::{Source, cast};
 use crate::{Error, Patch};
 
@@ -80,8 +81,9 @@ impl Pe {
         let header: ImageOptionalHeader64 = get(source, optional, WHAT)?;
         let (file_alignment, section_alignment) =
             (u64::from(header.file_alignment.get(Little)), u64::from(header.section_alignment.get(Little)));
-        let sane = |value: u64| value.is_power_of_two() && value <= 1 << 20;
-        if !sane(file_alignment) || !sane(section_alignment) || file_alignment > section_alignment {
+        let alignments = [file_alignment, section_alignment];
+        let is_sane = alignments.iter().all(|value| value.is_power_of_two() && *value <= 1 << 20);
+        if !is_sane || file_alignment > section_alignment {
             return Err(Error::malformed(
                 WHAT,
                 format!("alignments of {file_alignment} and {section_alignment} bytes"),
@@ -158,22 +160,23 @@ impl Pe {
         words: &[(u64, Vec<u8>)],
     ) -> Result<Patch, Error> {
         let source = Source { reader };
-        let refuse = |why: String| Error::Section { name: name.to_owned(), why };
-        let section = self.section(name)?.ok_or_else(|| refuse("there is none of this name".to_owned()))?;
+        let section = self.section(name)?.ok_or_else(|| Error::section(name, "there is none of this name"))?;
         let (content, new) = content;
         if self.directories.get(IMAGE_DIRECTORY_ENTRY_SECURITY).is_some_and(|&(_, size)| size > 0) {
-            return Err(refuse("the file is signed, and the signature would not hold: remove it first".to_owned()));
+            let why = "the file is signed, and the signature would not hold: remove it first";
+            return Err(Error::section(name, why));
         }
         let later = self.sections.iter().map(|other| other.address).filter(|&address| address > section.address).min();
         let room = section.virtual_size.next_multiple_of(self.section_alignment);
         let room = later.map_or(room, |later| room.min(later - section.address));
         if new > room {
-            return Err(refuse(format!("its new content has {new} bytes, and there is room for {room} in memory")));
+            let why = format!("its new content has {new} bytes, and there is room for {room} in memory");
+            return Err(Error::section(name, why));
         }
-        let others = self.sections.iter().filter(|other| !std::ptr::eq(*other, section));
+        let mut others = self.sections.iter().filter(|other| !std::ptr::eq(*other, section));
         let old = section.file.clone();
-        if others.clone().any(|other| other.file.start < old.end && old.start < other.file.end) {
-            return Err(refuse("another section overlaps it in the file".to_owned()));
+        if others.any(|other| overlap(&old, &other.file)) {
+            return Err(Error::section(name, "another section overlaps it in the file"));
         }
         let at = if old.is_empty() { source.size()?.next_multiple_of(self.file_alignment) } else { old.start };
         let (removed, inserted) = (old.end - old.start, new.next_multiple_of(self.file_alignment));
@@ -203,29 +206,27 @@ impl Pe {
         (changed, at, new): (&PeSection, u64, u64),
         shift: &dyn Fn(u64) -> u64,
     ) -> Result<(), Error> {
-        let word = |value: u64| u32::try_from(value).map(u32::to_le_bytes);
-        let large = |_| Error::malformed(WHAT, "the file would grow beyond 4 GiB");
         for (index, section) in self.sections.iter().enumerate() {
             let place = self.header(index as u64);
             if std::ptr::eq(section, changed) {
                 let size = std::mem::offset_of!(ImageSectionHeader, size_of_raw_data) as u64;
-                builder.bytes(place + size, &word(new.next_multiple_of(self.file_alignment)).map_err(large)?);
+                builder.bytes(place + size, &word(new.next_multiple_of(self.file_alignment))?);
                 if new > section.virtual_size {
                     let size = std::mem::offset_of!(ImageSectionHeader, virtual_size) as u64;
-                    builder.bytes(place + size, &word(new).map_err(large)?);
+                    builder.bytes(place + size, &word(new)?);
                 }
             }
             let raw = if std::ptr::eq(section, changed) { at } else { shift(section.file.start) };
             if section.file.start > 0 || std::ptr::eq(section, changed) {
                 let pointer = std::mem::offset_of!(ImageSectionHeader, pointer_to_raw_data) as u64;
-                builder.bytes(place + pointer, &word(raw).map_err(large)?);
+                builder.bytes(place + pointer, &word(raw)?);
             }
         }
         let file: ImageFileHeader = get(source, self.coff, WHAT)?;
         let symbols = u64::from(file.pointer_to_symbol_table.get(Little));
         if symbols > 0 {
             let place = self.coff + std::mem::offset_of!(ImageFileHeader, pointer_to_symbol_table) as u64;
-            builder.bytes(place, &word(shift(symbols)).map_err(large)?);
+            builder.bytes(place, &word(shift(symbols))?);
         }
         // Zero means that there is no checksum. Windows only checks that of drivers.
         builder.bytes(self.optional + std::mem::offset_of!(ImageOptionalHeader64, check_sum) as u64, &[0; 4]);
@@ -237,12 +238,16 @@ impl Pe {
             let raw: ImageDebugDirectory = get(source, place, "PE debug directory")?;
             let pointer = u64::from(raw.pointer_to_raw_data.get(Little));
             let field = std::mem::offset_of!(ImageDebugDirectory, pointer_to_raw_data) as u64;
-            builder.bytes(shift(place) + field, &word(shift(pointer)).map_err(large)?);
+            builder.bytes(shift(place) + field, &word(shift(pointer))?);
         }
         Ok(())
     }
 }
 
+fn word(value: u64) -> Result<[u8; 4], Error> {
+    let word = u32::try_from(value).map(u32::to_le_bytes);
+    word.map_err(|_| Error::malformed(WHAT, "the file would grow beyond 4 GiB"))
+}
 fn section(raw: &ImageSectionHeader, end: u64) -> Result<PeSection, Error> {
     let length = raw.name.iter().position(|&byte| byte == 0).unwrap_or(raw.name.len());
     let name = String::from_utf8_lossy(&raw.name[..length]).into_owned();

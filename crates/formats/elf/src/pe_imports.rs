@@ -66,8 +66,7 @@ impl Pe {
         let Some((address, _)) = self.directories.get(directory).copied().filter(|(address, _)| *address != 0) else {
             return Ok(Vec::new());
         };
-        let outside = |address: u64| Error::malformed(what, format!("address {address:#x} is in no section"));
-        let table = self.mapped(address).ok_or_else(|| outside(address))?;
+        let table = self.find_mapped(address, what)?;
         let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
         for index in 0..MOST {
             let at = table.start + index * size;
@@ -81,7 +80,7 @@ impl Pe {
             if address == 0 {
                 return Ok(names);
             }
-            let place = self.mapped(address).ok_or_else(|| outside(address))?;
+            let place = self.find_mapped(address, what)?;
             let bytes = source.bytes(place.start, (place.end - place.start).min(LONGEST_NAME), what)?;
             let Some(end) = bytes.iter().position(|&byte| byte == 0) else {
                 return Err(Error::malformed(what, "a name has no end".to_owned()));
@@ -92,5 +91,9 @@ impl Pe {
             }
         }
         Err(Error::malformed(what, format!("it has no end within {MOST} entries")))
+    }
+
+    fn find_mapped(&self, address: u64, what: &'static str) -> Result<Range<u64>, Error> {
+        self.mapped(address).ok_or_else(|| Error::malformed(what, format!("address {address:#x} is in no section")))
     }
 }

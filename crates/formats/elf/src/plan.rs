@@ -74,12 +74,11 @@ impl Edit {
             NeededEdit::Replace { from, to } => vec![from, to],
         });
         let names: Vec<&String> = needed.chain(&self.soname).collect();
-        let refuse = |text: &str, why| Err(Error::Text { text: text.to_owned(), why });
         if let Some(text) = paths.chain(names.iter().copied()).find(|text| text.contains('\0')) {
-            return refuse(text, "it holds a zero byte, which ends names there");
+            return Err(Error::Text { text: text.clone(), why: "it holds a zero byte, which ends names there" });
         }
         if names.iter().any(|name| name.is_empty()) {
-            return refuse("", "a library's name cannot be empty");
+            return Err(Error::Text { text: String::new(), why: "a library's name cannot be empty" });
         }
         Ok(())
     }

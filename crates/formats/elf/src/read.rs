@@ -1,8 +1,6 @@
 //! Input: a random-access file. Output: an [`Elf`], the parts of its headers that matter for
 //! loading it.
 
-use std::cell::Cell;
-
 use object::elf;
 use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
@@ -117,26 +115,21 @@ impl Elf {
         let strings = image.dynamic_strings()?;
         // Names may overlap in the table, so that a small file could require any amount of memory
         // for them.
-        let total = Cell::new(0);
-        let text = |index| -> Result<String, Error> {
+        let mut total = 0;
+        let mut text = |index| -> Result<String, Error> {
             let bytes = version::name(source, strings, index)?;
-            total.set(total.get() + bytes.len() as u64);
-            if total.get() > NAMES_LIMIT {
+            total += bytes.len() as u64;
+            if total > NAMES_LIMIT {
                 return Err(Error::TooLarge {
                     what: "names of the dynamic section",
-                    length: total.get(),
+                    length: total,
                     limit: NAMES_LIMIT,
                 });
             }
             Ok(into_text(bytes))
         };
-        let values = |tag: elf::DynamicTag| {
-            let entries = image.dynamic.iter().flat_map(|dynamic| &dynamic.entries);
-            entries.filter(move |entry| entry.tag == tag.0).map(|entry| entry.value)
-        };
-        let single = |tag| values(tag).next().map(text).transpose();
         let interpreter = interpreter(image, source)?;
-        let soname = single(elf::DT_SONAME)?;
+        let soname = image.dynamic_value(elf::DT_SONAME).map(&mut text).transpose()?;
         let version_needs = version::needs(image, source)?
             .into_iter()
             .map(|record| {
@@ -144,6 +137,8 @@ impl Elf {
                 Ok(VersionNeed { library: text(record.library)?, versions })
             })
             .collect::<Result<_, Error>>()?;
+        let entries = image.dynamic.iter().flat_map(|dynamic| &dynamic.entries);
+        let needed = entries.filter(|entry| entry.tag == elf::DT_NEEDED.0);
         let notes = note::read(image, source)
             .or_else(|error| if image.has_no_content() { Ok(note::Notes::default()) } else { Err(error) })?;
         Ok(Self {
@@ -154,11 +149,11 @@ impl Elf {
             is_64: image.is_64,
             interpreter,
             soname,
-            needed: values(elf::DT_NEEDED).map(text).collect::<Result<_, _>>()?,
-            rpath: single(elf::DT_RPATH)?,
-            runpath: single(elf::DT_RUNPATH)?,
-            flags_1: values(elf::DT_FLAGS_1).next().unwrap_or(0),
-            has_packed_relocations: values(elf::DT_RELR).next().is_some(),
+            needed: needed.map(|entry| text(entry.value)).collect::<Result<_, _>>()?,
+            rpath: image.dynamic_value(elf::DT_RPATH).map(&mut text).transpose()?,
+            runpath: image.dynamic_value(elf::DT_RUNPATH).map(&mut text).transpose()?,
+            flags_1: image.dynamic_value(elf::DT_FLAGS_1).unwrap_or(0),
+            has_packed_relocations: image.dynamic_value(elf::DT_RELR).is_some(),
             version_needs,
             version_definitions: version::definitions(image, source)?
                 .into_iter()
@@ -206,7 +201,7 @@ fn sections(image: &Image) -> Vec<Section> {
 /// Determines the kind of a file. ET_DYN can be a program or a library: a program has DF_1_PIE or,
 /// from older linkers, an interpreter and no SONAME (libc.so.6 has both).
 pub(crate) fn kind(image: &Image, has_interpreter: bool, has_soname: bool) -> ElfKind {
-    let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_FLAGS_1)).unwrap_or(0);
+    let flags = image.dynamic_value(elf::DT_FLAGS_1).unwrap_or(0);
     let is_pie = flags & elf::DF_1_PIE.0 != 0;
     match elf::FileType(image.file_type) {
         elf::ET_REL => ElfKind::Relocatable,

@@ -14,6 +14,7 @@ const WINDOW: u64 = 24 << 11;
 const RELA_SIZE: u64 = 24;
 const SYMBOL_SIZE: u64 = 24;
 const WORD: u64 = 8;
+const PACKED: &str = "packed relocation table";
 
 /// A word that the loader writes when it loads the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,26 +100,20 @@ fn packed(
     source: Source<'_>,
     each: &mut dyn FnMut(&Relocation) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    const WHAT: &str = "packed relocation table";
-    let Some((offset, size)) = table(image, elf::DT_RELR, elf::DT_RELRSZ, WHAT)? else { return Ok(()) };
+    let Some((offset, size)) = table(image, elf::DT_RELR, elf::DT_RELRSZ, PACKED)? else { return Ok(()) };
     let mut words = Words { image, source, address: 0, bytes: Vec::new() };
-    let mut visit = |address: u64| {
-        let value = RelocatedValue::Relative(words.at(address)?);
-        each(&Relocation { address, value, record: RelocationRecord::Packed })
-    };
     let (mut start, mut next) = (0, 0u64);
     while start < size {
-        let bytes = source.bytes(offset + start, WINDOW.min(size - start), WHAT)?;
+        let bytes = source.bytes(offset + start, WINDOW.min(size - start), PACKED)?;
         for entry in bytes.chunks_exact(WORD as usize).map(|entry| word(entry, 0)) {
-            let overflow = || Error::malformed(WHAT, "it leaves the address space");
             if entry & 1 == 0 {
-                visit(entry)?;
-                next = entry.checked_add(WORD).ok_or_else(overflow)?;
+                each(&words.relocation(entry)?)?;
+                next = checked_address(entry, 1)?;
             } else {
                 for bit in (0..63).filter(|bit| entry >> (bit + 1) & 1 == 1) {
-                    visit(next.checked_add(bit * WORD).ok_or_else(overflow)?)?;
+                    each(&words.relocation(checked_address(next, bit)?)?)?;
                 }
-                next = next.checked_add(63 * WORD).ok_or_else(overflow)?;
+                next = checked_address(next, 63)?;
             }
         }
         start += bytes.len() as u64;
@@ -127,6 +122,12 @@ fn packed(
 }
 
 /// Reads words of the mapped file at ascending addresses: one read for many of them.
+/// Returns the address `count` words behind `address`.
+fn checked_address(address: u64, count: u64) -> Result<u64, Error> {
+    let address = address.checked_add(count * WORD);
+    address.ok_or_else(|| Error::malformed(PACKED, "it leaves the address space"))
+}
+
 struct Words<'a> {
     image: &'a Image,
     source: Source<'a>,
@@ -135,7 +136,8 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    fn at(&mut self, address: u64) -> Result<u64, Error> {
+    /// Returns the packed relocation of the word at `address`.
+    fn relocation(&mut self, address: u64) -> Result<Relocation, Error> {
         const WHAT: &str = "relocated data";
         let inside = address >= self.address && address - self.address + WORD <= self.bytes.len() as u64;
         if !inside {
@@ -145,7 +147,8 @@ impl Words<'_> {
             self.bytes = self.source.bytes(offset, length, WHAT)?;
             self.address = address;
         }
-        Ok(word(&self.bytes, (address - self.address) as usize))
+        let value = RelocatedValue::Relative(word(&self.bytes, (address - self.address) as usize));
+        Ok(Relocation { address, value, record: RelocationRecord::Packed })
     }
 }
 
@@ -156,8 +159,8 @@ fn table(
     size: elf::DynamicTag,
     what: &'static str,
 ) -> Result<Option<(u64, u64)>, Error> {
-    let Some(dynamic) = &image.dynamic else { return Ok(None) };
-    let (Some(address), Some(size)) = (dynamic.value(address), dynamic.value(size)) else { return Ok(None) };
+    let table = image.dynamic_value(address).zip(image.dynamic_value(size));
+    let Some((address, size)) = table else { return Ok(None) };
     if size == 0 {
         return Ok(None);
     }
@@ -181,11 +184,12 @@ pub fn dynamic_symbol(reader: &dyn ReadAt, index: u32) -> Result<Option<u64>, Er
 
 pub(crate) fn symbol_value(image: &Image, source: Source<'_>, index: u32) -> Result<Option<u64>, Error> {
     const WHAT: &str = "dynamic symbol table";
-    let missing = || Error::malformed(WHAT, format!("it has no symbol {index}"));
-    let table = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_SYMTAB)).ok_or_else(missing)?;
-    let address = table.checked_add(u64::from(index) * SYMBOL_SIZE).ok_or_else(missing)?;
-    let offset = image.offset_of(address).filter(|_| image.mapped_after(address) >= SYMBOL_SIZE);
-    let bytes = source.bytes(offset.ok_or_else(missing)?, SYMBOL_SIZE, WHAT)?;
+    let table = image.dynamic_value(elf::DT_SYMTAB);
+    let address = table.and_then(|table| table.checked_add(u64::from(index) * SYMBOL_SIZE));
+    let address = address.filter(|&address| image.mapped_after(address) >= SYMBOL_SIZE);
+    let offset = address.and_then(|address| image.offset_of(address));
+    let offset = offset.ok_or_else(|| Error::malformed(WHAT, format!("it has no symbol {index}")))?;
+    let bytes = source.bytes(offset, SYMBOL_SIZE, WHAT)?;
     let section = u16::from_le_bytes([bytes[6], bytes[7]]);
     Ok((section != elf::SHN_UNDEF.0).then(|| word(&bytes, 8)))
 }

@@ -13,7 +13,7 @@ use object::elf;
 use positioned_io::ReadAt;
 
 use crate::image::{Image, PAGE, SectionHeader, Segment};
-use crate::layout::{ALIGN, Layout, Move};
+use crate::layout::{ALIGN, Layout, Move, contains};
 use crate::patch::{External, PatchBuilder};
 use crate::relocation::{self, RelocatedValue, RelocationRecord};
 use crate::source::Source;
@@ -63,33 +63,30 @@ impl SectionEdit {
     }
 
     fn find(&self, image: &Image) -> Result<usize, Error> {
-        let refuse = |why: String| Error::Section { name: self.section.clone(), why };
-        let named = |section: &&SectionHeader| image.section_name(section) == self.section.as_bytes();
-        let Some(section) = image.sections.iter().find(named) else {
-            return Err(refuse("there is none of this name".to_owned()));
+        let mut names = image.sections.iter().map(|section| image.section_name(section));
+        let Some(index) = names.position(|name| name == self.section.as_bytes()) else {
+            return Err(Error::section(&self.section, "there is none of this name"));
         };
-        let index = image.sections.iter().position(|other| std::ptr::eq(other, section)).unwrap_or(0);
+        let section = &image.sections[index];
         if !section.is_allocated() {
-            return Err(refuse("the loader does not map it".to_owned()));
+            return Err(Error::section(&self.section, "the loader does not map it"));
         }
         let range = section.offset..section.offset + section.file_size();
-        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
         let others = image.sections.iter().enumerate();
         let mut others = others.filter(|(number, other)| *number != index && other.kind != elf::SHT_NULL.0);
-        if let Some((_, other)) = others.find(|(_, other)| overlaps(&(other.offset..other.offset + other.file_size())))
-        {
-            let name = String::from_utf8_lossy(image.section_name(other)).into_owned();
-            return Err(refuse(format!("`{name}` overlaps it in the file")));
+        let other = others.find(|(_, other)| overlap(&range, &(other.offset..other.offset + other.file_size())));
+        if let Some((_, other)) = other {
+            let name = String::from_utf8_lossy(image.section_name(other));
+            return Err(Error::section(&self.section, format!("`{name}` overlaps it in the file")));
         }
-        let segments = image.segments.iter().filter(|segment| !segment.is_load());
-        if segments.clone().any(|segment| overlaps(&(segment.offset..segment.file_end())))
-            || free_header::tables(image).iter().any(overlaps)
-        {
-            return Err(refuse("headers or another segment overlap it in the file".to_owned()));
+        let segments = image.segments.iter();
+        let segments = segments.filter(|segment| overlap(&range, &(segment.offset..segment.file_end())));
+        let (loads, others) = segments.partition::<Vec<&Segment>, _>(|segment| segment.is_load());
+        if !others.is_empty() || free_header::tables(image).iter().any(|table| overlap(&range, table)) {
+            return Err(Error::section(&self.section, "headers or another segment overlap it in the file"));
         }
-        let loads: Vec<_> = image.segments.iter().filter(|load| load.is_load()).collect();
-        if loads.iter().filter(|load| overlaps(&(load.offset..load.file_end()))).count() > 1 {
-            return Err(refuse("two segments map it".to_owned()));
+        if loads.len() > 1 {
+            return Err(Error::section(&self.section, "two segments map it"));
         }
         Ok(index)
     }
@@ -98,8 +95,7 @@ impl SectionEdit {
     fn check_references(&self, file: &File<'_>, index: usize) -> Result<(), Error> {
         let section = file.image.sections[index];
         let known: HashSet<u64> = self.pointers.iter().map(|&(address, _)| address).collect();
-        let inside = |target: u64| target >= section.address && target - section.address < section.size;
-        let named = file.symbols_inside(&inside)?;
+        let named = file.symbols_inside(&section)?;
         relocation::visit(&file.image, file.source, &mut |relocation| {
             let target = match relocation.value {
                 RelocatedValue::Relative(target) => target,
@@ -109,7 +105,7 @@ impl SectionEdit {
                 },
                 RelocatedValue::Other => return Ok(()),
             };
-            if inside(target) && !known.contains(&relocation.address) {
+            if contains(section.address, section.size, target) && !known.contains(&relocation.address) {
                 let (address, section) = (relocation.address, self.section.clone());
                 return Err(Error::StillUsed { section, address, target });
             }
@@ -193,11 +189,11 @@ impl<'a> File<'a> {
         place.ok_or(Error::Pointer { address, why: "nothing of the file is mapped there" })
     }
 
-    /// Returns the dynamic symbols whose values satisfy `inside`, by index.
-    fn symbols_inside(&self, inside: &dyn Fn(u64) -> bool) -> Result<BTreeMap<u32, u64>, Error> {
+    /// Returns the values of the dynamic symbols inside a section, by index.
+    fn symbols_inside(&self, section: &SectionHeader) -> Result<BTreeMap<u32, u64>, Error> {
         const SIZE: u64 = 24;
         let mut found = BTreeMap::new();
-        let table = self.image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_SYMTAB));
+        let table = self.image.dynamic_value(elf::DT_SYMTAB);
         let Some(offset) = table.and_then(|address| self.image.offset_of(address)) else { return Ok(found) };
         let size = symbols::count(&self.image, self.source)?.unwrap_or(0).saturating_mul(SIZE);
         let mut start = 0;
@@ -205,7 +201,7 @@ impl<'a> File<'a> {
             let bytes = self.source.bytes(offset + start, (SIZE << 11).min(size - start), "dynamic symbol table")?;
             for (index, symbol) in bytes.chunks_exact(SIZE as usize).enumerate() {
                 let value = relocation::word(symbol, 8);
-                if symbol[6..8] != [0, 0] && inside(value) {
+                if symbol[6..8] != [0, 0] && contains(section.address, section.size, value) {
                     found.insert((start / SIZE) as u32 + index as u32, value);
                 }
             }
@@ -216,11 +212,11 @@ impl<'a> File<'a> {
 
     /// Returns the index of the segment that maps a section.
     fn owner(&self, section: &SectionHeader) -> Result<usize, Error> {
-        let holds = |load: &Segment| load.is_load() && load.holds_offset(section.offset, section.file_size());
-        let owner =
-            self.image.segments.iter().position(|load| {
-                holds(load) && load.address.wrapping_add(section.offset - load.offset) == section.address
-            });
+        let owner = self.image.segments.iter().position(|load| {
+            load.is_load()
+                && load.holds_offset(section.offset, section.file_size())
+                && load.address.wrapping_add(section.offset - load.offset) == section.address
+        });
         owner.ok_or_else(|| Error::malformed("section header table", "a section is where no segment maps it"))
     }
 
@@ -449,20 +445,24 @@ fn shift(image: &mut Image, to: impl Fn(u64) -> u64) {
 /// loader checks that.
 fn align_pages(image: &mut Image) {
     for load in image.segments.iter_mut().filter(|segment| segment.is_load() && segment.align > PAGE) {
-        if !load.address.wrapping_sub(load.offset).is_multiple_of(load.align) {
+        if !load.distance().is_multiple_of(load.align) {
             load.align = PAGE;
         }
     }
+}
+
+/// `true` if the ranges share bytes.
+pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    other.start < one.end && one.start < other.end
 }
 
 /// Joins two segments if the hole between them is filled.
 fn join(segments: &mut Vec<Segment>, index: usize) {
     let load = segments[index];
     let Some(&next) = segments.get(index + 1).filter(|next| next.is_load()) else { return };
-    let distance = |segment: &Segment| segment.address.wrapping_sub(segment.offset);
-    let page = |offset: u64| offset / PAGE;
-    let adjoins = load.file_end() <= next.offset && page(next.offset) <= page(load.file_end().next_multiple_of(PAGE));
-    if load.flags != next.flags || distance(&load) != distance(&next) || !adjoins {
+    let end = load.file_end();
+    let adjoins = end <= next.offset && next.offset / PAGE <= end.div_ceil(PAGE);
+    if load.flags != next.flags || load.distance() != next.distance() || !adjoins {
         return;
     }
     segments[index].file_size = next.file_end() - load.offset;

@@ -104,8 +104,8 @@ impl Names {
     }
 
     pub(crate) fn of(&self, text: &[u8]) -> Result<u64, Error> {
-        let missing = || Error::malformed("dynamic string table", "a name was lost");
-        self.index.get(text).copied().ok_or_else(missing)
+        let index = self.index.get(text).copied();
+        index.ok_or_else(|| Error::malformed("dynamic string table", "a name was lost"))
     }
 
     fn resolve(&self, wanted: &Wanted) -> Result<Vec<DynamicEntry>, Error> {
@@ -190,10 +190,11 @@ impl Rewriter<'_> {
                 return Ok((last, Cursor { offset: load.file_end(), address: load.memory_end() }));
             }
             let holds_table = load.holds_offset(table, 0);
-            let inside = |segment: &Segment| load.holds_offset(segment.offset, segment.file_size);
             let pinned = [elf::PT_TLS.0, elf::PT_GNU_RELRO.0];
             let is_pinned =
-                self.layout.image.segments.iter().any(|segment| pinned.contains(&segment.kind) && inside(segment));
+                self.layout.image.segments.iter().any(|segment| {
+                    pinned.contains(&segment.kind) && load.holds_offset(segment.offset, segment.file_size)
+                });
             if load.file_size <= COPY_LIMIT && load.align <= PAGE && !holds_table && !is_pinned {
                 return Ok((last, self.copy_to_end(last)));
             }
@@ -255,7 +256,7 @@ impl Rewriter<'_> {
     }
 
     fn old_strings_address(&self) -> u64 {
-        self.layout.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_STRTAB)).unwrap_or(0)
+        self.layout.old.dynamic_value(elf::DT_STRTAB).unwrap_or(0)
     }
 
     fn resize_strings(&mut self, offset: u64, names: &Names) {

@@ -100,19 +100,14 @@ impl Source<'_> {
     /// Returns the size of the file in bytes. `ReadAt` does not offer it, so it is found by probing
     /// (some 60 reads of one byte).
     pub(crate) fn size(&self) -> Result<u64, Error> {
-        let exists = |offset: u64| match self.fill(offset, &mut [0], "end") {
-            Ok(()) => Ok(true),
-            Err(Error::Truncated { .. }) => Ok(false),
-            Err(other) => Err(other),
-        };
         let mut high = 1 << 20;
-        while high < 1 << 62 && exists(high)? {
+        while high < 1 << 62 && present(self.fill(high, &mut [0], "end"))?.is_some() {
             high *= 2;
         }
         let mut low = 0;
         while low < high {
             let middle = low + (high - low) / 2;
-            if exists(middle)? {
+            if present(self.fill(middle, &mut [0], "end"))?.is_some() {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -134,6 +129,15 @@ impl Source<'_> {
             }
         }
         Ok(filled)
+    }
+}
+
+/// `None` if the file ended before what was read.
+pub(crate) fn present<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Error::Truncated { .. }) => Ok(None),
+        Err(other) => Err(other),
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn gnu_hash_size(image: &Image, source: Source<'_>) -> Result<Option<
 }
 
 fn place(image: &Image, tag: elf::DynamicTag) -> Option<u64> {
-    let address = image.dynamic.as_ref()?.value(tag)?;
+    let address = image.dynamic_value(tag)?;
     image.offset_of(address)
 }
 

@@ -124,12 +124,8 @@ fn chain_start(
     count: elf::DynamicTag,
     what: &'static str,
 ) -> Result<Option<(u64, u64)>, Error> {
-    let Some(dynamic) = &image.dynamic else { return Ok(None) };
-    let (Some(address), Some(count)) = (dynamic.value(start), dynamic.value(count)) else { return Ok(None) };
-    match image.offset_of(address) {
-        Some(offset) => Ok(Some((offset, count))),
-        None => Err(Error::malformed(what, format!("no segment maps its address {address:#x}"))),
-    }
+    let chain = image.dynamic_value(start).zip(image.dynamic_value(count));
+    chain.map(|(address, count)| Ok((image.find_offset(address, what)?, count))).transpose()
 }
 
 /// Reads a name of the dynamic strings.

@@ -202,10 +202,10 @@ impl<'a> Chooser<'a> {
         let mut project = self.project(name)?.clone();
         // `rocm` is published only as a source distribution, beside the wheels that it requires.
         // Other projects publish some versions only in that form.
-        let is_right = |candidate: &Candidate| {
+        let has_wheel = project.candidates.iter().any(|candidate| {
             !candidate.is_sdist() && demands.iter().all(|demand| demand.requirement.accepts(&candidate.version))
-        };
-        if project.candidates.iter().any(is_right) {
+        });
+        if has_wheel {
             project.candidates.retain(|candidate| !candidate.is_sdist());
         }
         let mut left = project.candidates.clone();
@@ -214,16 +214,13 @@ impl<'a> Chooser<'a> {
             if !left.is_empty() {
                 continue;
             }
-            let meets = |demand: &Demand, other: Option<&Demand>| {
-                project.candidates.iter().any(|candidate| {
-                    demand.requirement.accepts(&candidate.version)
-                        && other.is_none_or(|other| other.requirement.accepts(&candidate.version))
-                })
-            };
-            if !meets(demand, None) {
+            let mut versions: Vec<_> = project.candidates.iter().map(|candidate| &candidate.version).collect();
+            versions.retain(|version| demand.requirement.accepts(version));
+            if versions.is_empty() {
                 return Ok(Err(project.explain(self.request)));
             }
-            let pair = demands[..index].iter().find(|other| !meets(demand, Some(other)));
+            let mut others = demands[..index].iter();
+            let pair = others.find(|other| !versions.iter().any(|version| other.requirement.accepts(version)));
             let other = pair.unwrap_or(&demands[0]);
             return Err(Error::Conflict {
                 name: name.to_owned(),
@@ -255,8 +252,9 @@ impl<'a> Chooser<'a> {
         let project = self.project(&requirement.name)?;
         // A candidate that fits was refused for its Python, or for what others require of it.
         let fits = project.candidates.iter().any(|candidate| requirement.accepts(&candidate.version));
-        let may_fit = |version: &Option<Version>| version.as_ref().is_none_or(|version| requirement.accepts(version));
-        Ok(if fits || project.others.iter().any(may_fit) { UnmetKind::OtherPython } else { UnmetKind::Impossible })
+        let mut others = project.others.iter();
+        let may_fit = others.any(|version| version.as_ref().is_none_or(|version| requirement.accepts(version)));
+        Ok(if fits || may_fit { UnmetKind::OtherPython } else { UnmetKind::Impossible })
     }
 
     fn project(&mut self, name: &str) -> Result<&Project, Error> {
@@ -287,9 +285,9 @@ impl<'a> Chooser<'a> {
             // Newest version first; within a version the first source, the best tag, the highest
             // build.
             project.candidates.sort_by(|one, other| {
-                let build = |candidate: &Candidate| build_order(candidate.name.build.as_deref());
                 let order = other.version.cmp(&one.version).then(one.source.cmp(&other.source));
-                order.then(one.rank.cmp(&other.rank)).then_with(|| build(other).cmp(&build(one)))
+                let [build, other_build] = [one, other].map(|candidate| candidate.name.build.as_deref());
+                order.then(one.rank.cmp(&other.rank)).then_with(|| build_order(other_build).cmp(&build_order(build)))
             });
             self.projects.insert(name.to_owned(), project);
         }
@@ -346,8 +344,8 @@ impl<'a> Chooser<'a> {
             };
             // The file name becomes a name in the cache, so it must be a plain name and belong to
             // this project.
-            let is_of_project = |file: &WheelName| rocwheel_wheel::canonical_name(&file.distribution) == name;
-            let Some(file) = file.filter(is_of_project) else { continue };
+            let file = file.filter(|file| rocwheel_wheel::canonical_name(&file.distribution) == name);
+            let Some(file) = file else { continue };
             if link.file_name.contains(['/', '\\']) {
                 continue;
             }
@@ -398,8 +396,9 @@ impl<'a> Chooser<'a> {
         if let Some(text) = store.metadata(link)? {
             return Ok(Headers::parse(&text));
         }
-        let read = || Ok(rocwheel_wheel::sdist_metadata(&store.sdist(link)?, self.reporter)?);
-        read().or_else(|error: Error| match error {
+        let file = store.sdist(link);
+        let headers = file.and_then(|file| Ok(rocwheel_wheel::sdist_metadata(&file, self.reporter)?));
+        headers.or_else(|error| match error {
             Error::TooLarge { .. }
             | Error::Wheel(rocwheel_wheel::Error::MalformedSdist { .. } | rocwheel_wheel::Error::OpenSdist { .. }) => {
                 self.reporter.warn(&format!("what `{}` requires is not known: {error}", link.file_name));
@@ -432,10 +431,10 @@ impl<'a> Chooser<'a> {
 impl Round {
     /// The name of the first choice that does not meet its demands.
     fn unsettled(&self) -> Option<String> {
-        let misses = |(name, chosen): &(&String, &Chosen)| {
+        let unsettled = self.chosen.iter().find(|(name, chosen)| {
             self.demands[name.as_str()].iter().any(|demand| !demand.requirement.accepts(&chosen.version))
-        };
-        self.chosen.iter().find(misses).map(|(name, _)| name.clone())
+        });
+        unsettled.map(|(name, _)| name.clone())
     }
 }
 

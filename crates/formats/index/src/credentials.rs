@@ -81,8 +81,8 @@ impl Credentials {
     pub fn take(&mut self, address: &Url) -> Url {
         let plain = address_without_user(address);
         if plain != *address {
-            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-            let (user, password) = (decoded(address.username()), decoded(address.password().unwrap_or_default()));
+            let login = [address.username(), address.password().unwrap_or_default()];
+            let [user, password] = login.map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned());
             let folder = address.path().rsplit_once('/').map_or("", |(folder, _)| folder);
             let row = (address.origin(), format!("{folder}/"), Login { user, password });
             self.named.retain(|(origin, path, _)| (origin, path) != (&row.0, &row.1));

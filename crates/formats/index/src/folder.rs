@@ -17,16 +17,15 @@ pub(crate) struct Files {
 
 /// Lists the wheels and source distributions of a folder by distribution. Other files are ignored.
 pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
-    let failed = |source| Error::Folder { path: folder.to_owned(), source };
     let mut found: BTreeMap<String, Files> = BTreeMap::new();
-    for entry in fs_err::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    let entries = fs_err::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    for entry in entries.map_err(|source| Error::Folder { path: folder.to_owned(), source })? {
+        let path = entry.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let of = |name: &WheelName| rocwheel_wheel::canonical_name(&name.distribution);
         if let Ok(name) = name.parse::<WheelName>() {
-            found.entry(of(&name)).or_default().wheels.push((name, path));
+            found.entry(rocwheel_wheel::canonical_name(&name.distribution)).or_default().wheels.push((name, path));
         } else if let Some(name) = source_name(&name) {
-            found.entry(of(&name)).or_default().sdists.push((name, path));
+            found.entry(rocwheel_wheel::canonical_name(&name.distribution)).or_default().sdists.push((name, path));
         }
     }
     for files in found.values_mut() {

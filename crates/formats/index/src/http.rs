@@ -75,16 +75,15 @@ impl Http {
         if !matches!(plain.scheme(), "http" | "https") {
             return Err(BadAddress::new(&plain, "is not the address of a web server").into());
         }
-        let has = |wanted: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
         let mut request = ureq::http::Request::builder().method(method).uri(plain.as_str());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if !has("accept-encoding") {
+        if !has_header(headers, "accept-encoding") {
             // Nothing here unpacks bodies, and a packed one would have another size than the file.
             request = request.header("Accept-Encoding", "identity");
         }
-        if !has("authorization") {
+        if !has_header(headers, "authorization") {
             let known = self.credentials.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(value) = known.authorization(&plain) {
                 request = request.header("Authorization", value);
@@ -120,27 +119,23 @@ impl Http {
     }
 
     fn answer_with_headers(&self, response: ureq::http::Response<ureq::Body>, asked: &Url) -> HttpAnswer {
-        let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
-        let headers = response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+        let headers = response.headers().iter();
+        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
         HttpAnswer {
             status: response.status().as_u16(),
             address: final_address(&response, asked),
-            headers,
+            headers: headers.collect(),
             body: self.body(response),
         }
     }
 
     fn answer(&self, response: ureq::http::Response<ureq::Body>, asked: &Url) -> Answer {
-        let header = |name: &str| {
-            let text = response.headers().get(name).and_then(|value| value.to_str().ok());
-            text.unwrap_or_default().to_owned()
-        };
-        let encoding = header("content-encoding").to_ascii_lowercase().replace("identity", "");
+        let encoding = header(&response, "content-encoding").to_ascii_lowercase().replace("identity", "");
         Answer {
             status: response.status().as_u16(),
-            content_type: header("content-type"),
-            cache_control: header("cache-control"),
-            size: header("content-length").parse().ok().filter(|_| encoding.is_empty()),
+            content_type: header(&response, "content-type").to_owned(),
+            cache_control: header(&response, "cache-control").to_owned(),
+            size: header(&response, "content-length").parse().ok().filter(|_| encoding.is_empty()),
             encoding,
             address: final_address(&response, asked),
             body: self.body(response),
@@ -189,6 +184,14 @@ impl Fetch for Http {
     fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
         Ok(self.answer(self.request(&Method::HEAD, address, &[])?, address))
     }
+}
+
+fn has_header(headers: &[(&str, &str)], wanted: &str) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+}
+
+fn header<'r>(response: &'r ureq::http::Response<ureq::Body>, name: &str) -> &'r str {
+    response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// The address after all redirections.

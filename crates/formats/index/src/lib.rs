@@ -80,9 +80,9 @@ impl Source {
 /// address may still be wrong.
 pub fn scheme_of(text: &str) -> Option<String> {
     let (scheme, _) = text.split_once("://")?;
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     // One letter is a drive of Windows.
-    let is_scheme = scheme.len() > 1 && scheme.as_bytes()[0].is_ascii_alphabetic() && scheme.bytes().all(is_part);
+    let begins = scheme.len() > 1 && scheme.as_bytes()[0].is_ascii_alphabetic();
+    let is_scheme = begins && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     is_scheme.then(|| scheme.to_ascii_lowercase())
 }
 
@@ -220,8 +220,8 @@ impl Known {
             let metadata = path.join("METADATA");
             let bytes = fs_err::read(&metadata).map_err(|source| Error::Read { path: metadata.clone(), source })?;
             let metadata = Headers::parse(&String::from_utf8_lossy(&bytes));
-            let said = |field: &str| metadata.get(field).unwrap_or_default();
-            return Ok(Known::with(&said("Name"), &said("Version"), &metadata));
+            let [name, version] = ["Name", "Version"].map(|field| metadata.get(field).unwrap_or_default());
+            return Ok(Known::with(&name, &version, &metadata));
         }
         let wheel = Wheel::open(path)?;
         let bytes = wheel.bytes(&format!("{}/METADATA", wheel.info()))?;

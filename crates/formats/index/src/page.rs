@@ -415,8 +415,11 @@ pub fn written_base(body: &[u8]) -> Option<String> {
 }
 
 fn attributes(tag: &StartTag<()>) -> BTreeMap<String, String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    tag.attributes.iter().map(|(name, value)| (text(name), text(value))).collect()
+    let attributes = tag
+        .attributes
+        .iter()
+        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()));
+    attributes.collect()
 }
 
 fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Option<PageLink> {

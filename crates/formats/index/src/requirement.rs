@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use pep440_rs::{Version, VersionSpecifier, VersionSpecifiers};
+use pep440_rs::{Version, VersionSpecifier};
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
 use rocwheel_wheel::{Headers, Platform, PythonVersion};
 use url::Url;
@@ -118,19 +118,17 @@ impl Requirement {
     /// `true` if no version meets all of these requirements on one distribution, such as `==6.*`
     /// and `==7.*`.
     pub fn contradict(requirements: &[&Requirement]) -> bool {
-        let specifiers = || {
-            requirements.iter().filter_map(|requirement| match &requirement.parsed.version_or_url {
-                Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
-                Some(VersionOrUrl::Url(_)) | None => None,
-            })
-        };
-        let ranges = |all: Ranges<Version>, one: &VersionSpecifiers| all.intersection(&Ranges::from(one.clone()));
-        if !specifiers().fold(Ranges::full(), ranges).is_empty() {
+        let all = requirements.iter().filter_map(|requirement| match &requirement.parsed.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+            Some(VersionOrUrl::Url(_)) | None => None,
+        });
+        let ranges = all.clone().map(|specifiers| Ranges::from(specifiers.clone()));
+        if !ranges.fold(Ranges::<Version>::full(), |common, range| common.intersection(&range)).is_empty() {
             return false;
         }
         // Ranges do not know that `==2.9` accepts 2.9+rocm7.2.
-        let named = specifiers().flat_map(|specifiers| specifiers.iter().map(VersionSpecifier::version));
-        !named.into_iter().any(|version| specifiers().all(|specifiers| rocwheel_wheel::accepts(specifiers, version)))
+        let mut named = all.clone().flat_map(|specifiers| specifiers.iter().map(VersionSpecifier::version));
+        !named.any(|version| all.clone().all(|specifiers| rocwheel_wheel::accepts(specifiers, version)))
     }
 
     /// `true` if it names a pre-release, which allows pre-releases.

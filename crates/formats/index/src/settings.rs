@@ -57,9 +57,9 @@ struct Answer {
 impl Answer {
     fn into_places(self) -> Places {
         // Pages with links are not indexes; their files are not searched.
-        let is_folder = |place: &String| !place.contains("://") || place.starts_with("file://");
-        let folder = |place: String| place.strip_prefix("file://").map(str::to_owned).unwrap_or(place);
-        let mut all: Vec<String> = self.folders.into_iter().filter(is_folder).map(folder).collect();
+        let folders = self.folders.into_iter().filter(|place| !place.contains("://") || place.starts_with("file://"));
+        let folders = folders.map(|place| place.strip_prefix("file://").map(str::to_owned).unwrap_or(place));
+        let mut all: Vec<String> = folders.collect();
         if self.no_index != Some(true) {
             all.extend(self.more.iter().map(|place| index_address(place)));
             match self.main {
@@ -126,16 +126,13 @@ impl Told<'_> {
             })?;
             settings.push((file, path));
         }
-        let get = |key: &str| {
-            // `[install]` overrides `[global]`, in whichever file they are.
-            let found = ["install", "global"]
-                .into_iter()
-                .find_map(|section| settings.iter().find_map(|(file, path)| Some((file.get(section, key)?, *path))));
-            found.filter(|(value, _)| !value.trim().is_empty())
-        };
         let mut names = std::mem::take(&mut answer.names);
         let mut take = |key: &str| {
-            let (value, path) = get(key)?;
+            // `[install]` overrides `[global]`, in whichever file they are.
+            let (value, path) = ["install", "global"]
+                .into_iter()
+                .find_map(|section| settings.iter().find_map(|(file, path)| Some((file.get(section, key)?, *path))))
+                .filter(|(value, _)| !value.trim().is_empty())?;
             let name = path.display().to_string();
             if !names.contains(&name) {
                 names.push(name);

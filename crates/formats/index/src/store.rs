@@ -123,8 +123,7 @@ impl Store<'_> {
 
     /// The path of a file of an index in a folder, after its hash was compared.
     fn local(&self, path: PathBuf, link: &PageLink) -> Result<PathBuf, Error> {
-        let failed = |source| Error::Read { path: path.clone(), source };
-        let mut file = open_regular(&path).map_err(failed)?;
+        let mut file = open_regular(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
         let Some(hash) = &link.hash else { return Ok(path) };
         let mut hasher = Hasher::new(hash.algorithm);
         let mut window = vec![0; WINDOW];
@@ -134,7 +133,7 @@ impl Store<'_> {
                 Ok(0) => break,
                 Ok(count) => hasher.update(&window[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(failed(source)),
+                Err(source) => return Err(Error::Read { path, source }),
             }
         }
         check(&link.address, hash, hasher)?;

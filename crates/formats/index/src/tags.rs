@@ -30,13 +30,12 @@ fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<TagRank> {
     let python = &target.python;
     let interpreter = format!("cp{}{}", python.major, python.minor);
     let own_abi = if python.free_threaded { format!("{interpreter}t") } else { interpreter.clone() };
-    let minor = |prefix: &str| -> Option<u16> { tag.python.strip_prefix(prefix)?.parse().ok() };
     let is_any = platform == ANY;
     let order = match tag.abi.as_str() {
         abi if !is_any && abi == own_abi && tag.python == interpreter => 0,
         "abi3" if !is_any && !python.free_threaded => {
             // The stable ABI exists since 3.2.
-            let minor = minor(&format!("cp{}", python.major)).filter(|minor| (2..=python.minor).contains(minor))?;
+            let minor = minor(tag, "cp", python.major).filter(|minor| (2..=python.minor).contains(minor))?;
             match python.minor - minor {
                 0 => 1,
                 older => 2 + u32::from(older),
@@ -45,7 +44,7 @@ fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<TagRank> {
         "none" if tag.python == interpreter => 2,
         "none" if tag.python == format!("py{}", python.major) => 1001,
         "none" => {
-            let minor = minor(&format!("py{}", python.major)).filter(|minor| *minor <= python.minor)?;
+            let minor = minor(tag, "py", python.major).filter(|minor| *minor <= python.minor)?;
             match python.minor - minor {
                 0 => 1000,
                 older => 1001 + u32::from(older),
@@ -54,6 +53,11 @@ fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<TagRank> {
         _ => return None,
     };
     Some(if is_any { TagRank(ANY + order, 0) } else { TagRank(order, platform) })
+}
+
+/// The 12 of `cp312`, for `cp` and 3.
+fn minor(tag: &Tag, interpreter: &str, major: u16) -> Option<u16> {
+    tag.python.strip_prefix(interpreter)?.strip_prefix(&major.to_string())?.parse().ok()
 }
 
 fn platform(target: &InstallTarget, tag: &str) -> Option<u32> {

@@ -51,33 +51,36 @@ impl EntryPointFile {
             if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
                 continue;
             }
-            let mut refuse = |reason| file.faults.push(EntryPointFault { line: trimmed.to_owned(), reason });
             if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 if !groups.insert(name.trim().to_owned()) {
-                    refuse("is a group that the file has already, and uv refuses it");
+                    file.refuse(trimmed, "is a group that the file has already, and uv refuses it");
                 }
                 group = Some(name.trim().to_owned());
                 continue;
             }
             let Some(group) = &group else {
-                refuse("is in front of the first group, and uv refuses it");
+                file.refuse(trimmed, "is in front of the first group, and uv refuses it");
                 continue;
             };
             let Some((name, reference)) = trimmed.split_once('=') else {
-                refuse("has no `=` between name and reference, and pip and uv refuse it");
+                file.refuse(trimmed, "has no `=` between name and reference, and pip and uv refuse it");
                 continue;
             };
             let (name, reference) = (name.trim(), reference.trim());
             if !names.insert((group.clone(), name.to_owned())) {
-                refuse("is a name that the group has already, and uv refuses it");
+                file.refuse(trimmed, "is a name that the group has already, and uv refuses it");
             }
             let entry = EntryPoint { group: group.clone(), name: name.to_owned(), reference: reference.to_owned() };
             if let Some(reason) = entry.fault() {
-                refuse(reason);
+                file.refuse(trimmed, reason);
             }
             file.entries.push(entry);
         }
         file
+    }
+
+    fn refuse(&mut self, line: &str, reason: &'static str) {
+        self.faults.push(EntryPointFault { line: line.to_owned(), reason });
     }
 }
 

@@ -1,7 +1,7 @@
 //! The errors of making and reading names, wheels and source distributions.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rocwheel_progress::{Exit, Hint};
 
@@ -87,6 +87,20 @@ pub enum Error {
         /// The cause.
         source: Box<toml::de::Error>,
     },
+}
+
+impl Error {
+    pub(crate) fn name(what: &'static str, value: &str, reason: impl Into<String>) -> Error {
+        Error::Name { what, value: value.to_owned(), reason: reason.into() }
+    }
+
+    pub(crate) fn open_sdist(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::OpenSdist { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn malformed_sdist(path: &Path, reason: impl Into<String>) -> Error {
+        Error::MalformedSdist { path: path.to_owned(), reason: reason.into() }
+    }
 }
 
 impl From<rocwheel_archive::Error> for Error {

@@ -46,12 +46,12 @@ impl TagPart {
     /// [`Error::UnknownTag`] for the first one that no installer could accept.
     pub fn check(self, text: &str) -> Result<(), Error> {
         let Some(part) = text.split('.').find(|part| !self.is_known(part)) else { return Ok(()) };
-        let unknown = |text: &str, meant| Error::UnknownTag { part: self, text: text.to_owned(), meant };
         // A text such as `3.12` was meant as one tag, although it contains a dot.
-        match self.nearest(text) {
-            Some(meant) => Err(unknown(text, Some(meant))),
-            None => Err(unknown(part, self.nearest(part))),
-        }
+        let (text, meant) = match self.nearest(text) {
+            Some(meant) => (text, Some(meant)),
+            None => (part, self.nearest(part)),
+        };
+        Err(Error::UnknownTag { part: self, text: text.to_owned(), meant })
     }
 
     /// `true` if an installer on some machine could accept it.
@@ -91,19 +91,20 @@ fn is_python(text: &str) -> bool {
 }
 
 fn is_abi(text: &str) -> bool {
-    let is_cpython = |rest: &str| {
-        let flags = rest.trim_start_matches(|character: char| character.is_ascii_digit());
-        let version = &rest[..rest.len() - flags.len()];
-        version.len() >= 2 && version.starts_with(['2', '3']) && flags.chars().all(|flag| "dmut".contains(flag))
-    };
     matches!(text, "none" | "abi3" | "abi3t")
-        || text.strip_prefix("cp").is_some_and(is_cpython)
+        || text.strip_prefix("cp").is_some_and(is_cpython_abi)
         || OTHER_ABIS.iter().any(|start| text.strip_prefix(start).is_some_and(|rest| !rest.is_empty()))
 }
 
+fn is_cpython_abi(rest: &str) -> bool {
+    let flags = rest.trim_start_matches(|character: char| character.is_ascii_digit());
+    let version = &rest[..rest.len() - flags.len()];
+    version.len() >= 2 && version.starts_with(['2', '3']) && flags.chars().all(|flag| "dmut".contains(flag))
+}
+
 /// The machine after `count` numbers: `x86_64` for `2_28_x86_64`.
-fn behind_numbers(text: &str, count: usize) -> Option<&str> {
-    let mut rest = text;
+fn behind<'t>(text: &'t str, start: &str, count: usize) -> Option<&'t str> {
+    let mut rest = text.strip_prefix(start)?;
     for _ in 0..count {
         let (number, behind) = rest.split_once('_')?;
         is_number(number).then_some(())?;
@@ -118,21 +119,21 @@ fn is_linux_machine(machine: &str) -> bool {
 }
 
 fn is_platform(text: &str) -> bool {
-    let behind = |start: &str, numbers| text.strip_prefix(start).and_then(|rest| behind_numbers(rest, numbers));
     text == "any"
         || WINDOWS.contains(&text)
-        || behind("linux_", 0).is_some_and(is_linux_machine)
+        || behind(text, "linux_", 0).is_some_and(is_linux_machine)
         || ["manylinux1_", "manylinux2010_"]
             .iter()
-            .any(|start| behind(start, 0).is_some_and(|machine| ["x86_64", "i686"].contains(&machine)))
-        || behind("manylinux2014_", 0).is_some_and(is_linux_machine)
-        || behind("manylinux_", 2).is_some_and(is_linux_machine)
-        || behind("musllinux_", 2).is_some_and(is_linux_machine)
-        || behind("macosx_", 2).is_some_and(|machine| MACS.contains(&machine))
-        || behind("ios_", 2)
+            .any(|start| behind(text, start, 0).is_some_and(|machine| ["x86_64", "i686"].contains(&machine)))
+        || behind(text, "manylinux2014_", 0).is_some_and(is_linux_machine)
+        || behind(text, "manylinux_", 2).is_some_and(is_linux_machine)
+        || behind(text, "musllinux_", 2).is_some_and(is_linux_machine)
+        || behind(text, "macosx_", 2).is_some_and(|machine| MACS.contains(&machine))
+        || behind(text, "ios_", 2)
             .is_some_and(|machine| machine.ends_with("_iphoneos") || machine.ends_with("_iphonesimulator"))
-        || behind("android_", 1).is_some_and(|machine| !machine.is_empty())
-        || behind("emscripten_", 3).or_else(|| behind("pyodide_", 2)).is_some_and(|machine| machine == "wasm32")
+        || behind(text, "android_", 1).is_some_and(|machine| !machine.is_empty())
+        || behind(text, "emscripten_", 3) == Some("wasm32")
+        || behind(text, "pyodide_", 2) == Some("wasm32")
         || OTHER_SYSTEMS.iter().any(|system| text.strip_prefix(system).is_some_and(|rest| rest.starts_with('_')))
 }
 

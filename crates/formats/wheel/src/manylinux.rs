@@ -54,6 +54,11 @@ impl FileNeeds {
             LoaderSupport::Always | LoaderSupport::Never => None,
         })
     }
+
+    fn blocker(&self, library: &str, version: &str, feature: Option<LoaderFeature>) -> PolicyBlocker {
+        let (library, version) = (library.to_owned(), version.to_owned());
+        PolicyBlocker { file: self.file.clone(), library, version, feature }
+    }
 }
 
 /// The versions that a file needs from one library.
@@ -231,27 +236,18 @@ impl Policies {
                     outside.entry(needed.library.clone()).or_default().insert(file.file.clone());
                     continue;
                 };
-                let reason = |version: &str| PolicyBlocker {
-                    file: file.file.clone(),
-                    library: needed.library.clone(),
-                    version: version.to_owned(),
-                    feature: None,
-                };
                 let listed = self.policies.iter().position(|policy| policy.glibc >= *since);
-                needs.entry(listed.unwrap_or(self.policies.len())).or_default().insert(reason(&needed.library));
+                let reason = file.blocker(&needed.library, &needed.library, None);
+                needs.entry(listed.unwrap_or(self.policies.len())).or_default().insert(reason);
                 for version in &needed.versions {
                     let promised = self.policies.iter().position(|policy| policy.promises(version));
-                    needs.entry(promised.unwrap_or(self.policies.len())).or_default().insert(reason(version));
+                    let reason = file.blocker(&needed.library, version, None);
+                    needs.entry(promised.unwrap_or(self.policies.len())).or_default().insert(reason);
                 }
             }
             for (feature, glibc) in file.newer_features() {
                 let known = self.policies.iter().position(|policy| policy.glibc >= glibc);
-                let reason = PolicyBlocker {
-                    file: file.file.clone(),
-                    library: LOADER.to_owned(),
-                    version: format!("{GLIBC}_{glibc}"),
-                    feature: Some(feature),
-                };
+                let reason = file.blocker(LOADER, &format!("{GLIBC}_{glibc}"), Some(feature));
                 needs.entry(known.unwrap_or(self.policies.len())).or_default().insert(reason);
             }
         }

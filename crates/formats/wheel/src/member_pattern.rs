@@ -16,14 +16,13 @@ pub struct MemberPattern {
 impl MemberPattern {
     /// Parses a glob. The error describes the problem.
     pub fn parse(text: &str) -> Result<MemberPattern, Error> {
-        let fail = |reason: String| Error::Name { what: "pattern", value: text.to_owned(), reason };
         if text.is_empty() {
-            return Err(fail("it is empty".to_owned()));
+            return Err(Error::name("pattern", text, "it is empty"));
         }
         let whole = if text.contains('/') { text.to_owned() } else { format!("**/{text}") };
         let glob = GlobBuilder::new(&whole).literal_separator(true).build();
-        let matcher = glob.map_err(|error| fail(error.kind().to_string()))?.compile_matcher();
-        Ok(MemberPattern { text: text.to_owned(), matcher })
+        let glob = glob.map_err(|error| Error::name("pattern", text, error.kind().to_string()))?;
+        Ok(MemberPattern { text: text.to_owned(), matcher: glob.compile_matcher() })
     }
 
     /// The glob as the user wrote it.

@@ -55,16 +55,11 @@ impl Metadata {
         names::check_name(name)?;
         names::check_version(version)?;
         let mut out = String::new();
-        let mut field = |name: &str, value: &str| -> Result<(), Error> {
-            check_value(name, value)?;
-            let _ = writeln!(out, "{name}: {value}");
-            Ok(())
-        };
-        field("Metadata-Version", "2.4")?;
-        field("Name", name)?;
-        field("Version", version)?;
+        write_field(&mut out, "Metadata-Version", "2.4")?;
+        write_field(&mut out, "Name", name)?;
+        write_field(&mut out, "Version", version)?;
         for value in &self.dynamic {
-            field("Dynamic", value)?;
+            write_field(&mut out, "Dynamic", value)?;
         }
         let optional = [
             ("Summary", &self.summary),
@@ -75,31 +70,31 @@ impl Metadata {
         ];
         for (name, value) in optional {
             if let Some(value) = value {
-                field(name, value)?;
+                write_field(&mut out, name, value)?;
             }
         }
         for value in license_files {
-            field("License-File", value)?;
+            write_field(&mut out, "License-File", value)?;
         }
         for value in &self.classifiers {
-            field("Classifier", value)?;
+            write_field(&mut out, "Classifier", value)?;
         }
         for (label, address) in &self.project_urls {
             check_label(label)?;
-            field("Project-URL", &format!("{label}, {address}"))?;
+            write_field(&mut out, "Project-URL", &format!("{label}, {address}"))?;
         }
         if let Some(value) = &self.requires_python {
-            field("Requires-Python", value)?;
+            write_field(&mut out, "Requires-Python", value)?;
         }
         for value in &self.requires_dist {
-            field("Requires-Dist", value)?;
+            write_field(&mut out, "Requires-Dist", value)?;
         }
         for value in &self.provides_extra {
             check_extra(value)?;
-            field("Provides-Extra", value)?;
+            write_field(&mut out, "Provides-Extra", value)?;
         }
         if let Some(description) = &self.description {
-            field("Description-Content-Type", &description.content_type)?;
+            write_field(&mut out, "Description-Content-Type", &description.content_type)?;
             out.push('\n');
             out.push_str(&description.text);
             if !description.text.ends_with('\n') {
@@ -108,6 +103,12 @@ impl Metadata {
         }
         Ok(out)
     }
+}
+
+fn write_field(out: &mut String, name: &str, value: &str) -> Result<(), Error> {
+    check_value(name, value)?;
+    let _ = writeln!(out, "{name}: {value}");
+    Ok(())
 }
 
 /// The fields that 1.0 does not have, by the first version of core metadata that has them
@@ -145,8 +146,8 @@ pub(crate) fn format_version(headers: &Headers) -> Option<FormatVersion> {
 
 /// The first version of core metadata that has a field; `None` for those of 1.0 and others.
 pub(crate) fn first_version(field: &str) -> Option<FormatVersion> {
-    let has = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(field));
-    NEWER_FIELDS.iter().find(|(_, names)| has(names)).map(|(version, _)| *version)
+    let newer = NEWER_FIELDS.iter().find(|(_, names)| names.iter().any(|name| name.eq_ignore_ascii_case(field)));
+    newer.map(|(version, _)| *version)
 }
 
 /// Raises Metadata-Version to the first one that has all these fields: validators refuse a field

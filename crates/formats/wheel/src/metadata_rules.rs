@@ -171,8 +171,9 @@ impl Rules {
         if value.parse::<pep440_rs::VersionSpecifiers>().is_ok() {
             return;
         }
-        let has_operator = |part: &str| part.trim_start().starts_with(['<', '>', '=', '!', '~']);
-        let refused_by = if value.split(',').all(has_operator) { RefusedBy::Index } else { RefusedBy::Installer };
+        let mut parts = value.split(',').map(str::trim_start);
+        let has_operators = parts.all(|part| part.starts_with(['<', '>', '=', '!', '~']));
+        let refused_by = if has_operators { RefusedBy::Index } else { RefusedBy::Installer };
         let message = format!("`{FIELD}: {}` is no list of version specifiers, and pip ignores it", shortened(&value));
         self.faults.push(MetadataFault { field: FIELD.to_owned(), message, refused_by });
     }
@@ -180,8 +181,8 @@ impl Rules {
 
 /// `true` if a field is newer than the Metadata-Version.
 fn is_newer(headers: &Headers, field: &str) -> bool {
-    let is_known = |text: &String| VERSIONS.contains(&text.as_str());
-    let version = headers.get(METADATA_VERSION).filter(is_known).and_then(|_| format_version(headers));
+    let known = headers.get(METADATA_VERSION).filter(|text| VERSIONS.contains(&text.as_str()));
+    let version = known.and_then(|_| format_version(headers));
     first_version(field).zip(version).is_some_and(|(first, version)| version < first)
 }
 
@@ -245,8 +246,10 @@ fn content_type(value: &str) -> Option<&'static str> {
 fn is_address(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let rest = lower.strip_prefix("https:").or_else(|| lower.strip_prefix("http:"));
-    let is_bad = |sign: char| sign.is_whitespace() || sign.is_control() || "<>\"{}|\\^`".contains(sign);
-    rest.is_some_and(|rest| rest.trim_start_matches('/').len() > 1 && !rest.contains(is_bad))
+    rest.is_some_and(|rest| {
+        rest.trim_start_matches('/').len() > 1
+            && !rest.contains(|sign: char| sign.is_whitespace() || sign.is_control() || "<>\"{}|\\^`".contains(sign))
+    })
 }
 
 /// `true` if the first of the names with addresses has an address (RFC 822), or none at all.

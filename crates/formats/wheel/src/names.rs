@@ -41,11 +41,8 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     if good {
         return Ok(());
     }
-    Err(Error::Name {
-        what: "distribution name",
-        value: name.to_owned(),
-        reason: "letters, digits, `-`, `_` and `.`, the first and last a letter or digit".to_owned(),
-    })
+    let reason = "letters, digits, `-`, `_` and `.`, the first and last a letter or digit";
+    Err(Error::name("distribution name", name, reason))
 }
 
 /// Checks for texts that the parser of requirements (PEP 508) cannot handle, so it must run first.
@@ -53,9 +50,8 @@ pub fn check_name(name: &str) -> Result<(), Error> {
 /// until the stack overflows.
 pub fn check_requirement(requirement: &str) -> Result<(), Error> {
     check_nesting(requirement)?;
-    let of_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
     let text = requirement.trim_start();
-    let rest = text.trim_start_matches(of_name);
+    let rest = text.trim_start_matches(|sign: char| sign.is_ascii_alphanumeric() || "-_.".contains(sign));
     check_name(&text[..text.len() - rest.len()])?;
     let extras = rest.trim_start().strip_prefix('[').map(|rest| rest.split(']').next().unwrap_or_default());
     let mut extras = extras.into_iter().flat_map(|extras| extras.split(',')).map(str::trim);
@@ -86,10 +82,11 @@ fn check_nesting(requirement: &str) -> Result<(), Error> {
 
 /// Checks that a version is in the canonical form of PEP 440, which file names and pins require.
 pub fn check_version(version: &str) -> Result<(), Error> {
-    let fail = |reason: String| Error::Name { what: "version", value: version.to_owned(), reason };
-    let parsed = Version::from_str(version).map_err(|error| fail(error.to_string()))?;
-    let canonical = parsed.to_string();
-    if canonical == version { Ok(()) } else { Err(fail(format!("its canonical form is `{canonical}`"))) }
+    let parsed = Version::from_str(version).map_err(|error| Error::name("version", version, error.to_string()))?;
+    if parsed.to_string() == version {
+        return Ok(());
+    }
+    Err(Error::name("version", version, format!("its canonical form is `{parsed}`")))
 }
 
 /// A compatibility tag, `python-abi-platform` (PEP 425).
@@ -127,8 +124,7 @@ impl FromStr for Tag {
     fn from_str(text: &str) -> Result<Tag, Error> {
         let parts: Vec<&str> = text.split('-').collect();
         let [python, abi, platform] = parts[..] else {
-            let reason = "a tag is python-abi-platform".to_owned();
-            return Err(Error::Name { what: "tag", value: text.to_owned(), reason });
+            return Err(Error::name("tag", text, "a tag is python-abi-platform"));
         };
         for part in [python, abi, platform] {
             check_tag_part(part, text)?;
@@ -141,8 +137,7 @@ fn check_tag_part(part: &str, whole: &str) -> Result<(), Error> {
     if !part.is_empty() && part.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
         return Ok(());
     }
-    let reason = format!("`{part}` should be letters, digits and `_`");
-    Err(Error::Name { what: "tag", value: whole.to_owned(), reason })
+    Err(Error::name("tag", whole, format!("`{part}` should be letters, digits and `_`")))
 }
 
 /// The parts of a wheel's file name: `name-version(-build)?-python-abi-platform.whl` (PEP 427).
@@ -175,16 +170,13 @@ impl WheelName {
     pub fn new(name: &str, version: &str, tags: &[Tag]) -> Result<WheelName, Error> {
         check_name(name)?;
         check_version(version)?;
-        let part = |select: fn(&Tag) -> &String| -> Vec<String> {
-            tags.iter().map(select).cloned().collect::<BTreeSet<_>>().into_iter().collect()
-        };
         let wheel = WheelName {
             distribution: file_name_part(name),
             version: version.to_owned(),
             build: None,
-            pythons: part(|tag| &tag.python),
-            abis: part(|tag| &tag.abi),
-            platforms: part(|tag| &tag.platform),
+            pythons: distinct(tags.iter().map(|tag| &tag.python)),
+            abis: distinct(tags.iter().map(|tag| &tag.abi)),
+            platforms: distinct(tags.iter().map(|tag| &tag.platform)),
         };
         for tag in tags {
             for part in [&tag.python, &tag.abi, &tag.platform] {
@@ -213,11 +205,8 @@ impl WheelName {
     pub(crate) fn described(metadata: &Headers, wheel: &Headers) -> Result<WheelName, Error> {
         let (name, version) = (metadata.get("Name").unwrap_or_default(), metadata.get("Version").unwrap_or_default());
         check_name(&name)?;
-        let version = Version::from_str(&version).map_err(|error| Error::Name {
-            what: "version",
-            value: version.clone(),
-            reason: error.to_string(),
-        })?;
+        let parsed = Version::from_str(&version);
+        let version = parsed.map_err(|error| Error::name("version", &version, error.to_string()))?;
         let (mut pythons, mut abis, mut platforms) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for tag in wheel.all("Tag") {
             let parts: Vec<&str> = tag.split('-').collect();
@@ -289,8 +278,7 @@ impl<'n> WheelNameParts<'n> {
     /// # Errors
     /// [`Error::Name`] for text that is not the name of a wheel.
     pub fn parse(text: &'n str) -> Result<WheelNameParts<'n>, Error> {
-        let fail = |reason| wrong_wheel_name(text, reason);
-        let stem = text.strip_suffix(".whl").ok_or_else(|| fail("it does not end in `.whl`"))?;
+        let stem = text.strip_suffix(".whl").ok_or_else(|| wrong_wheel_name(text, "it does not end in `.whl`"))?;
         let mut split = stem.split('-');
         let parts: [Option<&str>; 7] = std::array::from_fn(|_| split.next());
         let (distribution, version, build, tags) = match parts {
@@ -300,18 +288,17 @@ impl<'n> WheelNameParts<'n> {
             [Some(distribution), Some(version), build, Some(python), Some(abi), Some(platform), None] => {
                 (distribution, version, build, [python, abi, platform])
             }
-            _ => return Err(fail("five or six parts separated by `-` are expected")),
+            _ => return Err(wrong_wheel_name(text, "five or six parts separated by `-` are expected")),
         };
-        check_name(distribution).map_err(|_| fail("the first part is not a distribution name"))?;
+        check_name(distribution).map_err(|_| wrong_wheel_name(text, "the first part is not a distribution name"))?;
         if let Some(build) = build
             && !build.starts_with(|first: char| first.is_ascii_digit())
         {
-            return Err(fail("the build tag does not begin with a digit"));
+            return Err(wrong_wheel_name(text, "the build tag does not begin with a digit"));
         }
         // The part becomes part of a path.
-        let is_plain = |sign: char| sign.is_ascii_graphic() && !r"/\:".contains(sign);
-        if build.is_some_and(|build| !build.chars().all(is_plain)) {
-            return Err(fail("the build tag has characters that cannot be in a file name"));
+        if build.is_some_and(|build| build.contains(|sign: char| !sign.is_ascii_graphic() || r"/\:".contains(sign))) {
+            return Err(wrong_wheel_name(text, "the build tag has characters that cannot be in a file name"));
         }
         for part in tags.iter().flat_map(|set| set.split('.')) {
             check_tag_part(part, text)?;
@@ -349,8 +336,12 @@ impl fmt::Display for WheelNameParts<'_> {
     }
 }
 
+fn distinct<'t>(parts: impl Iterator<Item = &'t String>) -> Vec<String> {
+    parts.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 fn wrong_wheel_name(text: &str, reason: &str) -> Error {
-    Error::Name { what: "wheel file name", value: text.to_owned(), reason: reason.to_owned() }
+    Error::name("wheel file name", text, reason)
 }
 
 impl FromStr for WheelName {

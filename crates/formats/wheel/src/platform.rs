@@ -76,8 +76,8 @@ impl Platform {
 
     /// As [`Platform::of_wheels`], by the file names of wheels; other files are ignored.
     pub fn of_files<P: AsRef<Path>>(wheels: &[P]) -> Platform {
-        let name = |path: &P| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok();
-        let platforms: Vec<Vec<String>> = wheels.iter().filter_map(name).map(|name| name.platforms).collect();
+        let names = wheels.iter().filter_map(|path| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok());
+        let platforms: Vec<Vec<String>> = names.map(|name| name.platforms).collect();
         Platform::of_wheels(platforms.iter().map(Vec::as_slice))
     }
 

@@ -33,13 +33,12 @@ pub enum PlatformTag {
 impl PlatformTag {
     /// Reads the platform of a tag. What is not known is [`PlatformTag::Other`].
     pub fn parse(tag: &str) -> PlatformTag {
-        let release = |text: String| DottedVersion::try_from(text).ok();
         let legacy = [("manylinux1_", "2.5"), ("manylinux2010_", "2.12"), ("manylinux2014_", "2.17")];
         if tag == "any" {
             return PlatformTag::Any;
         }
         for (start, glibc) in legacy {
-            if let (Some(machine), Some(glibc)) = (tag.strip_prefix(start), release(glibc.to_owned())) {
+            if let (Some(machine), Ok(glibc)) = (tag.strip_prefix(start), DottedVersion::try_from(glibc.to_owned())) {
                 return PlatformTag::Manylinux { glibc, machine: machine.to_owned() };
             }
         }

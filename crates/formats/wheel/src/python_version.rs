@@ -26,7 +26,7 @@ impl PythonVersion {
     pub fn newest_of<P: AsRef<Path>>(wheels: &[P]) -> PythonVersion {
         let default = PythonVersion { major: 3, minor: 12, free_threaded: false };
         let names = wheels.iter().filter_map(|path| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok());
-        let of_wheel = |name: WheelName| {
+        let versions = names.filter_map(|name| {
             let is_stable = name.abis.iter().any(|abi| abi == "abi3");
             let is_threaded = name.abis.iter().any(|abi| abi.ends_with('t'));
             let versions = name.pythons.iter().filter_map(|tag| {
@@ -36,8 +36,8 @@ impl PythonVersion {
             let newest = versions.max()?;
             // The stable ABI supports this version and all later ones.
             Some(if is_stable && newest < default { default } else { newest })
-        };
-        names.filter_map(of_wheel).min().unwrap_or(default)
+        });
+        versions.min().unwrap_or(default)
     }
 }
 
@@ -64,18 +64,20 @@ impl FromStr for PythonVersion {
 
     /// Parses `3.12`, `3.13t` and the forms in tags, `cp312` and `312`.
     fn from_str(text: &str) -> Result<PythonVersion, InvalidPythonVersion> {
-        let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
         let plain = text.strip_suffix('t');
         let version = plain.unwrap_or(text);
         let version = version.strip_prefix("cp").or_else(|| version.strip_prefix("py")).unwrap_or(version);
-        let split = || version.is_char_boundary(1).then(|| version.split_at(1)).filter(|(major, _)| *major == "3");
         version
             .split_once('.')
-            .or_else(split)
+            .or_else(|| version.split_at_checked(1).filter(|(major, _)| *major == "3"))
             .and_then(|(major, minor)| Some((number(major)?, number(minor)?)))
             .map(|(major, minor)| PythonVersion { major, minor, free_threaded: plain.is_some() })
             .ok_or_else(|| InvalidPythonVersion { text: text.to_owned() })
     }
+}
+
+fn number(digits: &str) -> Option<u16> {
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
 impl fmt::Display for PythonVersion {

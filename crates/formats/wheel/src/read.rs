@@ -82,7 +82,7 @@ impl Wheel {
     }
 
     fn malformed(&self, reason: String) -> Error {
-        malformed(self.path(), reason)
+        rocwheel_archive::Error::malformed(self.path(), reason).into()
     }
 
     /// The path of the wheel.
@@ -233,15 +233,13 @@ impl Wheel {
     }
 }
 
-fn malformed(path: &Path, reason: String) -> Error {
-    rocwheel_archive::Error::Malformed { path: path.to_owned(), reason }.into()
-}
-
 /// Refuses a missing file and a folder, so that they are reported as that, whatever their name.
 fn check_is_file(path: &Path) -> Result<(), Error> {
-    let open = |source| rocwheel_archive::Error::Open { path: path.to_owned(), source };
-    let is_folder = fs_err::metadata(path).map_err(open)?.is_dir();
-    if is_folder { Err(open(io::ErrorKind::IsADirectory.into()).into()) } else { Ok(()) }
+    let metadata = fs_err::metadata(path).map_err(rocwheel_archive::Error::open(path))?;
+    if metadata.is_dir() {
+        return Err(rocwheel_archive::Error::open(path)(io::Error::from(io::ErrorKind::IsADirectory)).into());
+    }
+    Ok(())
 }
 
 /// The one `.dist-info` folder, without a slash.
@@ -257,9 +255,10 @@ pub fn info_folder(members: &[Listed], path: &Path) -> Result<String, Error> {
         .collect();
     match infos.iter().copied().collect::<Vec<_>>()[..] {
         [info] => Ok(info.to_owned()),
-        [] => Err(malformed(path, "it has no `.dist-info` folder".to_owned())),
+        [] => Err(rocwheel_archive::Error::malformed(path, "it has no `.dist-info` folder").into()),
         [first, second, ..] => {
-            Err(malformed(path, format!("it has several `.dist-info` folders: `{first}`, `{second}`")))
+            let reason = format!("it has several `.dist-info` folders: `{first}`, `{second}`");
+            Err(rocwheel_archive::Error::malformed(path, reason).into())
         }
     }
 }

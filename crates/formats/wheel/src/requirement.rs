@@ -17,12 +17,12 @@ impl WrittenRequirement {
     /// Parses a requirement. The error describes the problem.
     pub fn parse(text: &str) -> Result<WrittenRequirement, Error> {
         let text = text.trim();
-        let fail = |reason| Error::Name { what: "requirement", value: text.to_owned(), reason };
         if text.chars().any(char::is_control) {
-            return Err(fail("it contains a line break or another control character".to_owned()));
+            let reason = "it contains a line break or another control character";
+            return Err(Error::name("requirement", text, reason));
         }
-        check_requirement(text).map_err(|error| fail(error.to_string()))?;
-        parsed(text).map_err(|error| fail(error.message.to_string()))?;
+        check_requirement(text).map_err(|error| Error::name("requirement", text, error.to_string()))?;
+        parsed(text).map_err(|error| Error::name("requirement", text, error.message.to_string()))?;
         Ok(WrittenRequirement { text: text.to_owned() })
     }
 
@@ -161,8 +161,8 @@ pub fn belongs(text: &str, extra: &str) -> Belongs {
     if !names.into_iter().any(|name| name == extra) {
         return Belongs::No;
     }
-    let words = |word: &str| marker.split(|character: char| !character.is_alphanumeric()).any(|one| one == word);
-    if words("or") { Belongs::Mixed } else { Belongs::Alone }
+    let mut words = marker.split(|character: char| !character.is_alphanumeric());
+    if words.any(|word| word == "or") { Belongs::Mixed } else { Belongs::Alone }
 }
 
 #[cfg(test)]

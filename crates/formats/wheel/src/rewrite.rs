@@ -14,6 +14,7 @@
 //! form are computed from the unpacked bytes, whose size and CRC are then checked.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -95,6 +96,14 @@ enum Bytes<'a> {
     Written(u32, &'a dyn Content),
 }
 
+impl<'a> Bytes<'a> {
+    fn copied(listed: &'a Listed, entry: Option<&'a [u8]>, name: &str) -> Bytes<'a> {
+        // The local header contains the name, so it can only be reused if the name stays.
+        let plain = entry.filter(|entry| name == listed.name && listed.is_plain(entry));
+        plain.map_or(Bytes::Copied(listed), |entry| Bytes::Taken(listed, entry))
+    }
+}
+
 impl<'a> Item<'a> {
     /// The member of the input that it is a copy of.
     fn copied(&self) -> Option<&'a Listed> {
@@ -151,8 +160,7 @@ pub fn rewrite_and_hash(
     reporter: &dyn Reporter,
 ) -> Result<(Written, String), Error> {
     let (written, beginning) = write(wheel, rewrite, output, options, reporter)?;
-    let failed = |source| rocwheel_archive::Error::Open { path: wheel.path().to_owned(), source };
-    Ok((written, beginning.complete(wheel.file()).map_err(failed)?))
+    Ok((written, beginning.complete(wheel.file()).map_err(rocwheel_archive::Error::open(wheel.path()))?))
 }
 
 fn write(
@@ -181,12 +189,11 @@ fn write(
     let _stage = reporter.stage(&format!("writing {file_name}"), Some(total), Unit::Bytes);
     let job = Job { wheel, options, order: rewrite.order, reporter };
     let record = names.record();
-    let write = || job.write(&path, &items, &hashes, &record);
     match options.digest {
         // On a thread of the pool a join with another one costs almost nothing; from outside it
         // costs two context switches.
-        FileDigest::Sha256 => rayon::scope(|_| write()),
-        FileDigest::Skip => write(),
+        FileDigest::Sha256 => rayon::scope(|_| job.write(&path, &items, &hashes, &record)),
+        FileDigest::Skip => job.write(&path, &items, &hashes, &record),
     }
 }
 
@@ -235,11 +242,9 @@ impl<'n> Names<'n> {
             None => wheel.metadata()?,
         };
         let metadata = Headers::parse(&metadata);
-        let said = |field: &str| metadata.get(field).unwrap_or_default();
-        if canonical_name(&said("Name")) != canonical_name(&name.distribution)
-            || !same_version(&said("Version"), &name.version)
-        {
-            let reason = format!("METADATA says `{}` `{}`", said("Name"), said("Version"));
+        let [old_name, version] = ["Name", "Version"].map(|field| metadata.get(field).unwrap_or_default());
+        if canonical_name(&old_name) != canonical_name(&name.distribution) || !same_version(&version, &name.version) {
+            let reason = format!("METADATA says `{old_name}` `{version}`");
             return Err(Error::Name { what: "new name", value: name.to_string(), reason });
         }
         let Some(new) = new_info(wheel, name) else { return Ok(unchanged) };
@@ -280,8 +285,8 @@ pub fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
 
 /// The members that sign RECORD. They are removed when it changes.
 pub fn signatures(wheel: &Wheel) -> Vec<String> {
-    let is_signature = |name: &String| *name != wheel.record_name() && wheel.member(name).is_some();
-    unhashed(wheel.info()).into_iter().filter(is_signature).collect()
+    let names = unhashed(wheel.info()).into_iter();
+    names.filter(|name| *name != wheel.record_name() && wheel.member(name).is_some()).collect()
 }
 
 fn member_error(wheel: &Wheel, name: &str, reason: &'static str) -> Error {
@@ -290,7 +295,6 @@ fn member_error(wheel: &Wheel, name: &str, reason: &'static str) -> Error {
 
 /// Checks that all members to remove or replace exist and may be changed.
 fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
-    let info = |file: &str| format!("{}/{file}", wheel.info());
     for name in rewrite.rename.keys() {
         if wheel.member(name).is_none_or(|listed| listed.kind == MemberKind::Directory) {
             return Err(member_error(wheel, name, "is no file and cannot be renamed"));
@@ -313,7 +317,7 @@ fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
                 MemberKind::Symlink => return Err(member_error(wheel, name, "is a link and cannot get other bytes")),
                 MemberKind::Directory => return Err(member_error(wheel, name, "is a folder and cannot get bytes")),
             }
-        } else if *name == info("METADATA") || *name == info("WHEEL") {
+        } else if name.strip_prefix(wheel.info()).is_some_and(|file| ["/METADATA", "/WHEEL"].contains(&file)) {
             return Err(member_error(wheel, name, "cannot be dropped: no wheel is without it"));
         }
     }
@@ -328,26 +332,23 @@ fn items<'a>(
     (names, entries): (&Names<'_>, Option<&'a DirectoryEntries>),
 ) -> Result<Vec<Item<'a>>, Error> {
     let gone: BTreeSet<String> = unhashed(wheel.info()).into_iter().collect();
-    let stays = |listed: &Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);
-    let copied = |index: usize, listed: &'a Listed, name: &str| {
-        let entry = entries.map(|entries| entries.of(index));
-        // The local header contains the name, so it can only be reused if the name stays.
-        let plain = entry.filter(|entry| name == listed.name && listed.is_plain(entry));
-        plain.map_or(Bytes::Copied(listed), |entry| Bytes::Taken(listed, entry))
-    };
     let mut items = Vec::with_capacity(wheel.members().len() + rewrite.add.len());
     let mut folders = Vec::new();
-    for (index, listed) in wheel.members().iter().enumerate().filter(|(_, listed)| stays(listed)) {
+    for (index, listed) in wheel.members().iter().enumerate() {
+        if rewrite.drop.contains(&listed.name) || gone.contains(&listed.name) {
+            continue;
+        }
+        let entry = entries.map(|entries| entries.of(index));
         let name = names.new_name(&listed.name);
         if listed.kind == MemberKind::Directory {
-            folders.push((index, listed, name));
+            folders.push((listed, entry, name));
             continue;
         }
         let content = rewrite.replace.get(&listed.name).map(|content| &**content as &dyn Content);
         let text = texts.contents.get(&listed.name).map(|text| text as &dyn Content);
         let bytes = match content.or(text) {
             Some(content) => Bytes::Written(listed.file_mode(), content),
-            None => copied(index, listed, &name),
+            None => Bytes::copied(listed, entry, &name),
         };
         items.push(Item { name, place: listed.range().start, bytes });
     }
@@ -358,22 +359,23 @@ fn items<'a>(
     }));
     let record = names.record();
     check_tree(items.iter().map(|item| &*item.name).chain([record.as_str()]))?;
-    for (index, listed, name) in folders {
-        let is_file = |file: &&Listed| file.kind != MemberKind::Directory && file.name.starts_with(&listed.name);
-        let was_empty = !wheel.members().iter().any(|file| is_file(&file));
+    for (listed, entry, name) in folders {
+        let mut files = wheel.members().iter().filter(|file| file.kind != MemberKind::Directory);
+        let was_empty = !files.any(|file| file.name.starts_with(&listed.name));
         if was_empty || items.iter().any(|item| item.name.starts_with(&*name)) {
-            let bytes = copied(index, listed, &name);
+            let bytes = Bytes::copied(listed, entry, &name);
             items.push(Item { name, place: listed.range().start, bytes });
         }
     }
     let info = format!("{}/", names.info);
     items.sort_by(|one, other| {
-        let key = |item: &Item<'_>| item.name.starts_with(&info);
-        let by_name = || (key(one), one.name.as_bytes()).cmp(&(key(other), other.name.as_bytes()));
-        match rewrite.order {
-            MemberOrder::Sorted => by_name(),
-            MemberOrder::Kept => one.place.cmp(&other.place).then_with(by_name),
-        }
+        let places = match rewrite.order {
+            MemberOrder::Sorted => Ordering::Equal,
+            MemberOrder::Kept => one.place.cmp(&other.place),
+        };
+        places
+            .then_with(|| one.name.starts_with(&info).cmp(&other.name.starts_with(&info)))
+            .then_with(|| one.name.as_bytes().cmp(other.name.as_bytes()))
     });
     for listed in items.iter().filter_map(Item::copied) {
         wheel.zip().check_form(listed)?;

@@ -1,7 +1,6 @@
 //! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP
 //! 643), with the same bytes on every machine.
 
-use std::io;
 use std::path::Path;
 
 use rocwheel_archive::{TarGzWriter, WriteOptions, Written, check_tree};
@@ -65,12 +64,11 @@ fn copy(
     buffer: &mut [u8],
     mut sink: impl FnMut(&[u8]) -> Result<(), rocwheel_archive::Error>,
 ) -> Result<(), rocwheel_archive::Error> {
-    let fail = |source: io::Error| rocwheel_archive::read_error(member, content, source);
-    let reader = content.open().map_err(fail)?;
+    let reader = content.open().map_err(rocwheel_archive::read_error(member, content))?;
     let mut position = 0;
     while position < content.size() {
         let length = (content.size() - position).min(buffer.len() as u64) as usize;
-        reader.read_exact_at(position, &mut buffer[..length]).map_err(fail)?;
+        reader.read_exact_at(position, &mut buffer[..length]).map_err(rocwheel_archive::read_error(member, content))?;
         sink(&buffer[..length])?;
         position += length as u64;
     }

@@ -55,7 +55,7 @@ pub struct SdistMember {
 /// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is not a source distribution,
 /// and for one without PKG-INFO.
 pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, Error> {
-    let file = open_regular(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
+    let file = open_regular(path).map_err(Error::open_sdist(path))?;
     sdist_metadata_of(path, file, reporter)
 }
 
@@ -64,7 +64,6 @@ pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, E
 /// # Errors
 /// Those of [`sdist_metadata`], and those of the reader.
 pub fn sdist_metadata_of(path: &Path, file: impl Read, reporter: &dyn Reporter) -> Result<Headers, Error> {
-    let malformed = |reason: &str| Error::MalformedSdist { path: path.to_owned(), reason: reason.to_owned() };
     let mut found = None;
     for_each_in(MOST_UNPACKED, (path, file), reporter, |entry, content| {
         let is_it = entry.path.split_once('/').is_some_and(|(_, rest)| rest == "PKG-INFO");
@@ -72,18 +71,19 @@ pub fn sdist_metadata_of(path: &Path, file: impl Read, reporter: &dyn Reporter) 
             && is_it
         {
             if found.is_some() {
-                return Err(malformed("it has several of `PKG-INFO`"));
+                return Err(Error::malformed_sdist(path, "it has several of `PKG-INFO`"));
             }
             if size > LARGEST_PKG_INFO {
-                return Err(malformed("its `PKG-INFO` is too large"));
+                return Err(Error::malformed_sdist(path, "its `PKG-INFO` is too large"));
             }
             let mut text = String::new();
-            content.read_to_string(&mut text).map_err(|_| malformed("`PKG-INFO` is not UTF-8"))?;
+            let read = content.read_to_string(&mut text);
+            read.map_err(|_| Error::malformed_sdist(path, "`PKG-INFO` is not UTF-8"))?;
             found = Some(Headers::parse(&text));
         }
         Ok(())
     })?;
-    found.ok_or_else(|| malformed("it has no `PKG-INFO`"))
+    found.ok_or_else(|| Error::malformed_sdist(path, "it has no `PKG-INFO`"))
 }
 
 /// Passes every member to `sink`, which may read its bytes.
@@ -95,7 +95,7 @@ pub fn for_each_sdist_member<E: From<Error>>(
     reporter: &dyn Reporter,
     sink: impl FnMut(SdistMember, &mut dyn Read) -> Result<(), E>,
 ) -> Result<(), E> {
-    let file = open_regular(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
+    let file = open_regular(path).map_err(Error::open_sdist(path))?;
     for_each_in(u64::MAX, (path, file), reporter, sink)
 }
 
@@ -106,27 +106,21 @@ fn for_each_in<E: From<Error>>(
     reporter: &dyn Reporter,
     mut sink: impl FnMut(SdistMember, &mut dyn Read) -> Result<(), E>,
 ) -> Result<(), E> {
-    let fail = |source| Error::OpenSdist { path: path.to_owned(), source };
-    let malformed = |reason| Error::MalformedSdist { path: path.to_owned(), reason };
     let file = BufReader::with_capacity(1 << 18, file);
     let mut archive = tar::Archive::new(MeasuredReader::at_most(limit, GzDecoder::new(file)));
     let mut count = 0_u64;
-    for entry in archive.entries().map_err(fail)? {
+    for entry in archive.entries().map_err(Error::open_sdist(path))? {
         reporter.check().map_err(Error::from)?;
-        let mut entry = entry.map_err(fail)?;
-        let text = |bytes: &[u8], what: &str| {
-            let lossy = String::from_utf8_lossy(bytes).into_owned();
-            String::from_utf8(bytes.to_vec()).map_err(|_| malformed(format!("{what} `{lossy}` is not UTF-8")))
-        };
-        if let Some(name) = pax_sparse_name(&mut entry).map_err(fail)? {
-            return Err(E::from(malformed(format!(
-                "`{name}` is a sparse file in the PAX format: {PACK_WITHOUT_SPARSE}"
-            ))));
+        let mut entry = entry.map_err(Error::open_sdist(path))?;
+        if let Some(name) = pax_sparse_name(&mut entry).map_err(Error::open_sdist(path))? {
+            let reason = format!("`{name}` is a sparse file in the PAX format: {PACK_WITHOUT_SPARSE}");
+            return Err(E::from(Error::malformed_sdist(path, reason)));
         }
-        let name = text(&entry.path_bytes(), "the name")?;
+        let name = utf8(path, &entry.path_bytes(), "the name")?;
         let name = name.strip_suffix('/').unwrap_or(&name).to_owned();
-        let link = entry.link_name_bytes().map(|bytes| text(&bytes, "the link")).transpose()?.unwrap_or_default();
-        let mode = entry.header().mode().map_err(fail)?;
+        let link = entry.link_name_bytes().map(|bytes| utf8(path, &bytes, "the link")).transpose()?;
+        let link = link.unwrap_or_default();
+        let mode = entry.header().mode().map_err(Error::open_sdist(path))?;
         let kind = match entry.header().entry_type() {
             EntryType::Regular | EntryType::Continuous => {
                 SdistMemberKind::File { size: entry.size(), executable: mode & 0o111 != 0 }
@@ -137,27 +131,34 @@ fn for_each_in<E: From<Error>>(
             // Comments in archives made by git.
             EntryType::XGlobalHeader => continue,
             other => {
-                return Err(E::from(malformed(format!(
-                    "member `{name}` is neither a file nor a folder nor a link ({other:?})"
-                ))));
+                let reason = format!("member `{name}` is neither a file nor a folder nor a link ({other:?})");
+                return Err(E::from(Error::malformed_sdist(path, reason)));
             }
         };
         if let Err(rocwheel_archive::Error::MemberName { reason, .. }) = check_member_name(&name) {
-            return Err(E::from(malformed(format!("member name `{name}` cannot be used: {reason}"))));
+            let reason = format!("member name `{name}` cannot be used: {reason}");
+            return Err(E::from(Error::malformed_sdist(path, reason)));
         }
         count += 1;
         sink(SdistMember { path: name, kind }, &mut entry)?;
     }
     if count == 0 {
-        return Err(E::from(malformed("it is empty".to_owned())));
+        return Err(E::from(Error::malformed_sdist(path, "it is empty")));
     }
     // Reads to the checksum, which reveals a truncated or damaged file.
     let mut rest = archive.into_inner().take(PADDING);
-    let count = io::copy(&mut rest, &mut io::sink()).map_err(fail)?;
+    let count = io::copy(&mut rest, &mut io::sink()).map_err(Error::open_sdist(path))?;
     if count == PADDING {
-        return Err(E::from(malformed("more bytes follow the end of the archive".to_owned())));
+        return Err(E::from(Error::malformed_sdist(path, "more bytes follow the end of the archive")));
     }
     Ok(())
+}
+
+fn utf8(path: &Path, bytes: &[u8], what: &str) -> Result<String, Error> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| {
+        let reason = format!("{what} `{}` is not UTF-8", String::from_utf8_lossy(bytes));
+        Error::malformed_sdist(path, reason)
+    })
 }
 
 #[cfg(test)]

@@ -202,6 +202,9 @@ pub(crate) fn own_id(class: &str, name: &str, suite: &str) -> String {
 
 /// A text without the characters that XML 1.0 cannot have, even as references.
 fn clean(text: &str) -> String {
-    let is_allowed = |letter: char| matches!(letter, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
-    text.chars().map(|letter| if is_allowed(letter) { letter } else { '\u{fffd}' }).collect()
+    let letters = text.chars().map(|letter| match letter {
+        '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => letter,
+        _ => '\u{fffd}',
+    });
+    letters.collect()
 }

@@ -147,10 +147,9 @@ impl Merger {
 
     pub(crate) fn read(&mut self, source: &ReportSource) -> Result<(), ReportError> {
         let path = source.path.as_path();
-        let wrong = |error| ReportError::Read { path: path.to_owned(), source: error };
         let digest = match open_regular(path).and_then(sha256_of) {
             Ok(digest) => hexadecimal(&digest),
-            Err(error) if source.is_named => return Err(wrong(error)),
+            Err(error) if source.is_named => return Err(read_error(path)(error)),
             Err(error) => {
                 self.lost(Some(path), format!("`{}` cannot be read: {error}", path.display()));
                 return Ok(());
@@ -160,7 +159,7 @@ impl Merger {
             self.problem(Some(path), format!("`{}` is the same report again, and counts once", path.display()), false);
             return Ok(());
         }
-        let file = open_regular(path).map_err(wrong)?;
+        let file = open_regular(path).map_err(read_error(path))?;
         self.runs.push(ReportedRun {
             path: path.to_owned(),
             sha256: digest,
@@ -179,10 +178,10 @@ impl Merger {
         self.placed = 0;
         self.shard_suite = source.shard.as_ref().map(|shard| shard.suite.clone());
         let is_report = match source.form {
-            ReportForm::Events => self.read_events(file, path).map_err(wrong)?,
+            ReportForm::Events => self.read_events(file, path).map_err(read_error(path))?,
             ReportForm::Junit | ReportForm::Xml => self.read_xml(file, source),
-            ReportForm::Gtest | ReportForm::Json => self.read_json(file, source).map_err(wrong)?,
-            ReportForm::Tap => self.read_tap(file, source).map_err(wrong)?,
+            ReportForm::Gtest | ReportForm::Json => self.read_json(file, source).map_err(read_error(path))?,
+            ReportForm::Tap => self.read_tap(file, source).map_err(read_error(path))?,
         };
         if is_report {
             self.cover(source);
@@ -231,10 +230,9 @@ impl Merger {
     fn read_junit(&mut self, file: fs_err::File, source: &ReportSource) -> bool {
         let path = source.path.as_path();
         let mut previous: Option<PlacedCase> = None;
-        let end = {
-            let mut take = |case: JunitCase| previous = self.junit_case(case, previous.take());
-            junit::read(file, path, &source.program, &mut take)
-        };
+        let end = junit::read(file, path, &source.program, &mut |case| {
+            previous = self.junit_case(case, previous.take());
+        });
         let mut end = match end {
             Ok(end) => end,
             Err(error) => {
@@ -385,10 +383,7 @@ impl Merger {
 
     fn read_events(&mut self, file: fs_err::File, path: &Path) -> std::io::Result<bool> {
         let mut state = RunState::default();
-        let end = {
-            let mut take = |event: TestEvent| self.event(event, &mut state, path);
-            events::read(file, &mut take)?
-        };
+        let end = events::read(file, &mut |event| self.event(event, &mut state, path))?;
         for problem in end.damaged {
             self.lost(Some(path), format!("`{}`: {problem}", path.display()));
         }
@@ -438,13 +433,13 @@ impl Merger {
         let Some(index) = self.index(&suite, &attempt.id) else { return };
         let attempt = ReportedAttempt::of(self.run_number(), attempt);
         // Two machines may begin runs of one name in the same second; their facts differ.
-        let is_same = |known: &ReportedAttempt| {
+        let known = self.tests[index].attempts.iter().position(|known| {
             let other = self.runs.get(known.run as usize).and_then(|run| run.facts.as_ref());
             known.attempt == attempt.attempt
                 && (known.run == attempt.run || (other.is_some() && other == state.facts.as_ref()))
-        };
+        });
         // A worse outcome of the same try is never lost.
-        if let Some(known) = self.tests[index].attempts.iter().position(is_same) {
+        if let Some(known) = known {
             let known = &mut self.tests[index].attempts[known];
             if rank(attempt.outcome) > rank(known.outcome) {
                 known.outcome = attempt.outcome;
@@ -572,4 +567,8 @@ impl Merger {
             self.lost(None, lost);
         }
     }
+}
+
+fn read_error(path: &Path) -> impl FnOnce(std::io::Error) -> ReportError {
+    move |source| ReportError::Read { path: path.to_owned(), source }
 }

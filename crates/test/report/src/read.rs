@@ -7,7 +7,6 @@ use rocwheel_content::open_regular;
 use rocwheel_progress::{Reporter, Unit};
 
 use crate::discover::FoundReports;
-use crate::junit_case::JunitCase;
 use crate::merge::Merger;
 use crate::outcome::TestOutcome;
 use crate::{ReportError, ReportOptions, TestReport, junit};
@@ -15,10 +14,9 @@ use crate::{ReportError, ReportOptions, TestReport, junit};
 /// The outcomes in one file of junit XML, in its order. An incomplete file is an error.
 pub fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)>> {
     let mut outcomes = Vec::new();
-    let mut take = |case: JunitCase| {
+    let end = junit::read(open_regular(path)?, path, "", &mut |case| {
         outcomes.extend(case.attempts.into_iter().next_back().map(|attempt| (case.id, attempt.outcome)));
-    };
-    let end = junit::read(open_regular(path)?, path, "", &mut take)?;
+    })?;
     match end.problems.last() {
         Some(problem) if !end.complete => Err(io::Error::other(format!("`{}`: {problem}", path.display()))),
         _ => Ok(outcomes),

@@ -61,13 +61,12 @@ struct VerdictFacts<'a> {
 
 impl<'a> VerdictFacts<'a> {
     fn of(report: &'a TestReport, request: &VerdictRequest) -> Result<Self, ReportError> {
-        let refuse = |reason: String| ReportError::Verdict { reason };
         let all: Vec<&TestRunFacts> = report.runs.iter().filter_map(|run| run.facts.as_ref()).collect();
         let suites: BTreeSet<&str> = report.tests.iter().map(|test| test.suite.as_ref()).collect();
         let suite = match (&request.suite, suites.len()) {
             (Some(suite), _) => suite.clone(),
             (None, 1) => (*suites.iter().next().unwrap_or(&"")).to_owned(),
-            (None, 0) => return Err(refuse("the reports have no test".to_owned())),
+            (None, 0) => return Err(refuse("the reports have no test")),
             (None, count) => return Err(refuse(format!("the reports have {count} suites; name one with `--suite`"))),
         };
         let mut wheels = request.wheels.clone();
@@ -83,7 +82,7 @@ impl<'a> VerdictFacts<'a> {
             return Err(refuse(format!("the run `{}` had other wheels than the first one", other.run)));
         }
         if wheels.is_empty() {
-            return Err(refuse("no wheel is named, so it would be about nothing".to_owned()));
+            return Err(refuse("no wheel is named, so it would be about nothing"));
         }
         let mut targets = request.targets.clone();
         let mut gpus = BTreeMap::new();
@@ -102,6 +101,10 @@ impl<'a> VerdictFacts<'a> {
     fn subjects(&self) -> Vec<StatementSubject> {
         self.wheels.iter().map(|(name, digest)| StatementSubject::new(name, digest)).collect()
     }
+}
+
+fn refuse(reason: impl Into<String>) -> ReportError {
+    ReportError::Verdict { reason: reason.into() }
 }
 
 /// `true` for a test that in-toto's result warns of.

@@ -77,8 +77,11 @@ impl CtestDriver {
 impl TestDriver for CtestDriver {
     fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, Failure> {
         let line = self.line(&["--show-only=json-v1"]);
-        let is_interrupted = || reporter.interrupted();
-        let limits = AnswerLimits { time: self.collect_timeout, bytes: LONGEST_LIST, is_interrupted: &is_interrupted };
+        let limits = AnswerLimits {
+            time: self.collect_timeout,
+            bytes: LONGEST_LIST,
+            is_interrupted: &|| reporter.interrupted(),
+        };
         let (end, text) = run_for_answer(&line, &format!("{}-ctest", scratch.display()), &limits)?;
         reporter.check()?;
         let text = String::from_utf8_lossy(&text);

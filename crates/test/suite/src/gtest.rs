@@ -75,8 +75,11 @@ impl GtestDriver {
         let mut line = self.line(program, "--gtest_list_tests");
         line.words.push(format!("--gtest_output=json:{}", file.display()).into());
         let mark = format!("{}-list-{}", scratch.display(), program.display());
-        let is_interrupted = || reporter.interrupted();
-        let limits = AnswerLimits { time: self.collect_timeout, bytes: LONGEST_LIST, is_interrupted: &is_interrupted };
+        let limits = AnswerLimits {
+            time: self.collect_timeout,
+            bytes: LONGEST_LIST,
+            is_interrupted: &|| reporter.interrupted(),
+        };
         let (end, bytes) = run_for_answer(&line, &mark, &limits).map_err(|error| (error.to_string(), String::new()))?;
         let mut kept = BoundedText::default();
         kept.push(&bytes);

@@ -169,6 +169,10 @@ pub struct ListVerdict {
 }
 
 impl ListVerdict {
+    fn remark(&mut self, kind: RemarkKind, message: String) {
+        self.remarks.push(ListRemark { kind, message });
+    }
+
     /// The tests in quarantine.
     pub(crate) fn quarantined(&self) -> impl Iterator<Item = String> + '_ {
         self.tests.iter().filter(|(_, test)| test.kind == ListKind::Quarantine).map(|(id, _)| id.clone())
@@ -303,7 +307,6 @@ fn is_variant(rest: &str) -> bool {
 /// Compares rows with the collected ids.
 pub fn judge(rows: &[ListRow], collected: &[String], setting: &ListSetting) -> ListVerdict {
     let mut verdict = ListVerdict::default();
-    let mut remark = |kind, message: String| verdict.remarks.push(ListRemark { kind, message });
     // Most rows name one method: comparing each with 100,000 ids would be slow.
     let mut by_method: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
     for id in collected {
@@ -312,7 +315,7 @@ pub fn judge(rows: &[ListRow], collected: &[String], setting: &ListSetting) -> L
     for row in rows.iter().filter(|row| row.applies(setting)) {
         if row.expires.is_some_and(|last| last < setting.today) {
             let day = row.expires.map(|day| day.to_string()).unwrap_or_default();
-            remark(RemarkKind::Expired, format!("{}: {} expired on {day}", row.place, row.pattern.words()));
+            verdict.remark(RemarkKind::Expired, format!("{}: {} expired on {day}", row.place, row.pattern.words()));
             continue;
         }
         let matches = row.pattern.matcher();
@@ -324,7 +327,7 @@ pub fn judge(rows: &[ListRow], collected: &[String], setting: &ListSetting) -> L
         };
         if found.is_empty() {
             let near = near_names(&row.pattern, &by_method);
-            remark(RemarkKind::Stale, format!("{}: {} fits no test{near}", row.place, row.pattern.words()));
+            verdict.remark(RemarkKind::Stale, format!("{}: {} fits no test{near}", row.place, row.pattern.words()));
             continue;
         }
         let expected = match &row.pattern {
@@ -341,7 +344,7 @@ pub fn judge(rows: &[ListRow], collected: &[String], setting: &ListSetting) -> L
                 counted(found.len() as u64, "test"),
                 names.join(", ")
             );
-            remark(RemarkKind::Count, format!("{}: {text}", row.place));
+            verdict.remark(RemarkKind::Count, format!("{}: {text}", row.place));
         }
         let reason = row.link.as_ref().map_or_else(|| row.reason.clone(), |link| format!("{} ({link})", row.reason));
         for id in found {

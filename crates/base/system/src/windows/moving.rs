@@ -80,8 +80,7 @@ pub fn remove_contents(folder: &Path, kept: &str) -> io::Result<()> {
 /// Removes something again for two seconds, as long as another program has a file in it open. A
 /// missing path is not an error.
 fn repeat_removal(path: &Path, attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-    let may_pass = |error: &io::Error| is_refused(error) || error.kind() == io::ErrorKind::DirectoryNotEmpty;
-    match repeat(may_pass, attempt) {
+    match repeat(|error| is_refused(error) || error.kind() == io::ErrorKind::DirectoryNotEmpty, attempt) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         answer => answer.map_err(|error| {
             io::Error::new(error.kind(), format!("failed to remove directory `{}`: {error}", path.display()))

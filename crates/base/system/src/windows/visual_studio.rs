@@ -23,8 +23,7 @@ const MARK: &str = "VSCMD_VER";
 /// # Errors
 /// Its program for finding it (`vswhere`) or its script cannot be run, or fails.
 pub fn compiler_variables(variables: &BTreeMap<String, String>) -> io::Result<Option<BTreeMap<String, String>>> {
-    let is_folder = |name: &&String| name.eq_ignore_ascii_case(PROGRAMS);
-    let Some(programs) = variables.keys().find(is_folder).and_then(|name| variables.get(name)) else {
+    let Some((_, programs)) = variables.iter().find(|(name, _)| name.eq_ignore_ascii_case(PROGRAMS)) else {
         return Ok(None);
     };
     let finder = Path::new(programs).join("Microsoft Visual Studio").join("Installer").join("vswhere.exe");

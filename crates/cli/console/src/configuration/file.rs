@@ -103,11 +103,10 @@ impl Reading<'_> {
     ///
     /// [`Error::Type`] if it is not a table.
     fn own_table<'t, 'd>(&self, whole: &'t DeTable<'d>) -> Result<Option<&'t DeTable<'d>>, Error> {
-        let find = |table: &'t DeTable<'d>, name: &str| table.iter().find(|(key, _)| key.get_ref() == name);
-        let Some((_, tool)) = find(whole, "tool") else { return Ok(None) };
+        let Some((_, tool)) = whole.iter().find(|(key, _)| key.get_ref() == "tool") else { return Ok(None) };
         // A `tool` that is no table is a mistake that the build backend reports.
         let DeValue::Table(tools) = tool.get_ref() else { return Ok(None) };
-        let Some((key, own)) = find(tools, TABLE) else { return Ok(None) };
+        let Some((key, own)) = tools.iter().find(|(key, _)| key.get_ref() == TABLE) else { return Ok(None) };
         match own.get_ref() {
             DeValue::Table(table) => Ok(Some(table)),
             other => Err(Error::Type {
@@ -143,16 +142,16 @@ impl Reading<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), Error> {
         let (name, line) = (&**key.get_ref(), self.line(key.span().start));
-        let path = || self.path.to_owned();
+        let path = self.path.to_owned();
         let Some(argument) = own_options(command, above).find(|argument| argument.get_long() == Some(name)) else {
             if options::is_excluded(name) {
-                return Err(Error::NotHere { path: path(), line, option: name.to_owned() });
+                return Err(Error::NotHere { path, line, option: name.to_owned() });
             }
             return Err(self.unknown(command, above, name, line, matches!(value.get_ref(), DeValue::Table(_))));
         };
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let words = options::words(argument, value.get_ref(), folder).map_err(|(expected, found)| Error::Type {
-            path: path(),
+            path,
             line,
             option: name.to_owned(),
             expected,
@@ -171,8 +170,8 @@ impl Reading<'_> {
             own_options(command, above).filter_map(Arg::get_long).map(str::to_owned).collect()
         };
         let spelled = name.replace('_', "-");
-        let is_of_all = |option: &Arg| option.is_global_set() && option.get_long() == Some(&spelled);
-        let hint = if !is_table && options::options(command).any(is_of_all) {
+        let mut of_all = options::options(command).filter(|option| option.is_global_set());
+        let hint = if !is_table && of_all.any(|option| option.get_long() == Some(&spelled)) {
             let place = if is_project(self.path) { "in `[tool.rocwheel]` itself" } else { "above the first table" };
             format!("`{spelled}` is an option of all commands: it stands {place}")
         } else {

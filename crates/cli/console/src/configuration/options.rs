@@ -65,9 +65,9 @@ impl Kind {
 /// The options of a command that may be in the file: those that its help shows. A key that is also
 /// the name of a command below it (`plan` of `build`) is the table of that command.
 pub fn options(command: &Command) -> impl Iterator<Item = &Arg> {
-    let is_option = |long: &str| !is_excluded(long) && command.find_subcommand(long).is_none();
-    let options = command.get_arguments().filter(|argument| !argument.is_hide_set());
-    options.filter(move |argument| argument.get_long().is_some_and(is_option))
+    command.get_arguments().filter(|argument| !argument.is_hide_set()).filter(move |argument| {
+        argument.get_long().is_some_and(|long| !is_excluded(long) && command.find_subcommand(long).is_none())
+    })
 }
 
 /// `true` if an option of this name exists only on the command line.
@@ -98,12 +98,6 @@ pub fn words(
     let kind = Kind::of(argument);
     let wrong = |value: &DeValue<'_>| (kind.expected(), described(value));
     let flag = format!("--{}", argument.get_long().unwrap_or_default());
-    let given = |text: OsString| {
-        let mut word = OsString::from(&flag);
-        word.push("=");
-        word.push(text);
-        word
-    };
     match (kind, value) {
         (Kind::Flag, DeValue::Boolean(is_on)) => Ok(if *is_on { vec![flag.into()] } else { Vec::new() }),
         (Kind::Count, DeValue::Integer(count)) => {
@@ -118,12 +112,18 @@ pub fn words(
             Ok(row)
         }
         (Kind::Many | Kind::Paths, DeValue::Array(values)) => {
-            let one = |value: &DeValue<'_>| text(kind, value, folder).ok_or_else(|| wrong(value));
-            values.iter().map(|value| one(value.get_ref()).map(given)).collect()
+            let values = values.iter().map(toml::Spanned::get_ref);
+            values.map(|value| word(&flag, text(kind, value, folder)).ok_or_else(|| wrong(value))).collect()
         }
         (Kind::Flag | Kind::Count | Kind::Row, _) => Err(wrong(value)),
-        _ => text(kind, value, folder).map(|text| vec![given(text)]).ok_or_else(|| wrong(value)),
+        _ => word(&flag, text(kind, value, folder)).map(|word| vec![word]).ok_or_else(|| wrong(value)),
     }
+}
+
+fn word(flag: &str, value: Option<OsString>) -> Option<OsString> {
+    let mut word = OsString::from(format!("{flag}="));
+    word.push(value?);
+    Some(word)
 }
 
 fn text(kind: Kind, value: &DeValue<'_>, folder: &Path) -> Option<OsString> {
@@ -178,7 +178,7 @@ fn table(command: &Command) -> serde_json::Value {
 fn property(argument: &Arg) -> serde_json::Value {
     let choices: Vec<String> = argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     let kind = Kind::of(argument);
-    let one = || match kind {
+    let one = match kind {
         Kind::Path | Kind::Paths => serde_json::json!({ "type": "string" }),
         // The texts of sizes and times have units; those of small numbers have none.
         _ if argument.get_value_parser().type_id() == TypeId::of::<u16>() => {
@@ -190,9 +190,9 @@ fn property(argument: &Arg) -> serde_json::Value {
     let mut property = match kind {
         Kind::Flag => serde_json::json!({ "type": "boolean" }),
         Kind::Count => serde_json::json!({ "type": "integer", "minimum": 0 }),
-        Kind::One | Kind::Path => one(),
+        Kind::One | Kind::Path => one,
         Kind::Many | Kind::Paths | Kind::Row => {
-            serde_json::json!({ "anyOf": [{ "type": "array", "items": one() }, one()] })
+            serde_json::json!({ "anyOf": [{ "type": "array", "items": one.clone() }, one] })
         }
     };
     property["description"] = argument.get_help().map(ToString::to_string).unwrap_or_default().into();

@@ -172,50 +172,50 @@ impl TryFrom<Arguments> for Settings {
         let Some(script) = arguments.script else {
             return Ok(if arguments.check.is_empty() { Self::List } else { Self::Check(arguments.check) });
         };
-        let translated = |mut translation: Translation| {
-            translation.jobs = jobs;
-            Self::Translated(translation)
-        };
-        Ok(match script {
+        let mut settings = match script {
             Script::BuildPythonPackages(arguments) => Self::BuildPackages(Box::new(arguments.try_into()?)),
             Script::ComputeRocmPackageVersion(arguments) => Self::PackageVersion(arguments.settings()?),
             Script::ExpandAmdgpuFamilies(arguments) => Self::ExpandFamilies(arguments.try_into()?),
             Script::FilesetTool(arguments) => Self::Fileset(arguments.try_into()?),
-            Script::PromotePackages(arguments) => translated(arguments.translated()?),
+            Script::PromotePackages(arguments) => Self::Translated(arguments.translated()?),
             Script::SplitArtifacts(arguments) => Self::SplitArtifacts(arguments.try_into()?),
             Script::SplitPythonWheels(arguments) => {
                 let (settings, unused) = arguments.settings()?;
                 Self::SplitWheels { settings, unused }
             }
-            Script::Torch(arguments) => translated(arguments.translated("torch")?),
-            Script::Audio(arguments) => translated(arguments.translated("torchaudio")?),
-            Script::Vision(arguments) => translated(arguments.translated("torchvision")?),
-            Script::Triton(arguments) => translated(arguments.translated("triton")?),
-            Script::Apex(arguments) => translated(arguments.translated("apex")?),
-            Script::BuildProdWheels(arguments) => translated(arguments.translated()?),
-            Script::WindowsPatchFatWheel(arguments) => translated(arguments.translated()?),
-            Script::BuildRocm(arguments) => translated(arguments.translated()?),
-            Script::FetchArtifacts(arguments) => translated(arguments.translated()?),
+            Script::Torch(arguments) => Self::Translated(arguments.translated("torch")?),
+            Script::Audio(arguments) => Self::Translated(arguments.translated("torchaudio")?),
+            Script::Vision(arguments) => Self::Translated(arguments.translated("torchvision")?),
+            Script::Triton(arguments) => Self::Translated(arguments.translated("triton")?),
+            Script::Apex(arguments) => Self::Translated(arguments.translated("apex")?),
+            Script::BuildProdWheels(arguments) => Self::Translated(arguments.translated()?),
+            Script::WindowsPatchFatWheel(arguments) => Self::Translated(arguments.translated()?),
+            Script::BuildRocm(arguments) => Self::Translated(arguments.translated()?),
+            Script::FetchArtifacts(arguments) => Self::Translated(arguments.translated()?),
             Script::ArtifactManager(arguments) => match arguments.answer()? {
-                artifact_manager::Answer::Run(translation) => translated(translation),
+                artifact_manager::Answer::Run(translation) => Self::Translated(translation),
                 artifact_manager::Answer::Lines(lines) => Self::Lines(lines),
             },
-            Script::InstallRocm(arguments) => translated(arguments.translated()?),
+            Script::InstallRocm(arguments) => Self::Translated(arguments.translated()?),
             Script::Indexer(arguments) => Self::FolderPages(folder_pages::Settings::Indexer(arguments)),
             Script::GenerateS3Index(arguments) => Self::FolderPages(folder_pages::Settings::RunPages(arguments)),
             Script::TarballIndex(arguments) => Self::FolderPages(folder_pages::Settings::Tarballs(arguments)),
-            Script::Manage(arguments) => translated(arguments.translated("flat")?),
-            Script::ManageStructured(arguments) => translated(arguments.translated("structured")?),
-            Script::RunPytorchTests(arguments) => translated(arguments.translated()?),
-            Script::RunPytorchTestsFull(arguments) => translated(arguments.translated()?),
-            Script::RunPytorchSmokeTests(arguments) => translated(arguments.translated()),
+            Script::Manage(arguments) => Self::Translated(arguments.translated("flat")?),
+            Script::ManageStructured(arguments) => Self::Translated(arguments.translated("structured")?),
+            Script::RunPytorchTests(arguments) => Self::Translated(arguments.translated()?),
+            Script::RunPytorchTestsFull(arguments) => Self::Translated(arguments.translated()?),
+            Script::RunPytorchSmokeTests(arguments) => Self::Translated(arguments.translated()),
             Script::CreateSkipTests(arguments) => Self::Lines(arguments.lines()?),
             Script::SummarizeTestResults(arguments) => Self::TestReport(Box::new(arguments.settings())),
             Script::GenerateTestShardingMatrix(arguments) => Self::TestMatrix(arguments.jobs()?),
             Script::UploadPythonPackages(arguments) => Self::UploadPackages(Box::new(arguments.check()?)),
             Script::ArtifactsBucket(arguments) => Self::Outputs(arguments.outputs()?),
             Script::ReleaseBucket(arguments) => Self::Outputs(arguments.outputs()?),
-        })
+        };
+        if let Self::Translated(translation) = &mut settings {
+            translation.jobs = jobs;
+        }
+        Ok(settings)
     }
 }
 

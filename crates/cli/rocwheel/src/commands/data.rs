@@ -174,20 +174,20 @@ fn short(value: &Value) -> String {
 
 /// The rows with this key; a library is also found by its file name with version.
 fn find<'a>(tables: &'a RocmTables, name: &str) -> Result<Vec<Row<'a>>> {
-    let all = || KEYS.iter().flat_map(|(table, _)| rows_of(tables, table));
-    let mut found: Vec<Row> = all().filter(|row| row.key == name).collect();
+    let family = providers::family(name);
+    let mut found = rows_that(tables, |row| row.key == name);
     if found.is_empty() {
-        let family = providers::family(name);
-        found = all().filter(|row| row.key == family && row.table == "library").collect();
+        found = rows_that(tables, |row| row.key == family && row.table == "library");
     }
     if found.is_empty() {
-        let matches = |row: &Row| row.key.contains('*') && rocwheel_tables::Pattern::new(row.key).matches(name);
-        let family =
-            |row: &Row| matches(row) || rocwheel_tables::Pattern::new(row.key).matches(providers::family(name));
-        found = all().filter(|row| row.key.contains('*') && family(row)).collect();
+        found = rows_that(tables, |row| row.key.contains('*'));
+        found.retain(|row| {
+            let pattern = rocwheel_tables::Pattern::new(row.key);
+            pattern.matches(name) || pattern.matches(family)
+        });
     }
     if found.is_empty() {
-        let keys: Vec<&str> = all().map(|row| row.key).collect();
+        let keys: Vec<&str> = rows_that(tables, |_| true).iter().map(|row| row.key).collect();
         let usage = Usage::new(format!("no table has a row `{name}`"));
         let hint = match rocwheel_progress::nearest(name, keys) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -196,6 +196,10 @@ fn find<'a>(tables: &'a RocmTables, name: &str) -> Result<Vec<Row<'a>>> {
         return Err(usage.hint(hint).into());
     }
     Ok(found)
+}
+
+fn rows_that<'a>(tables: &'a RocmTables, is_wanted: impl Fn(&Row<'a>) -> bool) -> Vec<Row<'a>> {
+    KEYS.iter().flat_map(|(table, _)| rows_of(tables, table)).filter(is_wanted).collect()
 }
 
 fn show(rows: &[Row], printer: &Printer) -> Result<()> {

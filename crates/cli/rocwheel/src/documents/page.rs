@@ -126,11 +126,11 @@ fn answer(command: &Command) -> String {
 /// Formats command lines as a cell of a table. A line that begins with `#` is a sentence.
 fn code(lines: &str) -> String {
     let joined = lines.trim().replace("\\\n", "").replace("^\n", "");
-    let cell = |line: &str| match line.strip_prefix("# ") {
+    let cells = joined.lines().map(|line| match line.strip_prefix("# ") {
         Some(sentence) => sentence.to_owned(),
         None => format!("`{}`", line.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")),
-    };
-    joined.lines().map(cell).collect::<Vec<_>>().join("<br>")
+    });
+    cells.collect::<Vec<_>>().join("<br>")
 }
 
 fn said(word: &Word) -> String {

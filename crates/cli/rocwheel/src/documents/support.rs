@@ -106,31 +106,37 @@ fn key(row: &MatrixRow) -> (&str, &str, &str) {
 
 /// The row for one version of a framework.
 fn version(rows: &[&MatrixRow]) -> String {
-    let of = |platform: Platform, value: &dyn Fn(&MatrixRow) -> Option<String>| {
-        let mut values: Vec<String> = Vec::new();
-        let of_platform = rows.iter().filter(|row| row.point.platform == platform);
-        for found in of_platform.filter_map(|row| value(row)) {
-            if !values.contains(&found) {
-                values.push(found);
-            }
-        }
-        values
-    };
-    let rocm = |row: &MatrixRow| Some(row.point.rocm.clone());
-    let torch = of(Platform::Linux, &|row| row.point.torch.clone());
-    let mut pythons = of(Platform::Linux, &|row| row.point.python.map(|python| python.to_string()));
+    let on_linux = rows.iter().filter(|row| row.point.platform == Platform::Linux);
+    let on_windows = rows.iter().filter(|row| row.point.platform == Platform::Windows);
+    let torch = distinct(on_linux.clone().filter_map(|row| row.point.torch.clone()));
+    let pythons = on_linux.clone().filter_map(|row| row.point.python.map(|python| python.to_string()));
+    let mut pythons = distinct(pythons);
     pythons.sort_by_key(|python| (python.ends_with('t'), python.clone()));
-    let shown = |values: Vec<String>, none: &str| if values.is_empty() { none.to_owned() } else { values.join(", ") };
     let (name, number, backend) = key(rows[0]);
     let name = if backend == "rocm" { name.to_owned() } else { format!("{name}, {backend}") };
     format!(
         "| {name} | {} | {} | {} | {} | {} |\n",
         number.get(..12).filter(|_| rocwheel_source::is_commit(number)).unwrap_or(number),
-        shown(torch, ""),
-        shown(of(Platform::Linux, &rocm), "none"),
-        shown(of(Platform::Windows, &rocm), "none"),
-        shown(pythons, "any"),
+        torch.join(", "),
+        joined_or(&distinct(on_linux.map(|row| row.point.rocm.clone())), "none"),
+        joined_or(&distinct(on_windows.map(|row| row.point.rocm.clone())), "none"),
+        joined_or(&pythons, "any"),
     )
+}
+
+/// The values without repetitions, in the order of their first occurrences.
+fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+fn joined_or(values: &[String], none: &str) -> String {
+    if values.is_empty() { none.to_owned() } else { values.join(", ") }
 }
 
 /// A value without quotes; several values are joined with "or".

@@ -14,10 +14,10 @@ fn pages() -> Vec<(String, String)> {
     let folder = fs_err::read_dir(format!("{repository}/docs")).unwrap().map(|entry| entry.unwrap().path());
     let others = ["README.md", "CONTRIBUTING.md", "examples/hip-extension/README.md"];
     let others = others.map(|name| format!("{repository}/{name}").into());
-    let is_page = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "md");
+    let pages =
+        folder.chain(others).filter(|path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "md"));
     // The blocks of the benchmarks are tables, whose rows begin with the names of commands.
-    let is_text = |path: &std::path::PathBuf| !path.ends_with("benchmarks.md");
-    let paths = folder.chain(others).filter(is_page).filter(is_text);
+    let paths = pages.filter(|path| !path.ends_with("benchmarks.md"));
     paths.map(|path| (path.display().to_string(), fs_err::read_to_string(path).unwrap())).collect()
 }
 
@@ -31,8 +31,8 @@ fn command_lines(page: &str) -> Vec<Vec<String>> {
         for text in block[1].replace("\\\n", " ").lines() {
             let Some(found) = line.captures(text) else { continue };
             let words = shlex::split(&found[1]).unwrap_or_else(|| panic!("{text} is not a line of a shell"));
-            let is_end = |word: &String| ["|", ">", ">>", "&&", "||", ";", "2>"].contains(&word.as_str());
-            let words: Vec<String> = words.into_iter().take_while(|word| !is_end(word)).collect();
+            let ends = ["|", ">", ">>", "&&", "||", ";", "2>"];
+            let words: Vec<String> = words.into_iter().take_while(|word| !ends.contains(&word.as_str())).collect();
             if !words.iter().any(|word| word.contains('…')) {
                 lines.push(words);
             }

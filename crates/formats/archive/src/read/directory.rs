@@ -42,32 +42,31 @@ pub(super) struct Directory {
 
 /// Reads the directory of the ZIP file at `path`, and the header before each member.
 pub(super) fn read(path: &Path) -> Result<Directory, Error> {
-    let fail = |source| Error::Open { path: path.to_owned(), source };
-    let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
-    let file = open_regular(path).map_err(fail)?;
+    let file = open_regular(path).map_err(Error::open(path))?;
     let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| not_opened(path, error, || damage_at(path)))?;
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
     let comment = archive.comment().to_owned();
     let file = SharedFile::new(archive.into_inner().into_inner());
-    let size = file.file().metadata().map_err(fail)?.len();
-    if has_two_ends(&file, size).map_err(fail)? {
-        return Err(malformed(TWO_ENDS.to_owned()));
+    let size = file.file().metadata().map_err(Error::open(path))?.len();
+    if has_two_ends(&file, size).map_err(Error::open(path))? {
+        return Err(Error::malformed(path, TWO_ENDS));
     }
     if metadata.has_duplicate_names() {
-        let name = repeated_name(&file, end).map_err(fail)?;
-        return Err(malformed(format!("two members are named `{name}`")));
+        let name = repeated_name(&file, end).map_err(Error::open(path))?;
+        return Err(Error::malformed(path, format!("two members are named `{name}`")));
     }
     let mut listed = Vec::with_capacity(metadata.len());
     let mut ranges = Vec::with_capacity(metadata.len());
     for index in 0..metadata.len() {
-        let entry = metadata.entry(index).map_err(|error| fail(error.into()))?;
+        let entry = metadata.entry(index).map_err(Error::open(path))?;
         let mut member = member(&entry, path)?;
-        let header = Local::read(&file, entry.header_start(), entry.name_raw().len()).map_err(fail)?;
-        check(&member, &header, entry.name_raw()).map_err(malformed)?;
+        let header = Local::read(&file, entry.header_start(), entry.name_raw().len()).map_err(Error::open(path))?;
+        check(&member, &header, entry.name_raw()).map_err(|reason| Error::malformed(path, reason))?;
         member.offset = header.end;
         member.own = header.own;
-        let end = header.end.checked_add(member.compressed);
-        let end = end.ok_or_else(|| malformed(format!("the size of member `{}` cannot be", member.name)))?;
+        let Some(end) = header.end.checked_add(member.compressed) else {
+            return Err(Error::malformed(path, format!("the size of member `{}` cannot be", member.name)));
+        };
         ranges.push((entry.header_start(), end, index));
         listed.push(member);
     }
@@ -75,12 +74,13 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     for pair in ranges.windows(2) {
         if pair[0].1 > pair[1].0 {
             let (first, second) = (&listed[pair[0].2].name, &listed[pair[1].2].name);
-            return Err(malformed(format!("members `{first}` and `{second}` overlap")));
+            return Err(Error::malformed(path, format!("members `{first}` and `{second}` overlap")));
         }
     }
     match ranges.last() {
         Some((_, last, index)) if *last > end => {
-            Err(malformed(format!("member `{}` reaches into the directory of the archive", listed[*index].name)))
+            let name = &listed[*index].name;
+            Err(Error::malformed(path, format!("member `{name}` reaches into the directory of the archive")))
         }
         _ => Ok(Directory { file, members: listed, start: end, comment }),
     }
@@ -89,36 +89,32 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
 /// The members of a ZIP file of `size` bytes by its directory alone: the headers before members are
 /// not read, so [`Listed::offset`] of each is 0 until [`locate`] finds it. `path` is for messages.
 pub(super) fn read_central(path: &Path, file: &impl ReadAt, size: u64) -> Result<Vec<Listed>, Error> {
-    let fail = |source| Error::Open { path: path.to_owned(), source };
     let source = BufReader::new(SizeCursor::new(Slice::new(file, 0, Some(size))));
     let archive = ZipArchive::new(source).map_err(|error| not_opened(path, error, || damage(file, size)))?;
     let (start, metadata) = (archive.central_directory_start(), archive.metadata());
-    if has_two_ends(file, size).map_err(fail)? {
-        return Err(Error::Malformed { path: path.to_owned(), reason: TWO_ENDS.to_owned() });
+    if has_two_ends(file, size).map_err(Error::open(path))? {
+        return Err(Error::malformed(path, TWO_ENDS));
     }
     if metadata.has_duplicate_names() {
-        let name = repeated_name(file, start).map_err(fail)?;
-        return Err(Error::Malformed { path: path.to_owned(), reason: format!("two members are named `{name}`") });
+        let name = repeated_name(file, start).map_err(Error::open(path))?;
+        return Err(Error::malformed(path, format!("two members are named `{name}`")));
     }
-    let entry = |index| metadata.entry(index).map_err(|error| fail(error.into()));
-    (0..metadata.len()).map(|index| member(&entry(index)?, path)).collect()
+    let entries = (0..metadata.len()).map(|index| metadata.entry(index).map_err(Error::open(path)));
+    entries.map(|entry| member(&entry?, path)).collect()
 }
 
 /// A member of [`read_central`] with the place of its bytes, after the checks of its own header.
 pub(super) fn locate(path: &Path, file: &impl ReadAt, listed: &Listed) -> Result<Listed, Error> {
-    let header = Local::read(file, listed.header, listed.name.len())
-        .map_err(|source| Error::Open { path: path.to_owned(), source })?;
-    check(listed, &header, listed.name.as_bytes())
-        .map_err(|reason| Error::Malformed { path: path.to_owned(), reason })?;
+    let header = Local::read(file, listed.header, listed.name.len()).map_err(Error::open(path))?;
+    check(listed, &header, listed.name.as_bytes()).map_err(|reason| Error::malformed(path, reason))?;
     Ok(Listed { offset: header.end, own: header.own, ..listed.clone() })
 }
 
 fn member(entry: &ZipFileEntry<'_>, path: &Path) -> Result<Listed, Error> {
-    let name = entry.name().map_err(|error| Error::Open { path: path.to_owned(), source: error.into() })?.into_owned();
+    let name = entry.name().map_err(Error::open(path))?.into_owned();
     let kind = kind(&name, entry.external_attributes());
     if let Err(Error::MemberName { reason, .. }) = check_member_name(name.strip_suffix('/').unwrap_or(&name)) {
-        let reason = format!("member name `{name}` cannot be used: {reason}");
-        return Err(Error::Malformed { path: path.to_owned(), reason });
+        return Err(Error::malformed(path, format!("member name `{name}` cannot be used: {reason}")));
     }
     Ok(Listed {
         size: entry.size(),
@@ -139,8 +135,8 @@ fn member(entry: &ZipFileEntry<'_>, path: &Path) -> Result<Listed, Error> {
 
 fn not_opened(path: &Path, error: ZipError, damage: impl FnOnce() -> Option<&'static str>) -> Error {
     match damage() {
-        Some(reason) => Error::Malformed { path: path.to_owned(), reason: reason.to_owned() },
-        None => Error::Open { path: path.to_owned(), source: error.into() },
+        Some(reason) => Error::malformed(path, reason),
+        None => Error::open(path)(error),
     }
 }
 
@@ -187,13 +183,12 @@ fn ends_as_archive(file: &impl ReadAt, size: u64) -> io::Result<bool> {
 /// readers take the last mark (Python), others the record that fits.
 fn has_two_ends(file: &impl ReadAt, size: u64) -> io::Result<bool> {
     let last = last_bytes(file, size)?;
-    let fits = |at: usize| {
-        let comment = last.get(at + END_RECORD - 2..at + END_RECORD);
-        comment.is_some_and(|size| at + END_RECORD + usize::from(u16::from_le_bytes([size[0], size[1]])) == last.len())
-    };
     let mut marks = last.windows(4).enumerate().filter(|(_, bytes)| **bytes == END_MARK).map(|(at, _)| at).rev();
     marks.next();
-    Ok(marks.any(fits))
+    Ok(marks.any(|at| {
+        let comment = last.get(at + END_RECORD - 2..at + END_RECORD);
+        comment.is_some_and(|size| at + END_RECORD + usize::from(short_at(size, 0)) == last.len())
+    }))
 }
 
 /// The number of bytes behind the end record and its comment, without zeros at the end of the file.
@@ -237,9 +232,9 @@ pub(super) fn entries(file: &SharedFile, start: u64, members: &[Listed]) -> io::
         else {
             return Ok(None);
         };
-        let length = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
-        let end = position + CENTRAL_HEADER + length(28) + length(30) + length(32);
-        let name = bytes.get(position + CENTRAL_HEADER..position + CENTRAL_HEADER + length(28));
+        let [name, extra, comment] = variable_lengths(header);
+        let end = position + CENTRAL_HEADER + name + extra + comment;
+        let name = bytes.get(position + CENTRAL_HEADER..position + CENTRAL_HEADER + name);
         if end > bytes.len() || name != Some(member.name.as_bytes()) {
             return Ok(None);
         }
@@ -297,13 +292,13 @@ impl Local {
         if bytes[..4] != *b"PK\x03\x04" {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a member has no header where it should be"));
         }
-        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let long = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let name = if usize::from(short(26)) == name_length { bytes[LOCAL_HEADER..].to_vec() } else { Vec::new() };
-        let end = offset + LOCAL_HEADER as u64 + u64::from(short(26)) + u64::from(short(28));
+        let (said, extra) = (short_at(&bytes, 26), short_at(&bytes, 28));
+        let name = if usize::from(said) == name_length { bytes[LOCAL_HEADER..].to_vec() } else { Vec::new() };
+        let end = offset + LOCAL_HEADER as u64 + u64::from(said) + u64::from(extra);
         let mut own = [0; OWN];
         own.copy_from_slice(&bytes[6..6 + OWN]);
-        Ok(Local { flags: short(6), compressed: long(18), size: long(22), name, own, end })
+        let (flags, compressed, size) = (short_at(&bytes, 6), long_at(&bytes, 18), long_at(&bytes, 22));
+        Ok(Local { flags, compressed, size, name, own, end })
     }
 }
 
@@ -312,14 +307,26 @@ impl Listed {
     /// together: both headers have the same values in 32-bit fields, and the member has no other
     /// parts than the header and its bytes.
     pub fn is_plain(&self, entry: &[u8]) -> bool {
-        let long = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
-        let flags = u16::from_le_bytes([self.own[0], self.own[1]]);
+        let flags = short_at(&self.own, 0);
         let first_disk = entry[34..36] == [0, 0];
         entry[COMMON..COMMON + OWN] == self.own
             && flags & DESCRIPTOR_FLAG == 0
             && first_disk
-            && [20, 24, 42].iter().all(|at| long(*at) != u32::MAX)
+            && [20, 24, 42].iter().all(|at| long_at(entry, *at) != u32::MAX)
     }
+}
+
+fn short_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn long_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The lengths of the name, the extra fields and the comment behind the header of an entry.
+fn variable_lengths(header: &[u8]) -> [usize; 3] {
+    [28, 30, 32].map(|at| usize::from(short_at(header, at)))
 }
 
 /// Checks that installers that read the local header and installers that read the directory see the
@@ -331,8 +338,8 @@ fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String>
     }
     if header.flags & DESCRIPTOR_FLAG == 0 {
         // The largest value refers to a 64-bit field.
-        let agrees = |said: u32, size: u64| said == u32::MAX || u64::from(said) == size;
-        if !agrees(header.size, member.size) || !agrees(header.compressed, member.compressed) {
+        let sizes = [(header.size, member.size), (header.compressed, member.compressed)];
+        if sizes.iter().any(|&(said, size)| said != u32::MAX && u64::from(said) != size) {
             return Err(format!("member `{name}` has another size in its own header"));
         }
     }
@@ -358,10 +365,10 @@ fn repeated_name(file: &impl ReadAt, start: u64) -> io::Result<String> {
         if header[..4] != *b"PK\x01\x02" {
             return Ok("?".to_owned());
         }
-        let length = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
-        let mut name = vec![0; length(28)];
+        let lengths = variable_lengths(&header);
+        let mut name = vec![0; lengths[0]];
         file.read_exact_at(position + CENTRAL_HEADER as u64, &mut name)?;
-        position += (CENTRAL_HEADER + length(28) + length(30) + length(32)) as u64;
+        position += (CENTRAL_HEADER + lengths.iter().sum::<usize>()) as u64;
         if !seen.insert(name.clone()) {
             return Ok(String::from_utf8_lossy(&name).into_owned());
         }

@@ -34,13 +34,13 @@ impl ZipLayout {
     pub fn read(path: &Path) -> Result<ZipLayout, Error> {
         let read = directory::read(path)?;
         let metadata = read.file.file().metadata();
-        let size = metadata.map_err(|source| Error::Open { path: path.to_owned(), source })?.len();
-        let place = |member: &super::Listed| MemberPlace {
+        let size = metadata.map_err(Error::open(path))?.len();
+        let members = read.members.iter().map(|member| MemberPlace {
             header: member.header,
             packed: member.offset..member.offset + member.compressed,
             crc32: member.crc32,
-        };
-        let mut members: Vec<MemberPlace> = read.members.iter().map(place).collect();
+        });
+        let mut members: Vec<MemberPlace> = members.collect();
         members.sort_unstable_by_key(|member| member.header);
         Ok(ZipLayout { members, directory: read.start, size })
     }

@@ -91,34 +91,23 @@ impl Packed<'_> {
             listed: listed.clone(),
             scratch: scratch.to_owned(),
         };
-        let packed = |state| Sparse { source: source.copy(), form: Form::Packed, state: Mutex::new(state) };
-        if listed.method == 0 || listed.size <= CHUNK as u64 {
+        let (mut form, mut state) = (Form::Packed, State::Stream(Stream::default()));
+        if listed.method == 0 {
             // For a stored member only the needed ranges are read.
-            let reader = if listed.method == 0 { Box::new(self.window()) } else { self.reader(scratch)? };
-            return Ok(Sparse { form: Form::Whole(reader), ..packed(State::Stream(Stream::default())) });
+            form = Form::Whole(Box::new(self.window()));
+        } else if listed.size <= CHUNK as u64 {
+            form = Form::Whole(self.reader(scratch)?);
+        } else if let Some(starts) = self.chunks().unwrap_or_default() {
+            // If a chunk of this stream cannot be read, the stream is unpacked from its beginning.
+            state = State::Chunks { starts, unpacked: VecDeque::new() };
+        } else if listed.size <= SMALL {
+            form = Form::Whole(self.reader(scratch)?);
         }
-        // If a chunk of this stream cannot be read, the stream is unpacked from its beginning.
-        if let Some(starts) = self.chunks().unwrap_or_default() {
-            return Ok(packed(State::Chunks { starts, unpacked: VecDeque::new() }));
-        }
-        if listed.size <= SMALL {
-            let form = Form::Whole(self.reader(scratch)?);
-            return Ok(Sparse { form, ..packed(State::Stream(Stream::default())) });
-        }
-        Ok(packed(State::Stream(Stream::default())))
+        Ok(Sparse { source, form, state: Mutex::new(state) })
     }
 }
 
 impl Source {
-    fn copy(&self) -> Source {
-        Source {
-            path: self.path.clone(),
-            file: self.file.clone(),
-            listed: self.listed.clone(),
-            scratch: self.scratch.clone(),
-        }
-    }
-
     fn packed(&self) -> Packed<'_> {
         Packed { path: &self.path, file: &self.file, listed: &self.listed }
     }

@@ -43,10 +43,9 @@ pub struct MemberMemory {
 
 impl MemberMemory {
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Space) -> T) -> T {
-        let unused = || self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut space = unused().pop().unwrap_or_default();
+        let mut space = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         let result = work(&mut space);
-        unused().push(space);
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner).push(space);
         result
     }
 }
@@ -164,8 +163,8 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
 
     /// `true` if another member has the same packed bytes, and so the same contents.
     pub(crate) fn is_packed_like(&self, other: &Packed<'_, F>) -> Result<bool, Error> {
-        let form = |listed: &Listed| (listed.method, listed.size, listed.compressed, listed.crc32);
-        if form(self.listed) != form(other.listed) {
+        let [form, others] = [self.listed, other.listed].map(|of| (of.method, of.size, of.compressed, of.crc32));
+        if form != others {
             return Ok(false);
         }
         let (mut window, mut others) = (vec![0; WINDOW], vec![0; WINDOW]);
@@ -214,13 +213,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         }
         let mut file =
             tempfile::tempfile_in(scratch).map_err(|source| Error::Create { directory: scratch.to_owned(), source })?;
-        self.each(|window| {
-            file.write_all(window).map_err(|source| Error::Write {
-                path: scratch.to_owned(),
-                member: Some(self.listed.name.clone()),
-                source,
-            })
-        })?;
+        self.each(|window| file.write_all(window).map_err(Error::write(scratch, Some(&self.listed.name))))?;
         Ok(Box::new(file))
     }
 }

@@ -64,7 +64,7 @@ impl ReadAt for SharedReader {
 impl ZipDirectory {
     /// Reads the directory of the archive in `content`. `path` is the one that messages name.
     pub fn open(path: &Path, content: &dyn Content) -> Result<ZipDirectory, Error> {
-        let file = content.open().map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let file = content.open().map_err(Error::open(path))?;
         let members = directory::read_central(path, &file, content.size())?;
         Ok(ZipDirectory { path: path.to_owned(), file: SharedReader(Arc::new(file)), members })
     }

@@ -57,16 +57,15 @@ impl ZipFile {
 
     /// The bytes of the file that are not of the archive.
     pub fn foreign_bytes(&self) -> Result<ForeignBytes, Error> {
-        let open = |source| Error::Open { path: self.path.clone(), source };
-        let size = fs_err::metadata(&self.path).map_err(open)?.len();
+        let size = fs_err::metadata(&self.path).map_err(Error::open(&self.path))?.len();
         let ahead = self.members().iter().map(|member| member.header).min().unwrap_or_default();
-        Ok(ForeignBytes { ahead, behind: directory::bytes_behind(self.file(), size).map_err(open)? })
+        let behind = directory::bytes_behind(self.file(), size).map_err(Error::open(&self.path))?;
+        Ok(ForeignBytes { ahead, behind })
     }
 
     /// The directory entries of [`ZipFile::members`]; `None` if they cannot be reused.
     pub fn entries(&self) -> Result<Option<DirectoryEntries>, Error> {
-        directory::entries(self.file(), self.directory.start, self.members())
-            .map_err(|source| Error::Open { path: self.path.clone(), source })
+        directory::entries(self.file(), self.directory.start, self.members()).map_err(Error::open(&self.path))
     }
 
     fn packed<'a>(&'a self, member: &'a Listed) -> Packed<'a> {

@@ -159,15 +159,15 @@ impl<R: Read> TarMembers<R> {
             whole.extend_from_slice(&block);
             whole.extend_from_slice(&content);
             whole.extend_from_slice(padding);
-            let mut set = |key: &str, value: String| {
-                records.retain(|(known, _)| known != key);
-                records.push((key.to_owned(), value));
+            let newer = match kind {
+                b'x' => parse_records(&content)?,
+                b'L' => vec![("path".to_owned(), text(until_zero(&content))?)],
+                b'K' => vec![("linkpath".to_owned(), text(until_zero(&content))?)],
+                _ => Vec::new(),
             };
-            match kind {
-                b'x' => parse_records(&content)?.into_iter().for_each(|(key, value)| set(&key, value)),
-                b'L' => set("path", text(until_zero(&content))?),
-                b'K' => set("linkpath", text(until_zero(&content))?),
-                _ => {}
+            for (key, value) in newer {
+                records.retain(|(known, _)| *known != key);
+                records.push((key, value));
             }
         }
     }
@@ -178,19 +178,18 @@ impl<R: Read> TarMembers<R> {
         start: u64,
         (global, extended, records): (Vec<u8>, Vec<u8>, Vec<(String, String)>),
     ) -> io::Result<TarMember> {
-        let find = |wanted: &str| records.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.clone());
         if block[156] == b'S' || records.iter().any(|(key, _)| key.starts_with("GNU.sparse")) {
             return Err(malformed("a member is a sparse file"));
         }
         let is_file = matches!(block[156], b'0' | 0 | b'7');
-        let announced = match find("size") {
+        let announced = match find_record(&records, "size") {
             Some(size) => size.parse().map_err(|_| malformed("a size is not a number"))?,
             None => number(&block[124..136])?,
         };
         // Links and folders have no content, whatever their size field says.
         let size = if is_file { announced } else { 0 };
-        let name = find("path").map_or_else(|| short_name(block), Ok)?;
-        let link = find("linkpath").map_or_else(|| text(until_zero(&block[157..257])), Ok)?;
+        let name = find_record(&records, "path").map_or_else(|| short_name(block), Ok)?;
+        let link = find_record(&records, "linkpath").map_or_else(|| text(until_zero(&block[157..257])), Ok)?;
         self.left = size;
         self.padding = padding(size).len() as u64;
         let content = self.position;
@@ -258,6 +257,8 @@ fn short_name(block: &[u8; BLOCK]) -> io::Result<String> {
     Ok(if prefix.is_empty() { name } else { format!("{prefix}/{name}") })
 }
 
+const NO_RECORDS: &str = "an extended header has no records";
+
 fn malformed(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("this is no tar archive that can be changed: {reason}"))
 }
@@ -295,17 +296,24 @@ fn text(bytes: &[u8]) -> io::Result<String> {
 fn parse_records(mut bytes: &[u8]) -> io::Result<Vec<(String, String)>> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
-        let bad = || malformed("an extended header has no records");
-        let space = bytes.iter().position(|byte| *byte == b' ').ok_or_else(bad)?;
-        let length: usize =
-            std::str::from_utf8(&bytes[..space]).ok().and_then(|digits| digits.parse().ok()).ok_or_else(bad)?;
-        let record = bytes.get(space + 1..length).ok_or_else(bad)?;
-        let record = text(record.strip_suffix(b"\n").ok_or_else(bad)?)?;
-        let (key, value) = record.split_once('=').ok_or_else(bad)?;
+        let (record, rest) = first_record(bytes).ok_or_else(|| malformed(NO_RECORDS))?;
+        let record = text(record)?;
+        let (key, value) = record.split_once('=').ok_or_else(|| malformed(NO_RECORDS))?;
         records.push((key.to_owned(), value.to_owned()));
-        bytes = &bytes[length..];
+        bytes = rest;
     }
     Ok(records)
+}
+
+/// The content of the first record, and the bytes behind it.
+fn first_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = bytes.iter().position(|byte| *byte == b' ')?;
+    let length: usize = std::str::from_utf8(&bytes[..space]).ok()?.parse().ok()?;
+    Some((bytes.get(space + 1..length)?.strip_suffix(b"\n")?, &bytes[length..]))
+}
+
+fn find_record(records: &[(String, String)], wanted: &str) -> Option<String> {
+    records.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.clone())
 }
 
 #[cfg(test)]

@@ -148,23 +148,16 @@ enum Token {
 /// never did; `None` if a code does not exist.
 fn decode(mut bits: Bits<'_>, codes: &Codes, mut each: impl FnMut(Token) -> bool) -> Option<bool> {
     let (mut literals, mut distances) = (vec![0_u16; 1 << LITERAL_BITS], vec![0_u16; 1 << DISTANCE_BITS]);
-    // An entry contains the symbol, and in its low bits the length of the code.
-    let entry = |symbol: usize, length: u8| Some((symbol as u16) << 4 | u16::from(length));
-    let literal_bits = fill(&mut literals, codes.literals(), entry)?;
-    let distance_bits = fill(&mut distances, codes.distances(), entry)?;
-    let symbol = |bits: &mut Bits<'_>, table: &[u16], width: usize| {
-        let entry = table[bits.peek() as usize & ((1 << width) - 1)];
-        bits.position += usize::from(entry & 15);
-        (entry > 0).then_some(usize::from(entry >> 4))
-    };
+    let literal_bits = fill(&mut literals, codes.literals(), |symbol, length| Some(entry(symbol, length)))?;
+    let distance_bits = fill(&mut distances, codes.distances(), |symbol, length| Some(entry(symbol, length)))?;
     while bits.position < bits.stream.len() * 8 {
-        let token = match symbol(&mut bits, &literals, literal_bits)? {
+        let token = match bits.symbol(&literals, literal_bits)? {
             256 => return Some(true),
             literal @ 0..256 => Token::Literal(literal as u8),
             code => {
                 let extra = usize::from(*LENGTH_EXTRA.get(code - 257)?);
                 let length = usize::from(LENGTH_BASE[code - 257]) + bits.take(extra);
-                let code = symbol(&mut bits, &distances, distance_bits)?;
+                let code = bits.symbol(&distances, distance_bits)?;
                 let extra = usize::from(*DISTANCE_EXTRA.get(code)?);
                 // From code 4 on, there are two codes for each number of extra bits.
                 let base = if code < 4 { code } else { (2 + code % 2) << extra };
@@ -176,6 +169,11 @@ fn decode(mut bits: Bits<'_>, codes: &Codes, mut each: impl FnMut(Token) -> bool
         }
     }
     None
+}
+
+/// An entry contains the symbol, and in its low bits the length of the code.
+fn entry(symbol: usize, length: u8) -> u16 {
+    (symbol as u16) << 4 | u16::from(length)
 }
 
 #[derive(Clone, Copy)]
@@ -210,6 +208,13 @@ impl Bits<'_> {
         let value = self.peek() & ((1 << count) - 1);
         self.position += count;
         value as usize
+    }
+
+    #[inline]
+    fn symbol(&mut self, table: &[u16], width: usize) -> Option<usize> {
+        let entry = table[self.peek() as usize & ((1 << width) - 1)];
+        self.position += usize::from(entry & 15);
+        (entry > 0).then_some(usize::from(entry >> 4))
     }
 
     fn skip_stored(&mut self) -> Option<()> {
@@ -295,10 +300,10 @@ impl Codes {
 
     /// `true` if neither code leaves a bit pattern unused. The compressor's never do.
     fn are_complete(&self) -> bool {
-        let room = |lengths: &[u8]| -> u32 {
-            lengths.iter().filter(|length| **length > 0).map(|length| 1 << 15 >> u32::from(*length)).sum()
-        };
-        room(self.literals()) == 1 << 15 && room(self.distances()) == 1 << 15
+        [self.literals(), self.distances()].iter().all(|lengths| {
+            let used = lengths.iter().filter(|length| **length > 0);
+            used.map(|length| 1 << 15 >> u32::from(*length)).sum::<u32>() == 1 << 15
+        })
     }
 }
 

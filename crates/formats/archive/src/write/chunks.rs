@@ -232,18 +232,19 @@ impl<'a> Large<'a> {
     /// Reads the content once more, for a member that resembled an earlier one too much to be
     /// hashed at first.
     fn hash_again(&self, workshop: &Workshop, crc32: u32) -> Result<Digest, Error> {
-        let fail = |error| read_error(self.source.name, self.source.content, error);
-        let (size, mut window) = (self.source.content.size(), workshop.buffer());
+        let (name, content) = (self.source.name, self.source.content);
+        let (size, mut window) = (content.size(), workshop.buffer());
         let (mut sha256, mut again) = (Sha256::new(), crc32fast::Hasher::new());
         for start in (0..size).step_by(CHUNK) {
             window.resize((size - start).min(CHUNK as u64) as usize, 0);
-            read(self.reader().map_err(fail)?, self.source, start, &mut window)?;
+            read(self.reader().map_err(read_error(name, content))?, self.source, start, &mut window)?;
             sha256.update(&window);
             again.update(&window);
         }
         workshop.give_back(window);
         if again.finalize() != crc32 {
-            return Err(fail(io::Error::new(io::ErrorKind::InvalidData, "other bytes in a second reading")));
+            let source = io::Error::new(io::ErrorKind::InvalidData, "other bytes in a second reading");
+            return Err(read_error(name, content)(source));
         }
         Ok(sha256.finish())
     }
@@ -265,7 +266,7 @@ fn small(workshop: &Workshop, source: &ZipSource<'_>, index: usize) -> Result<Pa
     let size = source.content.size();
     let mut window = workshop.buffer();
     window.resize(size as usize, 0);
-    let reader = source.content.open().map_err(|error| read_error(source.name, source.content, error))?;
+    let reader = source.content.open().map_err(read_error(source.name, source.content))?;
     read(&reader, source, 0, &mut window)?;
     drop(reader);
     let crc32 = crc32fast::hash(&window);
@@ -279,8 +280,8 @@ fn small(workshop: &Workshop, source: &ZipSource<'_>, index: usize) -> Result<Pa
         None
     } else {
         output.resize(window.len(), 0);
-        let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
-        workshop.with_compressor(0, pack).flatten()
+        let length = workshop.with_compressor(0, |compressor| compressor.deflate_compress(&window, &mut output).ok());
+        length.flatten()
     };
     // Copies the bytes, so members that wait to be written hold no more memory than they need.
     let (method, data) = match deflated {
@@ -300,7 +301,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     let length = (size - start).min(CHUNK as u64) as usize;
     let mut window = workshop.buffer();
     window.resize(length, 0);
-    let reader = large.reader().map_err(|error| read_error(source.name, source.content, error))?;
+    let reader = large.reader().map_err(read_error(source.name, source.content))?;
     read(reader, source, start, &mut window)?;
     let mut crc32 = crc32fast::Hasher::new();
     crc32.update(&window);
@@ -386,7 +387,7 @@ pub(super) fn known_member(workshop: &Workshop, source: &ZipSource<'_>) -> Resul
     if members.is_empty() {
         return Ok(None);
     }
-    let reader = source.content.open().map_err(|error| read_error(source.name, source.content, error))?;
+    let reader = source.content.open().map_err(read_error(source.name, source.content))?;
     let mut window = workshop.buffer();
     for number in [0, Large::chunks(size) - 1] {
         let start = number as u64 * CHUNK as u64;
@@ -402,15 +403,17 @@ pub(super) fn known_member(workshop: &Workshop, source: &ZipSource<'_>) -> Resul
 
 /// Reads a window. After the last one the content must end.
 fn read(reader: &Reader, source: &ZipSource<'_>, start: u64, window: &mut [u8]) -> Result<(), Error> {
-    let fail = |error| read_error(source.name, source.content, error);
-    reader.read_exact_at(start, window).map_err(fail)?;
+    reader.read_exact_at(start, window).map_err(read_error(source.name, source.content))?;
     let end = start + window.len() as u64;
     if end == source.content.size() {
         match reader.read_at(end, &mut [0]) {
             Ok(0) => {}
-            Ok(_) => return Err(fail(io::Error::new(io::ErrorKind::InvalidData, "more bytes than announced"))),
+            Ok(_) => {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "more bytes than announced");
+                return Err(read_error(source.name, source.content)(error));
+            }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(error) => return Err(fail(error)),
+            Err(error) => return Err(read_error(source.name, source.content)(error)),
         }
     }
     Ok(())
@@ -434,14 +437,12 @@ pub(super) fn shrinks(workshop: &Workshop, source: &ZipSource<'_>) -> Result<boo
     if workshop.level == Level::None || is_packed(source.name) {
         return Ok(false);
     }
-    let fail = |error| read_error(source.name, source.content, error);
-    let reader = source.content.open().map_err(fail)?;
+    let reader = source.content.open().map_err(read_error(source.name, source.content))?;
     let step = source.content.size() / PROBES;
     let (mut window, mut output) = (vec![0; PROBE], vec![0; PROBE]);
     for probe in 0..PROBES {
-        reader.read_exact_at(probe * step, &mut window).map_err(fail)?;
-        let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
-        let length = workshop.with_compressor(0, pack);
+        reader.read_exact_at(probe * step, &mut window).map_err(read_error(source.name, source.content))?;
+        let length = workshop.with_compressor(0, |compressor| compressor.deflate_compress(&window, &mut output).ok());
         // Huffman codes sometimes make noise a little smaller; a window that shrinks by 2 % is not
         // noise.
         if matches!(length, Some(Some(length)) if length < PROBE - PROBE / 50) {

@@ -35,13 +35,13 @@ pub fn find_links_html<E>(
 ) -> impl Iterator<Item = Result<String, E>> {
     let mut first = head(title, "");
     write_chooser(&mut first, chooser);
-    let links = |project: Result<IndexedProject, E>| {
+    let links = projects.into_iter().map(|project| {
         let project = project?;
         let mut text = String::with_capacity(project.files.len() * LINK);
         project.listed().into_iter().for_each(|file| write_link(&mut text, file));
         Ok(text)
-    };
-    iter::once(Ok(first)).chain(projects.into_iter().map(links)).chain(iter::once(Ok(END.to_owned())))
+    });
+    iter::once(Ok(first)).chain(links).chain(iter::once(Ok(END.to_owned())))
 }
 
 /// The first page of an index: the names of its projects, given in any order. `chooser` is the
@@ -114,28 +114,29 @@ fn write_meta(text: &mut String, name: &str, content: &str) {
 
 fn write_link(text: &mut String, file: &IndexedFile) {
     let _ = write!(text, "<a href=\"{}#sha256={}\"", Escaped(&file.url), file.sha256);
-    let mut attribute = |name: &str, value: &str| {
-        let _ = write!(text, " data-{name}=\"{}\"", Escaped(value));
-    };
     if let Some(python) = &file.requires_python {
-        attribute("requires-python", python);
+        write_attribute(text, "requires-python", python);
     }
     if let Some(hash) = &file.metadata_sha256 {
         // Without the first name of it (PEP 714): pip 22.3 to 23.1 know that one only, and refuse a
         // METADATA whose Name is not spelled as the user spells it.
-        attribute("core-metadata", &format!("sha256={hash}"));
+        write_attribute(text, "core-metadata", &format!("sha256={hash}"));
     }
-    attribute("size", &file.size.to_string());
+    write_attribute(text, "size", &file.size.to_string());
     if let Some(time) = &file.uploaded {
-        attribute("upload-time", &time.to_string());
+        write_attribute(text, "upload-time", &time.to_string());
     }
     if let Some(reason) = &file.yanked {
-        attribute("yanked", reason);
+        write_attribute(text, "yanked", reason);
     }
     if let Some(address) = &file.provenance {
-        attribute("provenance", address);
+        write_attribute(text, "provenance", address);
     }
     let _ = writeln!(text, ">{}</a><br>", Escaped(&file.name));
+}
+
+fn write_attribute(text: &mut String, name: &str, value: &str) {
+    let _ = write!(text, " data-{name}=\"{}\"", Escaped(value));
 }
 
 /// Text with escaped markup, for use between tags and between quotes.

@@ -111,8 +111,10 @@ impl ConfigurationFiles<'_> {
         }
         let project = directory.ancestors().find_map(|folder| {
             let (own, project) = (folder.join("uv.toml"), folder.join("pyproject.toml"));
-            let has_table = || fs_err::read_to_string(&project).is_ok_and(|text| text.contains("[tool.uv"));
-            if own.is_file() { Some(own) } else { has_table().then(|| project.clone()) }
+            if own.is_file() {
+                return Some(own);
+            }
+            fs_err::read_to_string(&project).is_ok_and(|text| text.contains("[tool.uv")).then_some(project)
         });
         self.of_uv_user().into_iter().chain(project).collect()
     }

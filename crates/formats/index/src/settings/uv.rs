@@ -77,26 +77,27 @@ impl Settings {
         if let Some(pip) = self.pip {
             pip.add_to(answer, folder);
         }
-        let place = |place: String| {
-            if place.contains("://") { place } else { folder.join(place).to_string_lossy().into_owned() }
-        };
         for index in self.index.into_iter().filter(|index| !index.explicit) {
             if index.format.as_deref() == Some("flat") {
                 answer.has_flat_default |= index.default;
-                answer.folders.push(place(index.url));
+                answer.folders.push(place_in(folder, index.url));
             } else if index.default {
-                answer.main.get_or_insert_with(|| place(index.url));
+                answer.main.get_or_insert_with(|| place_in(folder, index.url));
             } else {
-                answer.more.push(place(index.url));
+                answer.more.push(place_in(folder, index.url));
             }
         }
         if let Some(address) = self.index_url {
-            answer.main.get_or_insert_with(|| place(unnamed(&address)));
+            answer.main.get_or_insert_with(|| place_in(folder, unnamed(&address)));
         }
-        answer.more.extend(self.extra_index_url.into_iter().map(place));
-        answer.folders.extend(self.find_links.into_iter().map(place));
+        answer.more.extend(self.extra_index_url.into_iter().map(|place| place_in(folder, place)));
+        answer.folders.extend(self.find_links.into_iter().map(|place| place_in(folder, place)));
         answer.no_index = answer.no_index.or(self.no_index);
     }
+}
+
+fn place_in(folder: &Path, place: String) -> String {
+    if place.contains("://") { place } else { folder.join(place).to_string_lossy().into_owned() }
 }
 
 /// Adds settings from files where the variables set none. The flag is `true` if a file sets

@@ -139,30 +139,28 @@ impl Wheel {
 
     fn compare(&self, member: &Listed, row: &RecordRow, work: Work<'_>) -> Vec<WheelProblem> {
         let mut problems = Vec::new();
-        let name = || member.name.clone();
         let recorded = Hash::parse(&row.hash);
         if recorded.is_none() {
-            problems.push(WheelProblem::NoHash(name()));
+            problems.push(WheelProblem::NoHash(member.name.clone()));
         }
         if row.size.is_some_and(|size| size != member.size) {
-            problems.push(WheelProblem::Size(name()));
+            problems.push(WheelProblem::Size(member.name.clone()));
         }
         let algorithm = recorded.as_ref().map_or(HashAlgorithm::Sha256, Hash::algorithm);
-        let whole = || self.hash(member, algorithm, || Ok(())).map_err(drop);
-        let actual = match work {
+        let known = match work {
             Work::Known(Known::Copy) => return problems,
             Work::Known(Known::Bytes(reader)) => {
-                Hash::of(algorithm, |hasher| hasher.read_at(&reader, member.size)).map_err(drop)
+                Some(Hash::of(algorithm, |hasher| hasher.read_at(&reader, member.size)).map_err(drop))
             }
-            Work::Known(Known::Nothing) => whole(),
-            Work::Chunks(starts) => self.hash_of_chunks(member, starts, algorithm).map_or_else(whole, Ok),
+            Work::Known(Known::Nothing) => None,
+            Work::Chunks(starts) => self.hash_of_chunks(member, starts, algorithm).map(Ok),
         };
-        match actual {
+        match known.unwrap_or_else(|| self.hash(member, algorithm, || Ok(())).map_err(drop)) {
             Ok(actual) if recorded.is_some_and(|recorded| recorded != actual) => {
-                problems.push(WheelProblem::Hash(name()));
+                problems.push(WheelProblem::Hash(member.name.clone()));
             }
             Ok(_) => {}
-            Err(()) => problems.push(WheelProblem::Unreadable(name())),
+            Err(()) => problems.push(WheelProblem::Unreadable(member.name.clone())),
         }
         problems
     }
@@ -190,9 +188,8 @@ impl Wheel {
 
 /// `true` if two versions are equal, in any spelling that file names use.
 pub fn same_version(one: &str, other: &str) -> bool {
-    let parse = |text: &str| text.replace('_', "-").parse::<pep440_rs::Version>();
-    match (parse(one), parse(other)) {
-        (Ok(one), Ok(other)) => one == other,
+    match [one, other].map(|text| text.replace('_', "-").parse::<pep440_rs::Version>()) {
+        [Ok(one), Ok(other)] => one == other,
         _ => one == other,
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use rocwheel_archive::{DistantMember, Listed, ZipDirectory};
 use rocwheel_content::{Content, Reader};
 
-use super::{info_folder, malformed};
+use super::info_folder;
 use crate::{Error, WheelName};
 
 /// The directory of a wheel, at the end of the file.
@@ -61,7 +61,7 @@ impl WheelDirectory {
 
     fn find(&self, name: &str) -> Result<&Listed, Error> {
         let found = self.members().iter().find(|member| member.name == name);
-        found.ok_or_else(|| malformed(self.zip.path(), format!("it has no `{name}`")))
+        Ok(found.ok_or_else(|| rocwheel_archive::Error::malformed(self.zip.path(), format!("it has no `{name}`")))?)
     }
 }
 

@@ -61,19 +61,18 @@ pub(super) struct RunArguments {
 
 impl RunArguments {
     fn id(&self) -> String {
-        let variables = || environment::first_of(&["THEROCK_RUN_ID", "GITHUB_RUN_ID"]);
-        given(self.run_id.clone()).or_else(variables).unwrap_or_else(|| "local".to_owned())
+        let id = given(self.run_id.clone()).or_else(|| environment::first_of(&["THEROCK_RUN_ID", "GITHUB_RUN_ID"]));
+        id.unwrap_or_else(|| "local".to_owned())
     }
 
     fn platform(&self) -> SystemArgument {
-        let variable = || environment::first_of(&["THEROCK_PLATFORM"]);
-        let of_variable = || variable().and_then(|name| SystemArgument::from_str(&name, true).ok());
-        self.platform.or_else(of_variable).unwrap_or(SystemArgument::Linux)
+        self.platform
+            .or_else(|| SystemArgument::from_str(&environment::first_of(&["THEROCK_PLATFORM"])?, true).ok())
+            .unwrap_or(SystemArgument::Linux)
     }
 
     fn staging(&self) -> Option<PathBuf> {
-        let variable = || environment::first_of(&["THEROCK_LOCAL_STAGING_DIR"]).map(PathBuf::from);
-        self.local_staging_dir.clone().or_else(variable)
+        self.local_staging_dir.clone().or_else(|| Some(environment::first_of(&["THEROCK_LOCAL_STAGING_DIR"])?.into()))
     }
 }
 

@@ -84,11 +84,11 @@ pub(super) fn command(outputs: &Outputs, printer: &Printer) -> Result<Exit> {
 fn is_from_fork(event: &Path) -> Result<bool> {
     let event: Value = serde_json::from_str(&fs_err::read_to_string(event)?)
         .map_err(|error| Failure::message(format!("`{}` is no event: {error}", event.display())))?;
-    let name = |side: &str| event.pointer(&format!("/pull_request/{side}/repo/full_name")).and_then(Value::as_str);
-    Ok(match (name("head"), name("base")) {
-        (Some(head), Some(base)) => head != base,
+    let names = ["head", "base"].map(|side| event.pointer(&format!("/pull_request/{side}/repo/full_name")));
+    Ok(match names.map(|name| name.and_then(Value::as_str)) {
+        [Some(head), Some(base)] => head != base,
         // The repository of a branch that is gone is null.
-        (None, Some(_)) => true,
+        [None, Some(_)] => true,
         _ => false,
     })
 }

@@ -178,11 +178,10 @@ impl TryFrom<Arguments> for Settings {
 
 impl Files {
     fn settings(self) -> (Vec<PathBuf>, Predicate) {
-        let here = || vec![PathBuf::from(".")];
-        let directories = if self.basedir.is_empty() { here() } else { self.basedir };
-        let globs = |globs: &[String]| globs.iter().filter(|glob| !glob.is_empty()).cloned().collect::<Vec<_>>();
-        let (includes, excludes) = (globs(&self.include), globs(&self.exclude));
-        (directories, Predicate::new(includes.iter().map(String::as_str), excludes.iter().map(String::as_str)))
+        let directories = if self.basedir.is_empty() { vec![PathBuf::from(".")] } else { self.basedir };
+        let includes = self.include.iter().map(String::as_str).filter(|glob| !glob.is_empty());
+        let excludes = self.exclude.iter().map(String::as_str).filter(|glob| !glob.is_empty());
+        (directories, Predicate::new(includes, excludes))
     }
 }
 
@@ -349,8 +348,8 @@ fn write_archive(
 }
 
 fn same_path(left: &Path, right: &Path) -> bool {
-    let real = |path: &Path| rocwheel_system::canonicalize(path).ok();
-    left == right || real(left).is_some_and(|left| real(right) == Some(left))
+    let paths = [left, right];
+    left == right || matches!(paths.map(rocwheel_system::canonicalize), [Ok(left), Ok(right)] if left == right)
 }
 
 /// Merges artifacts in a temporary tree and then moves its contents into the output. An artifact
@@ -382,8 +381,8 @@ fn beginning_with(prefixes: &[String], parent: &Path, printer: &Printer) -> Resu
     let mut artifacts = Vec::new();
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let begins = |prefix: &String| name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('_'));
-        if !prefixes.iter().any(begins) || name.ends_with(".sha256sum") {
+        let mut rests = prefixes.iter().filter_map(|prefix| name.strip_prefix(prefix.as_str()));
+        if !rests.any(|rest| rest.starts_with('_')) || name.ends_with(".sha256sum") {
             continue;
         }
         if path.join(MANIFEST).is_file() && ArtifactName::parse(&name).is_some() {

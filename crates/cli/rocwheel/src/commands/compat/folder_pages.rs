@@ -185,14 +185,14 @@ fn run_pages(arguments: &RunPagesArguments, printer: &Printer) -> Result<()> {
 
 fn tarballs(arguments: &TarballArguments, printer: &Printer) -> Result<()> {
     let store = bucket(&arguments.bucket, &arguments.directory, Some(&arguments.region), printer)?;
-    let seconds = |time: std::time::SystemTime| {
-        time.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-    };
     let tarballs: Vec<TarballEntry> = store
         .list_with_times("", printer.reporter())?
         .into_iter()
         .filter(|(name, _)| name.ends_with(".tar.gz"))
-        .map(|(name, time)| TarballEntry { name, mtime: seconds(time) })
+        .map(|(name, time)| {
+            let since = time.duration_since(std::time::UNIX_EPOCH);
+            TarballEntry { name, mtime: since.map_or(0.0, |since| since.as_secs_f64()) }
+        })
         .collect();
     if tarballs.is_empty() {
         return Err(Usage::new(format!("`{}` has no `.tar.gz` files", store.name()))

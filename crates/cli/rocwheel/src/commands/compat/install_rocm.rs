@@ -164,9 +164,6 @@ impl clap::FromArgMatches for Selected {
 impl Args for Selected {
     fn augment_args(command: clap::Command) -> clap::Command {
         flags().fold(command, |command, selection| {
-            let flag = |name: &'static str, help: String| {
-                clap::Arg::new(name).long(name).help(help).action(clap::ArgAction::SetTrue)
-            };
             let names = if selection.artifacts.is_empty() { selection.besides } else { selection.artifacts };
             let yes = flag(selection.flag, format!("Fetch {}", names.join(", ")));
             let not = flag(selection.no, format!("Undo --{}", selection.flag)).hide(true);
@@ -177,6 +174,10 @@ impl Args for Selected {
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
         Self::augment_args(command)
     }
+}
+
+fn flag(name: &'static str, help: String) -> clap::Arg {
+    clap::Arg::new(name).long(name).help(help).action(clap::ArgAction::SetTrue)
 }
 
 impl Arguments {
@@ -214,13 +215,13 @@ impl Arguments {
         let group = self.artifact_group;
         let targets = given(self.amdgpu_targets).map_or_else(|| group.clone(), |targets| format!("{group},{targets}"));
         translation.option("--targets", Some(targets));
-        let selected = || flags().filter(|selection| self.selected.0.contains(&selection.flag));
-        if self.base_only || selected().next().is_some() {
+        let selected: Vec<_> = flags().filter(|selection| self.selected.0.contains(&selection.flag)).collect();
+        if self.base_only || !selected.is_empty() {
             let base: Vec<String> = BASE.iter().map(|word| (*word).to_owned()).collect();
             translation.option("--include", Some(one_of(&base)));
         }
         if !self.base_only {
-            for selection in selected() {
+            for selection in selected {
                 let components = if self.tests { "(lib|test)" } else { "lib" };
                 let of_artifacts = selection.artifacts.iter().map(|artifact| format!("{artifact}_{components}"));
                 let words: Vec<String> =

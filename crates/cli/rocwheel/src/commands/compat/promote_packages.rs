@@ -120,19 +120,15 @@ fn check_type(old: &Version, wanted: VersionType) -> Result<(), Usage> {
 
 /// The version in the form that the script's flag names.
 fn new_version(old: &Version, form: &str) -> Result<Version, Usage> {
-    let refuse = || {
-        Usage::new(format!("`--dest-version {form}` is no form of a version"))
-            .hint("the forms are `release`, `rcN`, and `aYYYYMMDD` with a date")
-    };
-    let is_date = |text: &str| text.len() == 8 && Date::strptime("%Y%m%d", text).is_ok();
     let is_form = form == "release"
         || form.strip_prefix("rc").is_some_and(|number| number.parse::<u32>().is_ok())
-        || form.strip_prefix('a').is_some_and(is_date);
-    if !is_form {
-        return Err(refuse());
-    }
+        || form.strip_prefix('a').is_some_and(|date| date.len() == 8 && Date::strptime("%Y%m%d", date).is_ok());
     let suffix = if form == "release" { "" } else { form };
-    format!("{}{suffix}", old.only_release()).parse().map_err(|_| refuse())
+    let version = format!("{}{suffix}", old.only_release()).parse().ok().filter(|_| is_form);
+    version.ok_or_else(|| {
+        Usage::new(format!("`--dest-version {form}` is no form of a version"))
+            .hint("the forms are `release`, `rcN`, and `aYYYYMMDD` with a date")
+    })
 }
 
 #[cfg(test)]

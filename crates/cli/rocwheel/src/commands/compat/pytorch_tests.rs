@@ -247,9 +247,6 @@ impl FullArguments {
                 .hint("`python test/run_test.py --dry-run` in the checkout lists its files")
                 .into());
         }
-        let number = |value: Option<u32>, name: &str| {
-            value.or_else(|| environment::first_of(&[name])?.parse().ok()).filter(|number| *number > 0)
-        };
         let shard = (number(self.runner.shard, "SHARD_NUMBER"), number(self.runner.num_shards, "NUM_TEST_SHARDS"));
         let mut translation = Translation::new("test suite --as run-test");
         let includes = if self.runner.include.is_empty() {
@@ -269,12 +266,14 @@ impl FullArguments {
             _ => return Err(Usage::new("`--shard` and `--num-shards` belong together").into()),
         }
         let is_distributed = config == "distributed";
-        let mut rest = Vec::new();
-        let mut flag = |name: &str, is_set: bool| rest.extend(is_set.then(|| name.to_owned()));
-        flag("--exclude-jit-executor", !self.runner.no_exclude_jit_executor);
-        flag("--exclude-distributed-tests", !self.runner.no_exclude_distributed && !is_distributed);
-        flag("--distributed-tests", is_distributed);
-        flag("--exclude-quantization-tests", !self.runner.no_exclude_quantization);
+        let flags = [
+            ("--exclude-jit-executor", !self.runner.no_exclude_jit_executor),
+            ("--exclude-distributed-tests", !self.runner.no_exclude_distributed && !is_distributed),
+            ("--distributed-tests", is_distributed),
+            ("--exclude-quantization-tests", !self.runner.no_exclude_quantization),
+        ];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
+        let mut rest: Vec<String> = flags.map(|(name, _)| name.to_owned()).collect();
         let excluded =
             HANGING.iter().filter(|name| has_file(&self.common.pytorch_dir, name)).map(|name| (*name).to_owned());
         let excluded: Vec<String> = excluded.chain(self.runner.exclude.iter().cloned()).collect();
@@ -286,6 +285,11 @@ impl FullArguments {
         behind_dashes(&mut translation, rest);
         Ok(translation)
     }
+}
+
+/// The option, or else the variable `name`; 0 is none.
+fn number(value: Option<u32>, name: &str) -> Option<u32> {
+    value.or_else(|| environment::first_of(&[name])?.parse().ok()).filter(|number| *number > 0)
 }
 
 fn has_file(checkout: &Path, module: &str) -> bool {
@@ -327,7 +331,7 @@ impl SkipArguments {
         filters.extend(none_if_empty(self.platform.to_lowercase()));
         let version = none_if_empty(self.pytorch_version);
         let expression = therock_expression(&self.skip_tests, &filters, version.as_deref(), self.include_tests)?;
-        let none = || Usage::new(format!("the lists in `{}` skip nothing here", self.skip_tests.display()));
-        Ok(vec![expression.ok_or_else(none)?])
+        let folder = self.skip_tests.display();
+        Ok(vec![expression.ok_or_else(|| Usage::new(format!("the lists in `{folder}` skip nothing here")))?])
     }
 }

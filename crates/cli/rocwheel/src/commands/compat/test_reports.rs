@@ -42,13 +42,12 @@ pub(super) struct SummaryArguments {
 impl SummaryArguments {
     pub(super) fn settings(self) -> report::Settings {
         let folder = self.combined_dir.filter(|path| !path.as_os_str().is_empty()).unwrap_or(self.reports_dir);
-        let labelled = |label: &str, value: String| given(Some(value)).map(|value| format!("{label}{value}"));
         let parts = [
             given(Some(self.test_config)),
             given(Some(self.amdgpu_family)),
-            labelled("torch ", self.torch_version),
-            labelled("Python ", self.python_version),
-            labelled("sources ", self.pytorch_git_ref),
+            given(Some(self.torch_version)).map(|version| format!("torch {version}")),
+            given(Some(self.python_version)).map(|version| format!("Python {version}")),
+            given(Some(self.pytorch_git_ref)).map(|commit| format!("sources {commit}")),
             given(Some(self.package_index_url)),
         ];
         let title: Vec<String> = parts.into_iter().flatten().collect();

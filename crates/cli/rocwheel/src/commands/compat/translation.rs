@@ -79,7 +79,7 @@ impl Translation {
 
     /// The command line as it can be typed, without passwords in addresses.
     pub(super) fn line(&self) -> String {
-        let shown = |word: &OsString| {
+        let words = self.words.iter().map(|word| {
             let text = word.to_string_lossy();
             match text.split_once('=').filter(|(kind, _)| ["index", "find-links"].contains(kind)) {
                 Some((kind, place)) => {
@@ -87,9 +87,8 @@ impl Translation {
                 }
                 None => rocwheel_progress::shell_word(&rocwheel_source::without_secret(&text)),
             }
-        };
-        let words: Vec<String> = self.words.iter().map(shown).collect();
-        format!("rocwheel {}", words.join(" "))
+        });
+        format!("rocwheel {}", words.collect::<Vec<_>>().join(" "))
     }
 }
 

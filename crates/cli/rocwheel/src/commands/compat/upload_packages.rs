@@ -156,9 +156,9 @@ fn pages(source: &Path, files: &[(PathBuf, String)]) -> Result<BTreeMap<String, 
 
 /// Copies a file, unless the other one has the same bytes.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let digest = |path: &Path| rocwheel_content::sha256_of(fs_err::File::open(path)?);
     if to.is_file() {
-        if digest(from)? == digest(to)? {
+        let digest = rocwheel_content::sha256_of(fs_err::File::open(from)?)?;
+        if digest == rocwheel_content::sha256_of(fs_err::File::open(to)?)? {
             return Ok(());
         }
         return Err(Usage::new(format!("`{}` has other contents", to.display()))

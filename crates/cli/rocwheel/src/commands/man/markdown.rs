@@ -44,9 +44,10 @@ fn section(page: &mut String, command: &Command, level: usize) {
     // A second form is below the first one, behind the word that is cut off here.
     let usage = command.clone().render_usage().to_string().replace("\n       ", "\n");
     row(page, format_args!("```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim()));
-    let own = |argument: &&Arg| !argument.is_global_set() && !argument.is_hide_set() && argument.get_id() != "help";
+    let mut own: Vec<&Arg> = command.get_arguments().collect();
+    own.retain(|argument| !argument.is_global_set() && !argument.is_hide_set() && argument.get_id() != "help");
     let mut headings: Vec<Option<&str>> = Vec::new();
-    for argument in command.get_arguments().filter(own) {
+    for argument in &own {
         if !headings.contains(&argument.get_help_heading()) {
             headings.push(argument.get_help_heading());
         }
@@ -55,8 +56,8 @@ fn section(page: &mut String, command: &Command, level: usize) {
         if let Some(heading) = heading {
             row(page, format_args!("**{}**\n", escaped(heading)));
         }
-        let belongs = |argument: &&Arg| argument.get_help_heading() == heading;
-        command.get_arguments().filter(own).filter(belongs).for_each(|argument| describe(page, argument));
+        let of_heading = own.iter().filter(|argument| argument.get_help_heading() == heading);
+        of_heading.for_each(|argument| describe(page, argument));
     }
     if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
         row(page, format_args!("{}\n", escaped(&after.to_string())));
