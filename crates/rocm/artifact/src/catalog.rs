@@ -251,12 +251,11 @@ impl Catalog {
 
     /// Looks an artifact up by the three fields of its name.
     pub fn get(&self, name: &str, component: &str, target_family: &str) -> Option<&Artifact> {
-        let matches = |artifact: &&Artifact| {
+        self.artifacts.iter().find(|artifact| {
             let found = &artifact.name;
             (found.name.as_str(), found.component.as_str(), found.target_family.as_str())
                 == (name, component, target_family)
-        };
-        self.artifacts.iter().find(matches)
+        })
     }
 
     /// Every path of the flattened tree that is provided more than once, sorted. Directories may be
@@ -271,11 +270,11 @@ impl Catalog {
         all.sort_unstable();
         let mut collisions = Vec::new();
         for group in all.chunk_by(|left, right| left.0 == right.0).filter(|group| group.len() > 1) {
-            let entry = |place: &(&str, usize, usize)| &self.artifacts[place.1].entries[place.2];
-            if group.iter().all(|place| entry(place).kind == EntryKind::Directory) {
+            let artifacts = group.iter().map(|(_, artifact, entry)| (&self.artifacts[*artifact], *entry));
+            if artifacts.clone().all(|(artifact, entry)| artifact.entries[entry].kind == EntryKind::Directory) {
                 continue;
             }
-            let owners = group.iter().map(|place| self.artifacts[place.1].owner(entry(place))).collect();
+            let owners = artifacts.map(|(artifact, entry)| artifact.owner(&artifact.entries[entry])).collect();
             collisions.push(Collision { path: group[0].0.to_owned(), owners });
         }
         collisions

@@ -88,8 +88,7 @@ impl Fileset {
 
     /// In bytes.
     pub fn bytes(&self) -> u64 {
-        let size = |found: &MatchedEntry| if let EntryKind::File { size, .. } = found.kind { size } else { 0 };
-        self.entries.values().map(size).sum()
+        self.entries.values().map(|found| if let EntryKind::File { size, .. } = found.kind { size } else { 0 }).sum()
     }
 
     /// Copies everything to `destination` and keeps permission bits, modification times and links.
@@ -172,23 +171,25 @@ fn make_directory(path: &Path) -> Result<(), Error> {
 /// Copies in pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies
 /// them where it can.
 fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
-    let failed =
-        |error: io::Error| io::Error::new(error.kind(), format!("could not copy `{}`: {error}", source.display()));
     let mut from = fs_err::File::open(source)?.into_file();
     let mut to = fs_err::File::create_new(copy)?.into_file();
     loop {
         reporter.check()?;
-        let copied = io::copy(&mut (&mut from).take(PIECE), &mut to).map_err(failed)?;
+        let copied = io::copy(&mut (&mut from).take(PIECE), &mut to).map_err(copy_error(source))?;
         reporter.advance(copied);
         if copied < PIECE {
             break;
         }
     }
-    let metadata = from.metadata().map_err(failed)?;
+    let metadata = from.metadata().map_err(copy_error(source))?;
     let mode = metadata.mode(source) & 0o777 | 0o200;
-    to.set_modified(metadata.modified().map_err(failed)?).map_err(failed)?;
-    rocwheel_system::set_open_mode(&to, mode).map_err(failed)?;
+    to.set_modified(metadata.modified().map_err(copy_error(source))?).map_err(copy_error(source))?;
+    rocwheel_system::set_open_mode(&to, mode).map_err(copy_error(source))?;
     Ok(())
+}
+
+fn copy_error(source: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("could not copy `{}`: {error}", source.display()))
 }
 
 #[cfg(test)]

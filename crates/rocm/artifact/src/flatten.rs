@@ -109,13 +109,12 @@ fn make(
 
 /// Returns the output with its links resolved, if it may be written.
 fn check_output(output: &Path, existing: Replaceable, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
-    let not_ours = || Error::OutputNotOurs { path: output.to_owned() };
     let real = separate(output, inputs)?;
     if existing == Replaceable::Anything || !real.exists() {
         return Ok(real);
     }
     let ours = real.is_dir() && (real.join(MARKER).is_file() || fs_err::read_dir(&real)?.next().is_none());
-    if ours { Ok(real) } else { Err(not_ours()) }
+    if ours { Ok(real) } else { Err(Error::OutputNotOurs { path: output.to_owned() }) }
 }
 
 /// Moves the new tree to the output. An existing tree is exchanged with it in one step, so that one

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::archive;
 use crate::catalog::{self, Ignored};
-use crate::entry::{ArtifactEntry, EntryKind};
+use crate::entry::EntryKind;
 use crate::error::Error;
 use crate::location::ArtifactLocation;
 use crate::name::ArtifactName;
@@ -128,7 +128,6 @@ fn list_one(name: &ArtifactName, place: &ArtifactLocation, reporter: &dyn Report
             }
         }
     };
-    let size = |entry: &ArtifactEntry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
     Ok(ListedArtifact {
         artifact: name.clone(),
         name: name.name.clone(),
@@ -137,7 +136,7 @@ fn list_one(name: &ArtifactName, place: &ArtifactLocation, reporter: &dyn Report
         form,
         path: place.path().to_owned(),
         files: entries.iter().filter(|entry| entry.kind != EntryKind::Directory).count() as u64,
-        bytes: entries.iter().map(size).sum(),
+        bytes: entries.iter().map(|entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 }).sum(),
         digest,
         problem,
     })

@@ -9,7 +9,7 @@ use rocwheel_progress::{Reporter, Severity};
 use rocwheel_tables::{Pattern, Predicate, TargetTable};
 use serde::Serialize;
 
-use crate::catalog::{self, Artifact, Catalog, Collision};
+use crate::catalog::{self, Artifact, Catalog};
 use crate::component::Component;
 use crate::entry::EntryKind;
 use crate::error::{Error, with_source};
@@ -236,19 +236,13 @@ fn is_of_the_build(artifact: &Artifact, path: &str) -> bool {
 
 fn check_collisions(catalog: &Catalog, findings: &mut Findings, reporter: &dyn Reporter) -> Result<(), Error> {
     let (different, equal) = contents::conflicts(catalog, reporter)?;
-    let owners = |collision: &Collision| {
+    let different = different.into_iter().map(|collision| (collision, Severity::Error, "different"));
+    let equal = equal.into_iter().map(|collision| (collision, Severity::Note, "the same"));
+    for (collision, severity, contents) in different.chain(equal) {
         let owners: Vec<String> = collision.owners.iter().map(ToString::to_string).collect();
-        owners.join(" and by ")
-    };
-    for collision in different {
-        let message = format!("provided with different contents by {}", owners(&collision));
+        let message = format!("provided with {contents} contents by {}", owners.join(" and by "));
         let artifact = collision.owners[0].artifact.to_string();
-        findings.add(Severity::Error, &artifact, Some(&collision.path), message);
-    }
-    for collision in equal {
-        let message = format!("provided with the same contents by {}", owners(&collision));
-        let artifact = collision.owners[0].artifact.to_string();
-        findings.add(Severity::Note, &artifact, Some(&collision.path), message);
+        findings.add(severity, &artifact, Some(&collision.path), message);
     }
     Ok(())
 }

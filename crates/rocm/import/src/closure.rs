@@ -15,7 +15,7 @@ use rocwheel_tables::{DlopenTable, Providers};
 use crate::error::Error;
 use crate::libraries::SystemLibraries;
 use crate::report::{Mention, Missing, Wanted};
-use crate::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
+use crate::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked};
 
 /// ELF's `e_machine` for x86-64.
 const EM_X86_64: u16 = 62;
@@ -65,8 +65,8 @@ pub(crate) fn resolve(
 ) -> Result<Resolution, Error> {
     let files = &unpacked.files;
     for file in files.iter().filter(|file| !file.system) {
-        let linked = |elf: &&Elf| matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary);
-        let machine = file.elf.as_deref().filter(linked).map(|elf| elf.machine);
+        let linked = file.elf.as_deref().filter(|elf| matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary));
+        let machine = linked.map(|elf| elf.machine);
         if let Some(machine) = machine.filter(|machine| ![EM_X86_64, EM_AMDGPU].contains(machine)) {
             return Err(Error::Machine { path: file.place.path.clone(), machine });
         }
@@ -83,29 +83,30 @@ pub(crate) fn resolve(
 
 /// Refuses a library that is taken as an alternative if another package has one with its SONAME.
 fn check_alternatives(files: &[Placed], names: &[String], resolution: &Resolution) -> Result<(), Error> {
-    let is_alternative =
-        |file: &Placed| file.system && !is_standard(file) && file.elf.as_deref().is_some_and(is_loadable);
     for taken in resolution.taken.iter().map(|index| &files[*index]).filter(|file| is_alternative(file)) {
-        let is_other = |file: &&Placed| {
-            is_alternative(file) && file.source != taken.source && library_name(file) == library_name(taken)
-        };
-        if let Some(other) = files.iter().find(is_other) {
-            let place = |file: &Placed| owner(&names[file.source], &file.input);
+        let mut others = files.iter().filter(|file| file.source != taken.source && is_alternative(file));
+        if let Some(other) = others.find(|file| library_name(file) == library_name(taken)) {
             let soname = library_name(taken).to_owned();
-            return Err(Error::TwoVersions { soname, first: place(taken), second: place(other) });
+            return Err(Error::TwoVersions { soname, first: taken.origin(names), second: other.origin(names) });
         }
     }
     Ok(())
+}
+
+fn is_alternative(file: &Placed) -> bool {
+    file.system && !is_standard(file) && file.elf.as_deref().is_some_and(is_loadable)
 }
 
 /// Maps SONAMEs, file names and names of links to files. Of libraries with one name, those in
 /// standard directories come first, then ROCm's.
 fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Error> {
     let files = &unpacked.files;
-    let is_library =
-        |file: &Placed| file.elf.as_ref().is_some_and(|elf| elf.kind == ElfKind::SharedLibrary && is_loadable(elf));
     let mut providers: BTreeMap<String, usize> = BTreeMap::new();
-    let mut libraries: Vec<usize> = (0..files.len()).filter(|index| is_library(&files[*index])).collect();
+    let libraries = (0..files.len()).filter(|index| {
+        let elf = files[*index].elf.as_ref();
+        elf.is_some_and(|elf| elf.kind == ElfKind::SharedLibrary && is_loadable(elf))
+    });
+    let mut libraries: Vec<usize> = libraries.collect();
     libraries.sort_by_key(|index| {
         let file = &files[*index];
         let path = &file.place.path;
@@ -118,9 +119,8 @@ fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, u
                 providers.insert(name.to_owned(), index);
             }
             Some(other) if is_standard(other) && is_standard(&files[index]) => {
-                let place = |file: &Placed| owner(&names[file.source], &file.input);
-                let soname = name.to_owned();
-                return Err(Error::TwoVersions { soname, first: place(other), second: place(&files[index]) });
+                let (first, second) = (other.origin(names), files[index].origin(names));
+                return Err(Error::TwoVersions { soname: name.to_owned(), first, second });
             }
             Some(_) => {}
         }
@@ -290,8 +290,8 @@ impl Walk<'_> {
 pub(crate) fn other_version<'a>(soname: &str, mut present: impl Iterator<Item = &'a str>) -> Option<String> {
     let stem = family(soname);
     let is_of_rocm = Providers::embedded().of(soname).is_some_and(|provider| provider.kind == LibraryProduct::Rocm);
-    let other = |name: &&str| family(name) == stem && *name != stem && !soname.ends_with('*');
-    present.find(other).filter(|_| is_of_rocm && stem != soname).map(str::to_owned)
+    let other = present.find(|name| family(name) == stem && *name != stem && !soname.ends_with('*'));
+    other.filter(|_| is_of_rocm && stem != soname).map(str::to_owned)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,13 +313,13 @@ fn unlisted(files: &[Placed], resolution: &Resolution) -> Vec<Mention> {
         }
         let loads = DlopenTable::embedded().of(library_name(file));
         let own = library_name(file);
-        let explained = |text: &str| {
-            own.starts_with(text)
-                || elf.needed.iter().any(|needed| needed.starts_with(text))
-                || loads.iter().any(|load| load.matches(text) || load.pattern.trim_end_matches(['.', '*']) == text)
-                || system.is_outside(text)
-        };
-        let texts = file.inspected.mentions.iter().filter(|text| !explained(text));
+        let texts = file.inspected.mentions.iter().filter(|text| {
+            let text = text.as_str();
+            !own.starts_with(text)
+                && !elf.needed.iter().any(|needed| needed.starts_with(text))
+                && !loads.iter().any(|load| load.matches(text) || load.pattern.trim_end_matches(['.', '*']) == text)
+                && !system.is_outside(text)
+        });
         unlisted.extend(texts.map(|text| Mention { path: file.place.path.clone(), text: text.clone() }));
     }
     unlisted.sort();

@@ -35,9 +35,8 @@ fn is_pkg_config(path: &str) -> bool {
 /// `input` is the old path of the file, `path` that in the flattened tree.
 pub(crate) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> String {
     let prefix = old_prefix(table, input, path);
-    let depth = |path: &str| path.matches('/').count();
-    let old = depth(input) - if prefix.is_empty() { 0 } else { depth(prefix) + 1 };
-    let new = depth(path);
+    let of_prefix = if prefix.is_empty() { 0 } else { prefix.matches('/').count() + 1 };
+    let (old, new) = (input.matches('/').count() - of_prefix, path.matches('/').count());
     if is_pkg_config(path) {
         return pkg_config(table, prefix, new, text);
     }
@@ -86,18 +85,21 @@ fn components(text: &str, old: usize, new: usize) -> String {
         Regex::new(expression).expect("a constant expression")
     });
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    // The variables that a line takes one level off.
+    let variables = lines.iter().map(|line| {
+        let found = STEP.captures(line).filter(|found| found[1] == found[2])?;
+        Some(found[1].to_owned())
+    });
+    let variables: Vec<Option<String>> = variables.collect();
     let mut result = String::with_capacity(text.len());
     let mut index = 0;
     while index < lines.len() {
-        let step = |line: &str| STEP.captures(line).map(|found| (found[1].to_owned(), found[2].to_owned()));
-        let own = |line: &str| step(line).filter(|(to, from)| to == from);
-        let Some((variable, _)) = own(lines[index]) else {
+        if variables[index].is_none() {
             result.push_str(lines[index]);
             index += 1;
             continue;
-        };
-        let same = |line: &&&str| own(line).is_some_and(|(to, _)| to == variable);
-        let run = lines[index..].iter().take_while(same).count();
+        }
+        let run = variables[index..].iter().take_while(|variable| **variable == variables[index]).count();
         let keep = if run == old { new.min(run) } else { run };
         result.extend(lines[index..index + keep].iter().copied());
         index += run;

@@ -60,19 +60,23 @@ impl Control {
             Some((name, version)) => (name.trim().to_owned(), version.trim_end_matches(')').trim().to_owned()),
             None => (source, version.clone()),
         };
-        let list = |field: &str| fields.get(field).map_or("", String::as_str).split(',');
-        let name = |item: &str| item.trim().split([' ', '(', ':', '[']).next().unwrap_or_default().to_owned();
-        let names =
-            |group: &str| -> Vec<String> { group.split('|').map(name).filter(|name| !name.is_empty()).collect() };
-        let groups = list("pre-depends").chain(list("depends")).map(names);
+        let [before, later, provides] =
+            ["pre-depends", "depends", "provides"].map(|field| fields.get(field).map_or("", String::as_str).split(','));
+        let groups = before.chain(later).map(|group| names(group.split('|')));
         let depends = groups.filter(|group| !group.is_empty()).collect();
-        let provides = list("provides").map(name).filter(|name| !name.is_empty()).collect();
+        let provides = names(provides);
         let origin = ["maintainer", "homepage"].iter().filter_map(|field| fields.get(*field).cloned());
         let origin = origin.collect::<Vec<String>>().join(" ");
         let kibibytes = fields.get("installed-size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
         let installed = kibibytes.saturating_mul(1024);
         Some(Self { package, version, source, source_version, depends, provides, origin, installed })
     }
+}
+
+/// Returns the names of packages, without their versions and architectures.
+fn names<'a>(items: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names = items.map(|item| item.trim().split([' ', '(', ':', '[']).next().unwrap_or_default().to_owned());
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// The leading numbers of the upstream part of a Debian version: `1:5.3.0+dfsg-2` → `5.3.0`.
@@ -113,20 +117,18 @@ pub(crate) fn control(path: &Path) -> Result<ControlArchive, Error> {
     })?;
     let text = texts.get("control").ok_or_else(|| bad(path, "its control archive has no file `control`"))?;
     let control = Control::parse(text).ok_or_else(|| bad(path, "its control file has no Package and Version"))?;
-    let list = |name: &str| texts.get(name).map_or("", String::as_str).lines();
-    let digest = |line: &str| {
+    let [digests, sonames] = ["md5sums", "shlibs"].map(|name| texts.get(name).map_or("", String::as_str).lines());
+    let digests = digests.filter_map(|line| {
         let (digest, path) = line.split_once("  ")?;
         Some((path.trim_start_matches("./").to_owned(), digest.to_owned()))
-    };
+    });
     // `libamdhip64 7 libamdhip64-7 (>= 7.2.4)`, with the kind of package before it where it is not
     // `deb`; a SONAME such as `libLLVM-15.so.1` may be split in another place.
-    let soname = |line: &str| {
+    let sonames = sonames.filter_map(|line| {
         let mut words = line.split_whitespace().skip_while(|word| word.ends_with(':'));
         Some(format!("{}.so.{}", words.next()?, words.next()?))
-    };
-    let (digests, sonames) =
-        (list("md5sums").filter_map(digest).collect(), list("shlibs").filter_map(soname).collect());
-    Ok(ControlArchive { control, digests, sonames })
+    });
+    Ok(ControlArchive { control, digests: digests.collect(), sonames: sonames.collect() })
 }
 
 /// Passes every file and link of the package at `path` to `visitor`. Uses up to `threads` threads
@@ -146,7 +148,6 @@ fn each_member(
     let file = open_regular(path)?;
     let length = file.metadata()?.len();
     let mut archive = ar::Archive::new(BufReader::with_capacity(1 << 16, file));
-    let damaged = |source: io::Error| Error::Damaged { archive: path.to_owned(), member: wanted.to_owned(), source };
     let mut first = true;
     let mut position = 8;
     while let Some(entry) = archive.next_entry() {
@@ -169,7 +170,8 @@ fn each_member(
             found(&name, &mut counted)?;
             // The tar archive may end before the member does, but if the package ends before its
             // member, it is cut off.
-            io::copy(&mut counted, &mut io::sink()).map_err(damaged)?;
+            let rest = io::copy(&mut counted, &mut io::sink());
+            rest.map_err(|source| Error::Damaged { archive: path.to_owned(), member: wanted.to_owned(), source })?;
             if counted.count < size {
                 return Err(bad(path, format!("it is cut off within `{name}`")));
             }

@@ -85,26 +85,8 @@ pub(crate) fn describe(
     relinked: &Relinked,
     libraries: &[SystemLibrary],
 ) -> Result<Vec<ArtifactSummary>, Error> {
-    let mut summaries: BTreeMap<String, ArtifactSummary> = BTreeMap::new();
-    let mut basedirs: BTreeMap<String, String> = BTreeMap::new();
-    let mut count = |place: &Place, bytes: Option<u64>| {
-        let name = place.artifact.to_string();
-        basedirs.entry(name.clone()).or_insert_with(|| context.unpacker.table.basedir(&place.artifact.name));
-        let summary = summaries.entry(name.clone()).or_insert(ArtifactSummary { name, files: 0, links: 0, bytes: 0 });
-        match bytes {
-            Some(bytes) => {
-                summary.files += 1;
-                summary.bytes += bytes;
-            }
-            None => summary.links += 1,
-        }
-    };
-    for file in &unpacked.files {
-        count(&file.place, Some(file.size));
-    }
-    for place in &relinked.links {
-        count(place, None);
-    }
+    // Links have no size.
+    let mut added: Vec<(Place, Option<u64>)> = Vec::new();
     let present: BTreeSet<&str> = unpacked.files.iter().map(|file| file.place.path.as_str()).collect();
     let target_list = gpu_targets(unpacked);
     for (name, text) in [
@@ -119,7 +101,7 @@ pub(crate) fn describe(
         let target = staged(context.unpacker.root, context.unpacker.table, &place);
         fs_err::create_dir_all(target.parent().unwrap_or(context.unpacker.root))?;
         fs_err::write(target, &text)?;
-        count(&place, Some(text.len() as u64));
+        added.push((place, Some(text.len() as u64)));
     }
     let (libraries_at, link) = DEVICE_LIBRARIES;
     let has_device_libraries = present.iter().any(|path| path.starts_with(libraries_at));
@@ -127,7 +109,23 @@ pub(crate) fn describe(
     if has_device_libraries && !has_link && !present.iter().any(|path| path.starts_with("amdgcn/")) {
         let place = Place { artifact: generic("amd-llvm", Component::Run), path: link.to_owned() };
         make_link(context, &place, libraries_at)?;
-        count(&place, None);
+        added.push((place, None));
+    }
+    let mut summaries: BTreeMap<String, ArtifactSummary> = BTreeMap::new();
+    let mut basedirs: BTreeMap<String, String> = BTreeMap::new();
+    let files = unpacked.files.iter().map(|file| (&file.place, Some(file.size)));
+    let links = relinked.links.iter().map(|place| (place, None));
+    for (place, bytes) in files.chain(links).chain(added.iter().map(|(place, bytes)| (place, *bytes))) {
+        let name = place.artifact.to_string();
+        basedirs.entry(name.clone()).or_insert_with(|| context.unpacker.table.basedir(&place.artifact.name));
+        let summary = summaries.entry(name.clone()).or_insert(ArtifactSummary { name, files: 0, links: 0, bytes: 0 });
+        match bytes {
+            Some(bytes) => {
+                summary.files += 1;
+                summary.bytes += bytes;
+            }
+            None => summary.links += 1,
+        }
     }
     for (artifact, basedir) in &basedirs {
         let directory = context.unpacker.root.join(artifact);

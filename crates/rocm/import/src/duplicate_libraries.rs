@@ -27,8 +27,8 @@ pub(crate) fn merge(unpacker: &Unpacker<'_>, unpacked: &mut Unpacked) -> Result<
     // Index of a copy → index of the file that is kept.
     let mut copies: BTreeMap<usize, usize> = BTreeMap::new();
     for same in libraries.into_values() {
-        let length = |index: &usize| file_name(&unpacked.files[*index].place.path).len();
-        let Some(kept) = same.iter().copied().max_by_key(length) else { continue };
+        let longest = same.iter().copied().max_by_key(|index| file_name(&unpacked.files[*index].place.path).len());
+        let Some(kept) = longest else { continue };
         let path = unpacker.path(&unpacked.files[kept].place);
         for copy in same.into_iter().filter(|copy| *copy != kept) {
             if same_bytes(&path, &unpacker.path(&unpacked.files[copy].place), unpacker.reporter)? {

@@ -236,10 +236,10 @@ fn unresolved_hint(missing: &[Missing], in_turn: &[String]) -> String {
         hints.push("add the packages that hold them".to_owned());
     } else if !packages.is_empty() {
         // The table adds the name that a package has in other releases in brackets.
-        let name = |package: &&str| package.split(' ').next().unwrap_or_default().to_owned();
         let renamed: Vec<String> =
             packages.iter().filter(|package| package.contains(' ')).map(|one| format!("; {one}")).collect();
-        let mut names: Vec<String> = packages.iter().map(name).collect();
+        let mut names: Vec<String> =
+            packages.iter().map(|package| package.split(' ').next().unwrap_or_default().to_owned()).collect();
         names.extend(in_turn.iter().cloned());
         names.sort_unstable();
         names.dedup();

@@ -114,16 +114,12 @@ struct Licenses {
 pub(crate) fn license(source: &str, version: &str) -> Option<&'static str> {
     static EMBEDDED: LazyLock<Licenses> =
         LazyLock::new(|| toml::from_str(LICENSES).expect("the embedded table is tested"));
-    let by_prefix = || EMBEDDED.prefix.iter().find(|(prefix, _)| source.starts_with(prefix.as_str()));
-    let by_version = || {
-        let numbers: Vec<&str> = version.split('.').collect();
-        let key = |count: usize| format!("{source} {}", numbers[..count.min(numbers.len())].join("."));
-        [2, 1].into_iter().find_map(|count| EMBEDDED.source.get(&key(count)))
-    };
-    by_version()
-        .or_else(|| EMBEDDED.source.get(source))
-        .or_else(|| by_prefix().map(|(_, license)| license))
-        .map(String::as_str)
+    let numbers: Vec<&str> = version.split('.').collect();
+    let mut versions = [2, 1].into_iter().map(|count| numbers[..count.min(numbers.len())].join("."));
+    let by_version = versions.find_map(|version| EMBEDDED.source.get(&format!("{source} {version}")));
+    let by_prefix = EMBEDDED.prefix.iter().find(|(prefix, _)| source.starts_with(prefix.as_str()));
+    let license = by_version.or_else(|| EMBEDDED.source.get(source)).or(by_prefix.map(|(_, license)| license));
+    license.map(String::as_str)
 }
 
 #[cfg(test)]

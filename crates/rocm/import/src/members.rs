@@ -5,6 +5,7 @@
 //! file of an artifact may have are only refused if the visitor would import the file. Devices,
 //! sockets and other special files are refused.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -66,14 +67,14 @@ impl Decoding<'_> {
 
     fn decoder<'r>(&self, stream: &'r mut dyn Read) -> Result<Box<dyn Read + 'r>, Error> {
         let ending = self.member.rsplit('.').next().unwrap_or_default();
-        let buffered = |stream| BufReader::with_capacity(1 << 16, stream);
+        let stream = BufReader::with_capacity(1 << 16, stream);
         Ok(match ending {
-            "tar" => Box::new(buffered(stream)),
-            "gz" | "tgz" => Box::new(flate2::bufread::MultiGzDecoder::new(buffered(stream))),
-            "bz2" => Box::new(bzip2::bufread::MultiBzDecoder::new(buffered(stream))),
+            "tar" => Box::new(stream),
+            "gz" | "tgz" => Box::new(flate2::bufread::MultiGzDecoder::new(stream)),
+            "bz2" => Box::new(bzip2::bufread::MultiBzDecoder::new(stream)),
             "zst" => {
                 let mut decoder =
-                    zstd::stream::read::Decoder::with_buffer(buffered(stream)).map_err(|error| self.damaged(error))?;
+                    zstd::stream::read::Decoder::with_buffer(stream).map_err(|error| self.damaged(error))?;
                 decoder.window_log_max(27).map_err(|error| self.damaged(error))?;
                 Box::new(decoder)
             }
@@ -86,7 +87,7 @@ impl Decoding<'_> {
                     Stream::new_auto_decoder(MEMORY_LIMIT, CONCATENATED)
                 };
                 let decoder = decoder.map_err(|error| self.damaged(error.into()))?;
-                Box::new(liblzma::bufread::XzDecoder::new_stream(buffered(stream), decoder))
+                Box::new(liblzma::bufread::XzDecoder::new_stream(stream, decoder))
             }
             other => {
                 let error = io::Error::new(io::ErrorKind::Unsupported, format!("unknown compression `{other}`"));
@@ -121,10 +122,10 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
         {
             return Err(decoding.refused(&raw, reason));
         }
-        let link = || -> Result<Vec<u8>, Error> {
-            let target = entry.link_name_bytes().ok_or_else(|| decoding.refused(&raw, "it is a link to nothing"))?;
-            Ok(target.into_owned())
-        };
+        let link = entry.link_name_bytes().map(Cow::into_owned);
+        if link.is_none() && matches!(kind, EntryType::Symlink | EntryType::Link) {
+            return Err(decoding.refused(&raw, "it is a link to nothing"));
+        }
         match kind {
             EntryType::Directory => {}
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
@@ -142,7 +143,7 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
                 })?;
             }
             EntryType::Symlink => {
-                let target = link()?;
+                let target = link.unwrap_or_default();
                 if std::str::from_utf8(&target).is_err() && visitor.takes(&path) {
                     return Err(decoding.refused(&raw, "the text of the link is not UTF-8"));
                 }
@@ -152,7 +153,7 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
                 symlinks.insert(path, target);
             }
             EntryType::Link => {
-                let target = checked_path(decoding, &link()?)?;
+                let target = checked_path(decoding, &link.unwrap_or_default())?;
                 if files.contains(&target) {
                     files.insert(path.clone());
                     visitor.hard_link(&path, &target)?;

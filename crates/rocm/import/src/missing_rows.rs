@@ -143,8 +143,8 @@ impl Known<'_> {
             self.gaps.insert(Gap::row("artifact", &control.source, name, &[("packages", packages)]));
         }
         for soname in &holds.sonames {
-            let is_of_rocm = || self.owners.of(soname).is_some_and(rocwheel_tables::LibraryOwner::is_rocm);
-            if self.libraries.of(soname).is_none() && !is_of_rocm() {
+            let is_of_rocm = self.owners.of(soname).is_some_and(rocwheel_tables::LibraryOwner::is_rocm);
+            if self.libraries.of(soname).is_none() && !is_of_rocm {
                 self.gaps.insert(Gap::row("library", family(soname), name, &[]));
             }
         }

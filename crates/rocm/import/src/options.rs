@@ -36,10 +36,9 @@ impl ImportOptions {
     /// the input.
     pub(crate) fn judge(&self, missing: Vec<Missing>, present: &[String]) -> Result<Vec<Missing>, Error> {
         let allowed: Vec<Pattern> = self.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
-        let is_allowed = |missing: &Missing| {
+        let (unresolved, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(|missing| {
             allowed.iter().any(|pattern| pattern.matches(&missing.library) || pattern.glob() == missing.library)
-        };
-        let (unresolved, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_allowed);
+        });
         if missing.is_empty() {
             return Ok(unresolved);
         }

@@ -72,13 +72,13 @@ pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), E
     let (large, small): (Vec<usize>, Vec<usize>) =
         order.into_iter().partition(|index| plan.sources[*index].source.size >= LARGE);
     let threads = rayon::current_num_threads() as u32;
-    let unpack = |index: usize, threads: u32| {
-        let planned = &plan.sources[index];
-        let mut feed = Feed { unpacker, source: index, belongs: belongs(&planned.source) };
-        deb::data(&planned.path, threads, &mut feed)
-    };
     for index in large {
-        unpack(index, threads)?;
+        unpack_one(&plan.sources[index], index, unpacker, threads)?;
     }
-    small.into_par_iter().try_for_each(|index| unpack(index, 1))
+    small.into_par_iter().try_for_each(|index| unpack_one(&plan.sources[index], index, unpacker, 1))
+}
+
+fn unpack_one(planned: &PlannedSource, source: usize, unpacker: &Unpacker<'_>, threads: u32) -> Result<(), Error> {
+    let mut feed = Feed { unpacker, source, belongs: belongs(&planned.source) };
+    deb::data(&planned.path, threads, &mut feed)
 }

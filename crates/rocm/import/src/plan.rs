@@ -66,12 +66,12 @@ pub(crate) fn input_package(control: Control) -> InputPackage {
 
 /// The version of `rocm-core` if the set has it, else the HIP runtime's.
 pub(crate) fn version_of(sources: &[PlannedSource]) -> String {
-    let of = |prefix: &str| {
+    let version = ["rocm-core", "libamdhip64-", "hip-runtime-"].into_iter().find_map(|prefix| {
         let mut sources = sources.iter().map(|planned| &planned.source);
         let found = sources.find(|source| source.name.starts_with(prefix) && !source.name.ends_with("-dev"));
         found.map(|source| deb::upstream(&source.version))
-    };
-    let version = of("rocm-core").or_else(|| of("libamdhip64-")).or_else(|| of("hip-runtime-")).unwrap_or_default();
+    });
+    let version = version.unwrap_or_default();
     version.split('.').take(3).collect::<Vec<_>>().join(".")
 }
 

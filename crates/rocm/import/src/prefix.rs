@@ -60,8 +60,7 @@ pub(crate) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     } else {
         let files = tree(&prefix)?;
         libraries.add_files(&prefix, &files)?;
-        let known = |path: &&String| Table::embedded().of_file(&Table::embedded().flatten(path)).is_some();
-        if files.iter().filter(known).take(1).count() == 0 {
+        if files.iter().all(|path| Table::embedded().of_file(&Table::embedded().flatten(path)).is_none()) {
             return Err(empty(&prefix, "no file of it is one of ROCm's"));
         }
         version = options.version.clone().unwrap_or_else(|| private_version(&prefix));
@@ -75,8 +74,8 @@ pub(crate) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     {
         sources.push(installed(package, &root, package.files()?));
     }
-    let known = |planned: &PlannedSource| dpkg.packages.get(&planned.source.name);
-    let dependencies = sources.iter().filter_map(known).flat_map(|package| package.control.depends.iter().flatten());
+    let packages = sources.iter().filter_map(|planned| dpkg.packages.get(&planned.source.name));
+    let dependencies = packages.flat_map(|package| package.control.depends.iter().flatten());
     let dependencies: BTreeSet<String> = dependencies.cloned().collect();
     let left_out = if shared { left_out(&dpkg, &sources) } else { Vec::new() };
     if shared {
@@ -104,15 +103,14 @@ pub(crate) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
 fn looks_like_rocm(prefix: &Path) -> bool {
     const MARKS: [&str; 6] =
         [".info/version", "share/therock", "bin/hipcc", "bin/hipconfig", "bin/amdclang", "lib/llvm/bin/clang"];
-    let has_runtime = |folder: &str| {
-        let names = fs_err::read_dir(prefix.join(folder)).into_iter().flatten().flatten();
-        names.map(|entry| entry.file_name()).any(|name| {
-            let name = name.to_string_lossy();
-            ["libamdhip64", "libhsa-runtime64", "libamd_comgr"].iter().any(|library| name.starts_with(library))
-        })
-    };
-    let is_root = prefix.parent().is_none();
-    !is_root && (MARKS.iter().any(|mark| prefix.join(mark).exists()) || ["lib", "lib64"].into_iter().any(has_runtime))
+    let libraries = ["lib", "lib64"].into_iter().filter_map(|folder| fs_err::read_dir(prefix.join(folder)).ok());
+    let mut names = libraries.flatten().flatten().map(|entry| entry.file_name());
+    prefix.parent().is_some()
+        && (MARKS.iter().any(|mark| prefix.join(mark).exists())
+            || names.any(|name| {
+                let name = name.to_string_lossy();
+                ["libamdhip64", "libhsa-runtime64", "libamd_comgr"].iter().any(|library| name.starts_with(library))
+            }))
 }
 
 pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
@@ -271,12 +269,9 @@ impl Dpkg {
         let mut dpkg = Self::default();
         for paragraph in status.split("\n\n").filter(|text| text.contains("\nStatus: install ok installed")) {
             let Some(control) = Control::parse(paragraph) else { continue };
-            let field = |name: &str| {
-                let line = paragraph.lines().find(|line| line.starts_with(name))?;
-                line.split_once(':').map(|(_, value)| value.trim().to_owned())
-            };
-            let architecture = field("Architecture:").unwrap_or_default();
-            if !matches!(architecture.as_str(), "amd64" | "all") {
+            let architecture = paragraph.lines().find_map(|line| line.strip_prefix("Architecture:"));
+            let architecture = architecture.map_or("", str::trim);
+            if !matches!(architecture, "amd64" | "all") {
                 continue;
             }
             let names = [format!("{}:{architecture}.list", control.package), format!("{}.list", control.package)];

@@ -51,24 +51,21 @@ pub(crate) fn check(
 
 /// Refuses a set with two versions of the HIP runtime.
 fn two_runtimes(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<(), Error> {
-    let is_runtime = |name: &str| {
-        let version = name.strip_prefix("libamdhip64-");
+    let runtimes = archives.iter().filter(|archive| {
+        let version = archive.control.package.strip_prefix("libamdhip64-");
         version.is_some_and(|version| version.chars().all(|letter| letter.is_ascii_digit()))
-            || without_release(name) == "hip-runtime-amd"
-    };
-    let mut runtimes: Vec<&ControlArchive> =
-        archives.iter().filter(|archive| is_runtime(&archive.control.package)).collect();
-    let numbers = |archive: &ControlArchive| -> Vec<u32> {
+            || without_release(&archive.control.package) == "hip-runtime-amd"
+    });
+    let mut runtimes: Vec<&ControlArchive> = runtimes.collect();
+    runtimes.sort_by_key(|archive| -> Vec<u32> {
         upstream(&archive.control.version).split('.').map(|number| number.parse().unwrap_or(0)).collect()
-    };
-    runtimes.sort_by_key(|archive| numbers(archive));
+    });
     let [older, .., newer] = runtimes[..] else { return Ok(()) };
     let older = older.control.package.clone();
-    let needs = |archive: &&ControlArchive| archive.control.depends.iter().any(|group| group.contains(&older));
-    let is_of_rocm =
-        |name: &str| sources.iter().any(|planned| planned.source.name == name && planned.source.artifact.is_some());
-    let users = archives.iter().filter(needs).map(|archive| archive.control.package.clone());
-    let users = users.filter(|name| is_of_rocm(name)).collect();
+    let of_rocm = sources.iter().filter(|planned| planned.source.artifact.is_some());
+    let of_rocm: BTreeSet<&String> = of_rocm.map(|planned| &planned.source.name).collect();
+    let users = archives.iter().filter(|archive| archive.control.depends.iter().any(|group| group.contains(&older)));
+    let users = users.map(|archive| archive.control.package.clone()).filter(|name| of_rocm.contains(name)).collect();
     Err(Error::TwoRuntimes { packages: [older, newer.control.package.clone()], users })
 }
 
@@ -85,8 +82,9 @@ fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<
             let (other, input, known) = *places.entry(place.clone()).or_insert((index, path, digest));
             let packages = [other, index].map(|index| sources[index].source.name.as_str());
             if known != digest && table.owner_of(&place, packages).is_none() {
-                let owner = |index: usize, path: &str| owner(&sources[index].source.name, path);
-                return Err(Error::Collision { path: place, first: owner(other, input), second: owner(index, path) });
+                let [first, second] =
+                    [(other, input), (index, path)].map(|(index, path)| owner(&sources[index].source.name, path));
+                return Err(Error::Collision { path: place, first, second });
             }
         }
     }
@@ -135,18 +133,19 @@ impl<'a> Set<'a> {
             }
             reporter.check()?;
             for (library, wanted, path) in self.wants(index)? {
-                let of = |group: &&&Vec<String>| {
-                    group.iter().any(|package| SystemLibraries::embedded().is_package_of(&library, package))
-                };
-                let Some(group) = groups.iter().find(of).filter(|_| !self.has(&library)) else { continue };
+                let provided = groups.iter().find_map(|group| {
+                    let mut packages = group.iter();
+                    let package = packages.find(|name| SystemLibraries::embedded().is_package_of(&library, name))?;
+                    Some((group, package))
+                });
+                let Some((group, package)) = provided.filter(|_| !self.has(&library)) else { continue };
                 explained.insert(group);
-                let of = |package: &&String| SystemLibraries::embedded().is_package_of(&library, package);
                 let one = Missing {
                     library: library.clone(),
                     wanted,
                     chain: vec![Table::embedded().flatten(&path)],
                     source: self.sources[index].source.name.clone(),
-                    package: group.iter().find(of).cloned(),
+                    package: Some(package.clone()),
                     certain: true,
                     other_version: other_version(&library, self.libraries.iter().map(String::as_str)),
                 };
@@ -165,8 +164,8 @@ impl<'a> Set<'a> {
             .enumerate()
             .map(|(index, archive)| (archive.control.package.as_str(), index))
             .collect();
-        let rocm = |index: &usize| self.sources[*index].source.artifact.is_some();
-        let mut queue: VecDeque<usize> = (0..self.sources.len()).filter(rocm).collect();
+        let mut queue: VecDeque<usize> =
+            (0..self.sources.len()).filter(|index| self.sources[*index].source.artifact.is_some()).collect();
         let mut seen: BTreeSet<usize> = queue.iter().copied().collect();
         let mut suspects = Vec::new();
         while let Some(index) = queue.pop_front() {
@@ -192,9 +191,8 @@ impl<'a> Set<'a> {
         let is_of_rocm = self.sources[index].source.artifact.is_some();
         let mut needs = Needs { is_of_rocm, wants: Vec::new() };
         deb::data(&self.sources[index].path, rayon::current_num_threads() as u32, &mut needs)?;
-        let outside = |library: &str| SystemLibraries::embedded().is_outside(library);
         let mut wants = needs.wants;
-        wants.retain(|(library, ..)| !outside(library));
+        wants.retain(|(library, ..)| !SystemLibraries::embedded().is_outside(library));
         wants.sort_by(|left, right| (&left.0, &left.2).cmp(&(&right.0, &right.2)));
         wants.dedup_by(|later, first| later.0 == first.0);
         Ok(wants)
@@ -265,19 +263,19 @@ impl Headers {
     /// Offset and size of the segment `PT_DYNAMIC`, in bytes.
     fn dynamic_section(&self) -> Option<(u64, u64)> {
         const PT_DYNAMIC: u64 = 2;
-        let number = |offset: usize, length: usize| -> Option<u64> {
-            let bytes = self.beginning.get(offset..offset.checked_add(length)?)?;
-            Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-        };
-        if number(4, 2)? != 0x0102 {
+        if self.number(4, 2)? != 0x0102 {
             return None;
         }
-        let (table, entry, count) =
-            (usize::try_from(number(0x20, 8)?).ok()?, number(0x36, 2)? as usize, number(0x38, 2)?);
-        let entries = (0..count as usize).map(|index| table.saturating_add(index * entry));
-        let mut dynamic = entries.filter(|at| number(*at, 4) == Some(PT_DYNAMIC));
-        let at = dynamic.next()?;
-        Some((number(at.checked_add(8)?, 8)?, number(at.checked_add(0x20)?, 8)?))
+        let table = usize::try_from(self.number(0x20, 8)?).ok()?;
+        let (entry, count) = (self.number(0x36, 2)? as usize, self.number(0x38, 2)?);
+        let mut entries = (0..count as usize).map(|index| table.saturating_add(index * entry));
+        let at = entries.find(|at| self.number(*at, 4) == Some(PT_DYNAMIC))?;
+        Some((self.number(at.checked_add(8)?, 8)?, self.number(at.checked_add(0x20)?, 8)?))
+    }
+
+    fn number(&self, offset: usize, length: usize) -> Option<u64> {
+        let bytes = self.beginning.get(offset..offset.checked_add(length)?)?;
+        Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 }
 

@@ -11,7 +11,7 @@ use rocwheel_elf::{Edit, NeededEdit, SearchPath, StackFlag};
 use rocwheel_progress::Reporter;
 use rocwheel_system::symlink;
 
-use crate::closure::{self, Resolution};
+use crate::closure::{self, Resolution, directory};
 use crate::error::Error;
 use crate::libraries::SystemLibraries;
 use crate::options::{ImportOptions, Sonames};
@@ -109,9 +109,8 @@ fn rename(
                 let path = place.path.clone();
                 let names = context.unpacker.names;
                 let other = unpacked.files.iter().find(|other| other.place == place);
-                let first = other.map_or_else(String::new, |other| owner(&names[other.source], &other.input));
-                let file = &unpacked.files[index];
-                return Err(Error::Collision { path, first, second: owner(&names[file.source], &file.input) });
+                let first = other.map_or_else(String::new, |other| other.origin(names));
+                return Err(Error::Collision { path, first, second: unpacked.files[index].origin(names) });
             }
             rocwheel_system::rename(context.unpacker.path(&file.place), target)?;
             remove_emptied_folder(context, &file.place);
@@ -182,10 +181,9 @@ fn edit(
     let sizes = edits.par_iter().map(|(index, edit)| {
         context.reporter.check()?;
         let file = &files[*index];
-        let failed = |source| Error::Elf { action: "edit", path: file.place.path.clone(), source };
         let path = context.unpacker.path(&file.place);
         let mut target = fs_err::OpenOptions::new().read(true).write(true).open(path)?.into_file();
-        let patch = edit.plan(&target).map_err(failed)?;
+        let patch = edit.plan(&target).map_err(edit_error(file))?;
         patch.apply(&mut target)?;
         Ok((*index, patch.size))
     });
@@ -194,6 +192,10 @@ fn edit(
         unpacked.files[index].size = size;
     }
     Ok(())
+}
+
+fn edit_error(file: &Placed) -> impl FnOnce(rocwheel_elf::Error) -> Error {
+    move |source| Error::Elf { action: "edit", path: file.place.path.clone(), source }
 }
 
 /// Adds a copy under the old name for every library that is loaded by that name: NEEDED entries
@@ -223,14 +225,13 @@ fn keep_names(
         if to.exists() {
             let names = context.unpacker.names;
             let other = unpacked.files.iter().find(|other| other.place == copy.place);
-            let first = other.map_or_else(String::new, |other| owner(&names[other.source], &other.input));
-            let second = owner(&names[copy.source], &copy.input);
-            return Err(Error::Collision { path: copy.place.path, first, second });
+            let first = other.map_or_else(String::new, |other| other.origin(names));
+            return Err(Error::Collision { second: copy.origin(names), path: copy.place.path, first });
         }
         fs_err::copy(from, &to)?;
-        let failed = |source| Error::Elf { action: "edit", path: copy.place.path.clone(), source };
         let mut target = fs_err::OpenOptions::new().read(true).write(true).open(to)?.into_file();
-        let patch = Edit { soname: Some(original.clone()), ..Edit::default() }.plan(&target).map_err(failed)?;
+        let patch =
+            Edit { soname: Some(original.clone()), ..Edit::default() }.plan(&target).map_err(edit_error(&copy))?;
         patch.apply(&mut target)?;
         copy.size = patch.size;
         relinked.taken.insert(unpacked.files.len(), (original.clone(), original));
@@ -255,33 +256,30 @@ fn stays_inside(path: &str, entry: &str) -> bool {
 }
 
 fn same_directory(left: &str, right: &str) -> bool {
-    let plain = |entry: &str| entry.replace("${ORIGIN}", "$ORIGIN").trim_end_matches(['/', '.']).to_owned();
-    plain(left) == plain(right)
+    let [left, right] = [left, right].map(|entry| entry.replace("${ORIGIN}", "$ORIGIN"));
+    left.trim_end_matches(['/', '.']) == right.trim_end_matches(['/', '.'])
 }
 
 /// The `$ORIGIN`-relative directories of everything a file uses: its own directory first, then in
 /// alphabetical order, which puts `lib` before `lib/llvm/lib` before `lib/rocm_sysdeps/lib`.
 fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
-    let directory = |path: &str| path.rsplit_once('/').map_or(String::new(), |(directory, _)| directory.to_owned());
     let own = directory(&file.place.path);
-    let mut directories: BTreeSet<String> = uses.iter().map(|index| directory(&files[*index].place.path)).collect();
+    let mut directories: BTreeSet<&str> = uses.iter().map(|index| directory(&files[*index].place.path)).collect();
     let mut path = Vec::new();
-    if directories.remove(&own) {
+    if directories.remove(own) {
         path.push("$ORIGIN".to_owned());
     }
-    path.extend(directories.iter().map(|directory| format!("$ORIGIN/{}", relative(&own, directory))));
+    path.extend(directories.iter().map(|directory| format!("$ORIGIN/{}", relative(own, directory))));
     path
 }
 
 /// The relative path from one directory of the tree to another; `.` for the same one, since no link
 /// may be empty.
 fn relative(from: &str, to: &str) -> String {
-    let parts =
-        |path: &str| -> Vec<String> { path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
-    let (from, to) = (parts(from), parts(to));
+    let [from, to] = [from, to].map(|path| path.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>());
     let common = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
-    let ups = std::iter::repeat_n("..".to_owned(), from.len() - common);
-    let parts: Vec<String> = ups.chain(to[common..].iter().cloned()).collect();
+    let ups = std::iter::repeat_n("..", from.len() - common);
+    let parts: Vec<&str> = ups.chain(to[common..].iter().copied()).collect();
     if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
@@ -320,22 +318,20 @@ fn link(
         }
     }
     for (index, link) in unpacked.links.iter().enumerate() {
-        let listed = |reason: String| skipped(context, link.source, &link.input, reason);
         let Some(place) = &link.place else {
-            relinked.skipped.push(listed("another name of a library that is not ROCm's".into()));
+            let reason = "another name of a library that is not ROCm's".to_owned();
+            relinked.skipped.push(skipped(context, link.source, &link.input, reason));
             continue;
         };
         match good.get(&place.path) {
             Some((winner, target)) if *winner != index => {
                 let names = context.unpacker.names;
+                let [first, second] =
+                    [&unpacked.links[*winner], link].map(|link| owner(&names[link.source], &link.input));
                 if flat_target(table, link).as_ref() == Some(target) {
-                    let other = &unpacked.links[*winner];
-                    relinked.skipped.push(listed(same_as(&owner(&names[other.source], &other.input))));
+                    relinked.skipped.push(skipped(context, link.source, &link.input, same_as(&first)));
                     continue;
                 }
-                let other = &unpacked.links[*winner];
-                let (first, second) =
-                    (owner(&names[other.source], &other.input), owner(&names[link.source], &link.input));
                 return Err(Error::Collision { path: place.path.clone(), first, second });
             }
             Some((_, target)) => {
@@ -347,14 +343,14 @@ fn link(
                     let second = owner(&names[link.source], &link.input);
                     return Err(Error::Collision { path: place.path.clone(), first, second });
                 }
-                let directory = place.path.rsplit_once('/').map_or("", |(directory, _)| directory);
-                make_link(context, place, &relative(directory, target))
+                make_link(context, place, &relative(directory(&place.path), target))
                     .map_err(|error| error.of_link(owner(&context.unpacker.names[link.source], &link.input)))?;
                 relinked.links.push(place.clone());
             }
             None => {
                 let reason = "nothing in the input is at the end of this link".to_owned();
-                relinked.skipped.push(Skipped { target: Some(link.target.clone()), ..listed(reason) });
+                let skipped = skipped(context, link.source, &link.input, reason);
+                relinked.skipped.push(Skipped { target: Some(link.target.clone()), ..skipped });
             }
         }
     }

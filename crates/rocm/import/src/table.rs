@@ -170,8 +170,8 @@ impl Table {
     /// `None` if the package is not ROCm's. AMD's packages for several releases side by side have
     /// the release at the end of their names.
     pub(crate) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
-        let of = |name: &str| self.artifacts.iter().find(|artifact| any(&artifact.packages, name));
-        of(package).or_else(|| of(without_release(package)))
+        let mut names = [package, without_release(package)].into_iter();
+        names.find_map(|name| self.artifacts.iter().find(|artifact| any(&artifact.packages, name)))
     }
 
     /// The index of the package whose file at `path` (flattened) is taken if the bytes differ;
@@ -215,8 +215,6 @@ impl Table {
     /// in the same component as the libraries that read them; then the artifact's own rule applies,
     /// then the default patterns in their order, then [`Component::Run`].
     fn component(&self, rule: &ArtifactRule, path: &str, database: bool) -> Component {
-        let default =
-            |component: Component| component.default_includes().iter().any(|glob| Pattern::new(glob).matches(path));
         if let Some((component, _)) = self.components.iter().find(|(_, patterns)| any(patterns, path)) {
             return *component;
         }
@@ -226,7 +224,10 @@ impl Table {
         if any(&rule.run, path) {
             return Component::Run;
         }
-        Component::CHAIN.into_iter().find(|component| default(*component)).unwrap_or(Component::Run)
+        let default = Component::CHAIN
+            .into_iter()
+            .find(|component| component.default_includes().iter().any(|glob| Pattern::new(glob).matches(path)));
+        default.unwrap_or(Component::Run)
     }
 
     /// `path` is the flattened one.

@@ -58,6 +58,13 @@ pub(crate) struct Placed {
     pub(crate) inspected: Inspected,
 }
 
+impl Placed {
+    /// Words for the file: its path in the package that it comes from.
+    pub(crate) fn origin(&self, names: &[String]) -> String {
+        owner(&names[self.source], &self.input)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) source: usize,
@@ -178,11 +185,10 @@ impl<'a> Unpacker<'a> {
         }
         duplicates.sort_by(|(left, _), (right, _)| (left.source, &left.input).cmp(&(right.source, &right.input)));
         for (duplicate, path) in duplicates {
-            let same_place = |file: &Placed| file.place.path.as_str().cmp(duplicate.place.path.as_str());
-            let Ok(index) = unpacked.files.binary_search_by(same_place) else { continue };
+            let found = unpacked.files.binary_search_by(|file| file.place.path.cmp(&duplicate.place.path));
+            let Ok(index) = found else { continue };
             let kept = &mut unpacked.files[index];
             let present = self.path(&kept.place);
-            let of = |file: &Placed| owner(&self.names[file.source], &file.input);
             let (mut first, mut second) = (kept.clone(), duplicate);
             let mut is_replaced = (second.source, &second.input) < (first.source, &first.input);
             if is_replaced {
@@ -198,7 +204,10 @@ impl<'a> Unpacker<'a> {
                         std::mem::swap(&mut first, &mut second);
                         is_replaced = !is_replaced;
                     }
-                    None => return Err(Error::Collision { path, first: of(&first), second: of(&second) }),
+                    None => {
+                        let (first, second) = (first.origin(self.names), second.origin(self.names));
+                        return Err(Error::Collision { path, first, second });
+                    }
                 }
             }
             if is_replaced {
@@ -210,8 +219,8 @@ impl<'a> Unpacker<'a> {
             } else {
                 fs_err::remove_file(&path)?;
             }
-            let reason =
-                if is_same { same_as(&of(&first)) } else { format!("different from {}, which is taken", of(&first)) };
+            let origin = first.origin(self.names);
+            let reason = if is_same { same_as(&origin) } else { format!("different from {origin}, which is taken") };
             let name = self.names[second.source].clone();
             let skipped = Skipped { source: name, path: second.input, target: None, reason };
             if !is_same {
@@ -240,10 +249,10 @@ impl<'a> Unpacker<'a> {
     pub(crate) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
         let found = {
             let state = self.state();
-            let same = |file: &Placed| file.source == incoming.source && file.input == target;
-            let placed = state.files.iter().find(|file| same(file)).map(|file| (self.path(&file.place), file.size));
-            let duplicate = || state.duplicates.iter().find(|(file, _)| same(file));
-            placed.or_else(|| duplicate().map(|(file, path)| (path.clone(), file.size)))
+            let placed = state.files.iter().map(|file| (file, None));
+            let mut files = placed.chain(state.duplicates.iter().map(|(file, path)| (file, Some(path))));
+            let found = files.find(|(file, _)| file.source == incoming.source && file.input == target);
+            found.map(|(file, path)| (path.cloned().unwrap_or_else(|| self.path(&file.place)), file.size))
         };
         let Some((original, size)) = found else {
             let reason = format!("another name of `{target}`, which is not imported");
@@ -381,26 +390,20 @@ fn kernel_archive(path: &str) -> Option<ArtifactName> {
 /// Decides about a file of a package from outside ROCm: only libraries and the licence are
 /// imported.
 fn decide_system(path: String) -> Decision {
-    let generic = |component: Component, path: String| Place {
-        artifact: ArtifactName {
-            name: SYSDEPS.into(),
-            component: component.to_string(),
-            target_family: GENERIC.into(),
-        },
-        path,
-    };
-    let place = |place| Decision::Place { place, system: true, unknown: false };
-    if let Some(name) = path.strip_prefix("lib/").filter(|_| is_candidate(&path) || is_alternative(&path)) {
+    let library = path.strip_prefix("lib/").filter(|_| is_candidate(&path) || is_alternative(&path));
+    let (component, path) = if let Some(name) = library {
         if SystemLibraries::embedded().is_policy(file_name(name)) {
             return Decision::Skip("part of the manylinux policy: every system has it".into());
         }
-        return place(generic(Component::Lib, format!("{SYSDEPS_DIRECTORY}/{name}")));
-    }
-    let is_copyright = path.strip_prefix("share/doc/").is_some_and(|rest| rest.ends_with("/copyright"));
-    if is_copyright {
-        return place(generic(Component::Doc, path));
-    }
-    Decision::Skip("not a library or licence of a package that is not ROCm's".into())
+        (Component::Lib, format!("{SYSDEPS_DIRECTORY}/{name}"))
+    } else if path.strip_prefix("share/doc/").is_some_and(|rest| rest.ends_with("/copyright")) {
+        (Component::Doc, path)
+    } else {
+        return Decision::Skip("not a library or licence of a package that is not ROCm's".into());
+    };
+    let artifact =
+        ArtifactName { name: SYSDEPS.into(), component: component.to_string(), target_family: GENERIC.into() };
+    Decision::Place { place: Place { artifact, path }, system: true, unknown: false }
 }
 
 /// `true` for the path (flattened) of a library that is imported from a package outside ROCm if

@@ -66,8 +66,7 @@ impl ImageArchive {
         if header[..4] != MAGIC {
             return Err(malformed(format!("it starts with `{}`", header[..4].escape_ascii())));
         }
-        let number = |index| u64::from(number(&header, index));
-        let (uncompressed, images, directory) = (number(1), number(2), number(3));
+        let [uncompressed, images, directory] = [1, 2, 3].map(|index| u64::from(number(&header, index)));
         if directory > uncompressed || directory > MOST_DIRECTORY || images * ROW as u64 > directory {
             let reason = format!("a directory of {directory} bytes for {images} images, {uncompressed} bytes in all");
             return Err(malformed(reason));
@@ -116,10 +115,9 @@ impl ImageArchive {
         let mut rest = directory.as_slice();
         let mut images = Vec::new();
         for row in 0..self.images {
-            let cut = || malformed(format!("row {row} of its directory is cut"));
-            let (numbers, behind) = rest.split_at_checked(ROW).ok_or_else(cut)?;
+            let (numbers, behind) = rest.split_at_checked(ROW).ok_or_else(|| row_is_cut(row))?;
             let [offset, size, length] = [2, 3, 4].map(|index| number(numbers, index));
-            let (name, behind) = behind.split_at_checked(length as usize).ok_or_else(cut)?;
+            let (name, behind) = behind.split_at_checked(length as usize).ok_or_else(|| row_is_cut(row))?;
             rest = behind;
             let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
             let (offset, size) = (u64::from(offset), u64::from(size));
@@ -166,4 +164,8 @@ fn failed(error: io::Error) -> Error {
 
 fn malformed(reason: impl Into<String>) -> Error {
     Error::Images { reason: reason.into() }
+}
+
+fn row_is_cut(row: usize) -> Error {
+    malformed(format!("row {row} of its directory is cut"))
 }

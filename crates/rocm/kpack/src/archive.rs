@@ -105,6 +105,10 @@ impl Located<'_> {
     fn describe(&self) -> String {
         describe(self.name, self.index, self.target)
     }
+
+    fn read_error(&self) -> impl Fn(io::Error) -> Error + Copy {
+        move |source| Error::ReadArchive { what: self.describe(), source }
+    }
 }
 
 fn key(name: &str, index: Option<u32>) -> String {
@@ -159,7 +163,7 @@ pub fn read_table(reader: &dyn ReadAt, size: u64) -> Result<Vec<TableEntry>, Err
     let (table, _) = table_of(reader, size)?;
     let total: u64 = table.kernels.iter().map(|kernel| kernel.original_size).fold(0, u64::saturating_add);
     let mut seen: u64 = 0;
-    let entry = |kernel: table::Kernel| {
+    let entries = table.kernels.into_iter().map(|kernel| {
         let stored = match &table.blobs {
             table::Blobs::Listed(_) => kernel.original_size,
             table::Blobs::Frames { size, .. } => {
@@ -171,8 +175,8 @@ pub fn read_table(reader: &dyn ReadAt, size: u64) -> Result<Vec<TableEntry>, Err
         };
         let key = key(&kernel.name, kernel.index);
         TableEntry { key, target: kernel.target, original_size: kernel.original_size, stored }
-    };
-    Ok(table.kernels.into_iter().map(entry).collect())
+    });
+    Ok(entries.collect())
 }
 
 /// The part of `length` that corresponds to `seen` out of `total`.
@@ -207,15 +211,14 @@ impl KpackArchive {
             table::Blobs::Frames { offset, size } => frames(reader, *offset, *size, table_offset)?,
         };
         let records = table.kernels.into_iter().map(|kernel| {
-            let what = || describe(&kernel.name, kernel.index, &kernel.target);
             let blob = usize::try_from(kernel.ordinal).ok().and_then(|ordinal| blobs.get(ordinal));
             let Some(&(offset, size)) = blob else {
-                let count = blobs.len();
-                return Err(malformed(format!("{} is number {} of {count} code objects", what(), kernel.ordinal)));
+                let (what, count) = (describe(&kernel.name, kernel.index, &kernel.target), blobs.len());
+                return Err(malformed(format!("{what} is number {} of {count} code objects", kernel.ordinal)));
             };
             if table.scheme == Scheme::None && kernel.original_size != size {
-                let stated = kernel.original_size;
-                return Err(malformed(format!("{} should have {stated} bytes, but {size} are stored", what())));
+                let (what, stated) = (describe(&kernel.name, kernel.index, &kernel.target), kernel.original_size);
+                return Err(malformed(format!("{what} should have {stated} bytes, but {size} are stored")));
             }
             let (name, index, target, original_size) = (kernel.name, kernel.index, kernel.target, kernel.original_size);
             Ok(Record { name, index, target, original_size, offset, size })
@@ -265,21 +268,20 @@ impl KpackArchive {
         located: &Located<'_>,
         code: &mut dyn Read,
     ) -> Result<Option<u64>, Error> {
-        let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
         let span =
             BufReader::with_capacity(WINDOW, Cursor::new(Slice::new(reader, located.offset, Some(located.size))));
         let mut stored: Box<dyn Read + '_> = match self.scheme {
             Scheme::None => Box::new(span),
             Scheme::ZstdPerKernel => {
-                Box::new(zstd::stream::read::Decoder::with_buffer(span).map_err(failed)?.single_frame())
+                Box::new(zstd::stream::read::Decoder::with_buffer(span).map_err(located.read_error())?.single_frame())
             }
         };
         let (mut found, mut expected) = (vec![0; WINDOW], vec![0; WINDOW]);
         let mut at = 0;
         loop {
-            let count = read_window(&mut stored, &mut found).map_err(failed)?;
+            let count = read_window(&mut stored, &mut found).map_err(located.read_error())?;
             let found = &found[..count];
-            let count = read_window(code, &mut expected).map_err(failed)?;
+            let count = read_window(code, &mut expected).map_err(located.read_error())?;
             let expected = &expected[..count];
             if found != expected {
                 let equal = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
@@ -350,10 +352,10 @@ fn read_header(reader: &dyn ReadAt, size: u64) -> Result<u64, Error> {
 
 /// Checks that the blobs of an uncompressed archive lie between the header and the table.
 fn checked(blobs: &[(u64, u64)], table_offset: u64) -> Result<Vec<(u64, u64)>, Error> {
-    let outside = |(offset, size): &&(u64, u64)| {
-        *offset < HEADER_SIZE || offset.checked_add(*size).is_none_or(|end| end > table_offset)
-    };
-    match blobs.iter().find(outside) {
+    let outside = blobs
+        .iter()
+        .find(|(offset, size)| *offset < HEADER_SIZE || offset.checked_add(*size).is_none_or(|end| end > table_offset));
+    match outside {
         Some((offset, size)) => Err(malformed(format!(
             "{size} bytes from byte {offset} are not between its header and its table of contents"
         ))),
@@ -373,27 +375,18 @@ fn frames(reader: &dyn ReadAt, offset: u64, size: u64, table_offset: u64) -> Res
     if size > MAX_BLOBS_SIZE {
         return Err(malformed(format!("its frames have {size} bytes; the loader takes {MAX_BLOBS_SIZE}")));
     }
-    let number = |at: u64| {
-        let mut bytes = [0; 4];
-        let read = reader.read_exact_at(at, &mut bytes);
-        read.map_err(|source| Error::ReadArchive { what: "the frames".into(), source })?;
-        Ok::<_, Error>(u64::from(u32::from_le_bytes(bytes)))
-    };
-    let count = number(offset)?;
+    let count = frame_number(reader, offset)?;
     if count > MAX_BLOBS {
         return Err(malformed(format!("it has {count} frames; the loader takes {MAX_BLOBS}")));
     }
     let mut position = offset + 4;
     let mut frames = Vec::new();
     for index in 0..count {
-        let cut = || malformed(format!("its frame {index} of {count} reaches beyond the {size} bytes of all frames"));
-        if position + 4 > end {
-            return Err(cut());
-        }
-        let length = number(position)?;
-        if position + 4 + length > end {
-            return Err(cut());
-        }
+        let length = if position + 4 > end { None } else { Some(frame_number(reader, position)?) };
+        let Some(length) = length.filter(|length| position + 4 + length <= end) else {
+            let reason = format!("its frame {index} of {count} reaches beyond the {size} bytes of all frames");
+            return Err(malformed(reason));
+        };
         frames.push((position + 4, length));
         position += 4 + length;
     }
@@ -401,6 +394,13 @@ fn frames(reader: &dyn ReadAt, offset: u64, size: u64, table_offset: u64) -> Res
         return Err(malformed(format!("{} bytes follow its last frame", end - position)));
     }
     Ok(frames)
+}
+
+fn frame_number(reader: &dyn ReadAt, at: u64) -> Result<u64, Error> {
+    let mut bytes = [0; 4];
+    let read = reader.read_exact_at(at, &mut bytes);
+    read.map_err(|source| Error::ReadArchive { what: "the frames".into(), source })?;
+    Ok(u64::from(u32::from_le_bytes(bytes)))
 }
 
 /// Fills a window; only the end of the stream leaves it partly filled. Returns the number of bytes.
@@ -422,13 +422,12 @@ fn stored(reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> 
     // The sizes were checked against the file's size, so the file has so many bytes.
     let mut bytes = vec![0; located.size as usize];
     let read = reader.read_exact_at(located.offset, &mut bytes);
-    read.map_err(|source| Error::ReadArchive { what: located.describe(), source })?;
+    read.map_err(located.read_error())?;
     Ok(bytes)
 }
 
 /// Decompresses one frame, which must give exactly the number of bytes in the table.
 fn unpack(frame: &[u8], located: &Located<'_>) -> Result<Vec<u8>, Error> {
-    let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
     let expected = located.original_size;
     // Memory is only allocated in advance if the frame and the table state the same size. In one
     // step, zstd needs no window besides the result.
@@ -436,15 +435,15 @@ fn unpack(frame: &[u8], located: &Located<'_>) -> Result<Vec<u8>, Error> {
     if stated == Some(expected) && expected <= MAX_RESERVED {
         let mut bytes = Vec::with_capacity(expected as usize);
         let length = zstd::zstd_safe::find_frame_compressed_size(frame)
-            .map_err(|code| failed(io::Error::other(zstd::zstd_safe::get_error_name(code))))?;
-        let mut decompressor = zstd::bulk::Decompressor::new().map_err(failed)?;
-        decompressor.decompress_to_buffer(&frame[..length], &mut bytes).map_err(failed)?;
+            .map_err(|code| located.read_error()(io::Error::other(zstd::zstd_safe::get_error_name(code))))?;
+        let mut decompressor = zstd::bulk::Decompressor::new().map_err(located.read_error())?;
+        decompressor.decompress_to_buffer(&frame[..length], &mut bytes).map_err(located.read_error())?;
         return sized(bytes, located);
     }
-    let decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(failed)?.single_frame();
+    let decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(located.read_error())?.single_frame();
     let mut decoder = decoder.take(expected.saturating_add(1));
     let mut bytes = Vec::new();
-    decoder.read_to_end(&mut bytes).map_err(failed)?;
+    decoder.read_to_end(&mut bytes).map_err(located.read_error())?;
     sized(bytes, located)
 }
 

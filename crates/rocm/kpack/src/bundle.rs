@@ -89,6 +89,11 @@ impl BundleEntry {
     pub fn target(&self) -> Option<&str> {
         target::of_bundle_id(&self.id)
     }
+
+    /// `false` for the host's entry, which has no bytes.
+    pub fn has_code(&self) -> bool {
+        self.size > 0
+    }
 }
 
 /// Reads the entry tables of all bundles in `section`, a range of bytes of `reader`.
@@ -205,16 +210,12 @@ struct Table {
 impl Table {
     /// Reads a bundle's magic and table. `size` is the largest size of the whole bundle, in bytes.
     fn read(mut source: impl Read, bundle: u64, size: u64) -> Result<Self, Error> {
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::UnexpectedEof => malformed(bundle, "it ends within its entry table"),
-            _ => Error::Read { offset: bundle, source },
-        };
         let mut magic = [0; MAGIC.len()];
-        source.read_exact(&mut magic).map_err(failed)?;
+        source.read_exact(&mut magic).map_err(table_error(bundle))?;
         if magic != *MAGIC {
             return Err(malformed(bundle, "its content is not an offload bundle"));
         }
-        let count = number(&mut source).map_err(failed)?;
+        let count = number(&mut source).map_err(table_error(bundle))?;
         if count > MAX_ENTRIES {
             return Err(malformed(bundle, format!("it claims {count} entries")));
         }
@@ -222,14 +223,14 @@ impl Table {
         let mut table_end = MAGIC.len() as u64 + 8;
         let mut last_end = 0;
         for _ in 0..count {
-            let offset = number(&mut source).map_err(failed)?;
-            let length = number(&mut source).map_err(failed)?;
-            let id_length = number(&mut source).map_err(failed)?;
+            let offset = number(&mut source).map_err(table_error(bundle))?;
+            let length = number(&mut source).map_err(table_error(bundle))?;
+            let id_length = number(&mut source).map_err(table_error(bundle))?;
             if id_length > MAX_ID {
                 return Err(malformed(bundle, format!("it claims an entry with a name of {id_length} bytes")));
             }
             let mut id = vec![0; id_length as usize];
-            source.read_exact(&mut id).map_err(failed)?;
+            source.read_exact(&mut id).map_err(table_error(bundle))?;
             let id = String::from_utf8(id).map_err(|_| malformed(bundle, "the name of an entry is not text"))?;
             match offset.checked_add(length).filter(|end| *end <= size) {
                 Some(end) => last_end = last_end.max(end),
@@ -248,6 +249,13 @@ impl Table {
     }
 }
 
+fn table_error(bundle: u64) -> impl Fn(io::Error) -> Error {
+    move |source| match source.kind() {
+        io::ErrorKind::UnexpectedEof => malformed(bundle, "it ends within its entry table"),
+        _ => Error::Read { offset: bundle, source },
+    }
+}
+
 /// Refuses entries that overlap the table or each other. Two entries may have the same bytes.
 fn check_places(entries: &[BundleEntry], table_end: u64, bundle: u64) -> Result<(), Error> {
     let mut before: Option<&BundleEntry> = None;
@@ -256,8 +264,8 @@ fn check_places(entries: &[BundleEntry], table_end: u64, bundle: u64) -> Result<
         if entry.offset < table_end {
             return Err(malformed(bundle, format!("its entry `{id}` overlaps the table of entries")));
         }
-        let overlaps = |other: &&BundleEntry| !same_bytes(other, entry) && entry.offset < other.offset + other.size;
-        if let Some(other) = before.filter(overlaps) {
+        let overlapped = before.filter(|other| !same_bytes(other, entry) && entry.offset < other.offset + other.size);
+        if let Some(other) = overlapped {
             let other = other.id.escape_debug();
             return Err(malformed(bundle, format!("its entries `{other}` and `{id}` overlap")));
         }

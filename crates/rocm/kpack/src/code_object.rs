@@ -85,11 +85,10 @@ pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
 pub fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
     let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
     let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
-    let feature =
-        |declared: Feature, own: Feature| declared == own || (is_old && declared != Feature::On && own != Feature::On);
+    let features = [(declared.xnack, read.target.xnack), (declared.sramecc, read.target.sramecc)];
+    let mut differing = features.into_iter().filter(|(declared, own)| declared != own);
     processor == read.target.processor
-        && feature(declared.xnack, read.target.xnack)
-        && feature(declared.sramecc, read.target.sramecc)
+        && differing.all(|(declared, own)| is_old && declared != Feature::On && own != Feature::On)
 }
 
 /// `true` if a file begins like LLVM bitcode, bare or with a wrapper.
@@ -380,8 +379,8 @@ fn two_bits(bits: u32) -> Feature {
 
 /// Returns major, minor and stepping, which follow the sizes of two names, 2 bytes each.
 fn isa_version(value: &[u8]) -> Option<[u32; 3]> {
-    let number = |at: usize| Some(u32::from_le_bytes(value.get(at..at + 4)?.try_into().ok()?));
-    Some([number(4)?, number(8)?, number(12)?])
+    let words: [[u8; 4]; 3] = value.get(4..16)?.as_chunks::<4>().0.try_into().ok()?;
+    Some(words.map(u32::from_le_bytes))
 }
 
 fn cast<T: Pod>(bytes: &[u8], what: &str) -> Result<T, Error> {

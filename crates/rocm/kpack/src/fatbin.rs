@@ -164,22 +164,22 @@ fn read_wrappers(reader: &dyn ReadAt, section: Range<u64>, address: u64) -> Resu
     let mut wrappers = Vec::new();
     for (number, raw) in bytes.as_chunks::<{ WRAPPER_SIZE as usize }>().0.iter().enumerate() {
         let at = number as u64 * WRAPPER_SIZE;
-        let refuse = |reason| Error::Wrapper { number, offset: section.start + at, reason };
+        let (offset, address) = (section.start + at, address + at);
         let [m0, m1, m2, m3, v0, v1, v2, v3, rest @ ..] = raw;
         let (pointer, index) = rest.split_at(8);
-        let magic = Magic::from_bytes([*m0, *m1, *m2, *m3])
-            .ok_or_else(|| refuse(format!("its magic is {:#010x}", u32::from_le_bytes([*m0, *m1, *m2, *m3]))))?;
         let version = u32::from_le_bytes([*v0, *v1, *v2, *v3]);
-        if version != WRAPPER_VERSION {
-            return Err(refuse(format!("its version is {version}; the runtime takes {WRAPPER_VERSION} only")));
-        }
-        wrappers.push(RawWrapper {
-            offset: section.start + at,
-            address: address + at,
-            magic,
-            index: number_of(index),
-            pointer: number_of(pointer),
-        });
+        let reason = match Magic::from_bytes([*m0, *m1, *m2, *m3]) {
+            None => format!("its magic is {:#010x}", u32::from_le_bytes([*m0, *m1, *m2, *m3])),
+            Some(_) if version != WRAPPER_VERSION => {
+                format!("its version is {version}; the runtime takes {WRAPPER_VERSION} only")
+            }
+            Some(magic) => {
+                let (index, pointer) = (number_of(index), number_of(pointer));
+                wrappers.push(RawWrapper { offset, address, magic, index, pointer });
+                continue;
+            }
+        };
+        return Err(Error::Wrapper { number, offset, reason });
     }
     Ok(wrappers)
 }
@@ -223,32 +223,21 @@ fn assemble(
         }
         other => other?,
     };
-    let points = |wrapper: &RawWrapper| {
-        let elsewhere = Points::Elsewhere(wrapper.pointer);
-        match wrapper.magic {
-            Magic::Fat => {
-                let offset = wrapper.pointer.checked_sub(area.address);
-                let bundle =
-                    offset.and_then(|offset| bundles.binary_search_by_key(&offset, |bundle| bundle.offset).ok());
-                bundle.map_or(elsewhere, Points::Bundle)
-            }
-            Magic::Kpacked => {
-                let offset = mapped(wrapper.pointer).map(|range| range.start);
-                let marker = offset.and_then(|offset| markers.binary_search_by_key(&offset, |marker| marker.1).ok());
-                marker.map_or(elsewhere, Points::Marker)
-            }
-        }
-    };
-    let wrappers = raw
-        .iter()
-        .map(|wrapper| Wrapper {
-            offset: wrapper.offset,
-            address: wrapper.address,
-            magic: wrapper.magic,
-            points: points(wrapper),
-            index: wrapper.index,
-        })
-        .collect();
+    let wrappers = raw.iter().map(|wrapper| {
+        let found = match wrapper.magic {
+            Magic::Fat => wrapper.pointer.checked_sub(area.address).and_then(|offset| {
+                let bundle = bundles.binary_search_by_key(&offset, |bundle| bundle.offset);
+                bundle.ok().map(Points::Bundle)
+            }),
+            Magic::Kpacked => mapped(wrapper.pointer).and_then(|range| {
+                let marker = markers.binary_search_by_key(&range.start, |marker| marker.1);
+                marker.ok().map(Points::Marker)
+            }),
+        };
+        let RawWrapper { offset, address, magic, index, pointer } = *wrapper;
+        Wrapper { offset, address, magic, points: found.unwrap_or(Points::Elsewhere(pointer)), index }
+    });
+    let wrappers = wrappers.collect();
     Ok(FatBinary {
         format,
         section: area.file,
@@ -270,26 +259,26 @@ fn read_marker(reader: &dyn ReadAt, range: &Range<u64>) -> Result<Option<Marker>
 
 /// Reads the bundles of the section; pages with markers are skipped.
 fn read_bundles(reader: &dyn ReadAt, section: &Range<u64>, markers: &[(Marker, u64)]) -> Result<Vec<Bundle>, Error> {
-    let mut bundles = Vec::new();
+    let mut gaps = Vec::new();
     let mut start = 0;
     let size = section.end - section.start;
-    let mut read = |start: u64, end: u64| -> Result<(), Error> {
-        for mut bundle in bundle::read(reader, section.start + start..section.start + end)? {
-            bundle.offset += start;
-            bundles.push(bundle);
-        }
-        Ok(())
-    };
     for (marker, offset) in markers.iter().filter(|(_, offset)| section.contains(offset)) {
         let first = (offset - section.start) / ALIGNMENT * ALIGNMENT;
         let length = marker.encode().map_or(1, |bytes| bytes.len() as u64);
         if first > start {
-            read(start, first)?;
+            gaps.push(start..first);
         }
         start = start.max((offset - section.start + length).next_multiple_of(ALIGNMENT));
     }
     if start < size {
-        read(start, size)?;
+        gaps.push(start..size);
+    }
+    let mut bundles = Vec::new();
+    for gap in gaps {
+        for mut bundle in bundle::read(reader, section.start + gap.start..section.start + gap.end)? {
+            bundle.offset += gap.start;
+            bundles.push(bundle);
+        }
     }
     Ok(bundles)
 }

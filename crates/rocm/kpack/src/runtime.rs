@@ -13,8 +13,8 @@ pub fn is_archive_reader(library: &str) -> bool {
 
 fn is_library(library: &str, stem: &str) -> bool {
     let Some(rest) = library.strip_prefix(stem) else { return false };
-    let hash = |digit: char| digit.is_ascii_hexdigit();
-    rest.strip_prefix('-').map_or(rest, |grafted| grafted.trim_start_matches(hash)).starts_with(".so")
+    let grafted = rest.strip_prefix('-').map(|hash| hash.trim_start_matches(|digit: char| digit.is_ascii_hexdigit()));
+    grafted.unwrap_or(rest).starts_with(".so")
 }
 
 #[cfg(test)]

@@ -66,8 +66,7 @@ pub fn survey_distant(
 ) -> Result<Vec<Surveyed>, Error> {
     let reader = (file.open)();
     let mut start = vec![0; START.min(usize::try_from(file.size).unwrap_or(START))];
-    let failed = |source| Error::Io { what: "the first bytes", source };
-    reader.read_exact_at(0, &mut start).map_err(failed)?;
+    reader.read_exact_at(0, &mut start).map_err(|source| Error::Io { what: "the first bytes", source })?;
     let location = Location { path: file.path.clone(), member: None };
     match looks(&start) {
         Looks::Zip => members(file, options, reporter),
@@ -86,29 +85,28 @@ fn members(file: &DistantFile<'_>, options: &Options, reporter: &dyn Reporter) -
     let mut members: Vec<&Listed> = wheel.members().iter().filter(|member| member.kind == MemberKind::File).collect();
     members.sort_by(|left, right| left.name.cmp(&right.name));
     let _stage = reporter.stage(&format!("reading tables of {}", file.name), Some(members.len() as u64), Unit::Items);
-    let survey = |member: &&Listed| -> Result<Surveyed, Error> {
+    let surveyed = members.par_iter().map(|member| {
         reporter.check().map_err(Error::from)?;
         let surveyed = survey_member(file, &wheel, member, options);
         reporter.advance(1);
         Ok(surveyed)
-    };
-    let work = || members.par_iter().map(survey).collect();
+    });
     match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-        Ok(pool) => pool.install(work),
-        Err(_) => work(),
+        Ok(pool) => pool.install(|| surveyed.collect()),
+        Err(_) => surveyed.collect(),
     }
 }
 
 fn survey_member(file: &DistantFile<'_>, wheel: &WheelDirectory, member: &Listed, options: &Options) -> Surveyed {
     let location = Location { path: file.path.clone(), member: Some(member.name.clone()) };
-    let none = |findings| Open::only(location.clone(), member.size, findings).surveyed();
     if is_text(wheel, &member.name) || member.size == 0 {
-        return none(Vec::new());
+        return Open::only(location, member.size, Vec::new()).surveyed();
     }
     let found = wheel
         .open_member(member, (file.open)())
         .and_then(|opened| read_member(&opened, member, location.clone(), options));
-    let surveyed = found.unwrap_or_else(|error| none(vec![FileMessage::of(&error)]));
+    let surveyed =
+        found.unwrap_or_else(|error| Open::only(location, member.size, vec![FileMessage::of(&error)]).surveyed());
     Surveyed { packed: Some(member.compressed), ..surveyed }
 }
 
@@ -145,10 +143,9 @@ fn is_text(wheel: &WheelDirectory, name: &str) -> bool {
 
 /// Lists the code of a file by its tables.
 fn survey_tables((location, size): (Location, u64), looks: Looks, reader: Reader, options: &Options) -> Surveyed {
-    let only = |location, findings| Open::only(location, size, findings).surveyed();
     let mut surveyed = match looks {
         Looks::Kpack => {
-            let mut surveyed = only(location, Vec::new());
+            let mut surveyed = Open::only(location, size, Vec::new()).surveyed();
             surveyed.kind = FileFormat::Kpack;
             match read_table(&reader, size) {
                 Ok(entries) => surveyed.code_objects.extend(entries.into_iter().map(|entry| FoundCode {
@@ -160,7 +157,7 @@ fn survey_tables((location, size): (Location, u64), looks: Looks, reader: Reader
             surveyed
         }
         Looks::CodeObject => {
-            let mut surveyed = only(location, Vec::new());
+            let mut surveyed = Open::only(location, size, Vec::new()).surveyed();
             surveyed.kind = FileFormat::CodeObject;
             match code_object::target(&reader) {
                 Ok(target) => surveyed.code_objects.extend(target.map(|(target, _)| FoundCode {
@@ -193,11 +190,11 @@ fn survey_tables((location, size): (Location, u64), looks: Looks, reader: Reader
         }
         Looks::Images => {
             let message = "its targets are in compressed data, which would have to be downloaded";
-            only(location, vec![FileMessage::note(Subject::Skipped, message)])
+            Open::only(location, size, vec![FileMessage::note(Subject::Skipped, message)]).surveyed()
         }
         Looks::Zip | Looks::Tar(_) => {
             let message = "an archive that is far away is not looked into, unless it is a wheel";
-            only(location, vec![FileMessage::note(Subject::Skipped, message)])
+            Open::only(location, size, vec![FileMessage::note(Subject::Skipped, message)]).surveyed()
         }
         Looks::Other => Open::read(location, size, looks, reader).surveyed(),
     };

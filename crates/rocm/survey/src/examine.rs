@@ -74,6 +74,10 @@ struct Place {
 }
 
 impl Place {
+    fn of(entry: &BundleEntry, bundle: usize, stored: u64) -> Self {
+        let declared = entry.target().map(str::to_owned);
+        Self { declared, bundle: Some(bundle), size: entry.size, stored, ..Self::default() }
+    }
     /// A description for messages.
     fn name(&self) -> String {
         let target = self.declared.as_deref().unwrap_or("its target").escape_debug();
@@ -93,20 +97,13 @@ impl Examiner<'_> {
     fn bundle(&mut self, file: &Shared, number: usize, bundle: &Bundle) -> Result<(), Error> {
         let with_code: Vec<&BundleEntry> =
             bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some()).collect();
-        let place = |entry: &BundleEntry, stored| Place {
-            declared: entry.target().map(str::to_owned),
-            bundle: Some(number),
-            size: entry.size,
-            stored,
-            ..Place::default()
-        };
         if bundle.compression.is_none() {
             // Headers and notes are enough; they are about a thousandth of the code.
             for entry in with_code {
                 let start = file.section.start.saturating_add(bundle.offset).saturating_add(entry.offset);
                 let range = start..start.saturating_add(entry.size).min(file.section.end).max(start);
                 let window = Window { reader: &file.reader, range };
-                self.code(&window, place(entry, entry.size))?;
+                self.code(&window, Place::of(entry, number, entry.size))?;
             }
             return Ok(());
         }
@@ -124,7 +121,7 @@ impl Examiner<'_> {
                 let before = share(bundle.length, seen, total);
                 seen = seen.saturating_add(entry.size);
                 let stored = share(bundle.length, seen, total) - before;
-                self.code(&front, place(entry, stored))?;
+                self.code(&front, Place::of(entry, number, stored))?;
             }
             if front.has_failed() {
                 // The bundle's error, which is returned, reports it once.
@@ -134,8 +131,7 @@ impl Examiner<'_> {
             Ok::<(), Error>(())
         })?;
         // The order of the entry table, which plain bundles use too.
-        let order = |found: &FoundCode| with_code.iter().position(|entry| entry.target() == Some(&found.target));
-        self.code_objects.sort_by_key(order);
+        self.code_objects.sort_by_key(|found| with_code.iter().position(|entry| entry.target() == Some(&found.target)));
         Ok(())
     }
 

@@ -297,8 +297,7 @@ impl FileMessage {
 /// It is an error if the first bytes cannot be read. Any other problem becomes a finding.
 pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Options) -> Result<Surveyed, Error> {
     let mut start = vec![0; open::START.min(usize::try_from(size).unwrap_or(open::START))];
-    let failed = |source| Error::Io { what: "the first bytes", source };
-    reader.read_exact_at(0, &mut start).map_err(failed)?;
+    reader.read_exact_at(0, &mut start).map_err(|source| Error::Io { what: "the first bytes", source })?;
     let file = Open::read(location, size, open::looks(&start), reader);
     let mut surveyed = file.surveyed();
     let memory = examine::memory();

@@ -120,10 +120,10 @@ impl Open {
             ("aks2", Looks::Images, "archive of AOTriton"),
         ];
         let extension = file.location.to_string();
-        let named = |(extension_of, is, _): &&(&str, Looks, &str)| {
+        let named = expected.iter().find(|(extension_of, is, _)| {
             looks != *is && Path::new(&extension).extension().is_some_and(|found| found == *extension_of)
-        };
-        if let (Looks::Other, Some((_, _, what))) = (looks, expected.iter().find(named)) {
+        });
+        if let (Looks::Other, Some((_, _, what))) = (looks, named) {
             let message = if size == 0 { "it is empty".to_owned() } else { format!("it is no {what}") };
             file.findings.push(FileMessage::fault(Subject::Unreadable, message));
         }
@@ -178,9 +178,9 @@ impl Open {
             let message = "its offload bundles are registered by no wrapper of this file";
             self.findings.push(FileMessage::note(Subject::Wrapper, message));
         } else {
-            let unreached = |(number, _): (usize, _)| format!("no wrapper reaches bundle {number}");
             let lonely = self.summaries.iter().enumerate().filter(|(_, bundle)| bundle.wrappers.is_empty());
-            self.findings.extend(lonely.map(unreached).map(|message| FileMessage::note(Subject::Wrapper, message)));
+            let messages = lonely.map(|(number, _)| format!("no wrapper reaches bundle {number}"));
+            self.findings.extend(messages.map(|message| FileMessage::note(Subject::Wrapper, message)));
         }
         Ok(())
     }
@@ -232,13 +232,13 @@ impl Open {
 
     fn summarise(&mut self) {
         let start = self.section.start;
-        let summary = |bundle: &Bundle| BundleSummary {
+        let summaries = self.bundles.iter().map(|bundle| BundleSummary {
             offset: start + bundle.offset,
             length: bundle.length,
             compression: bundle.compression,
             wrappers: Vec::new(),
-        };
-        self.summaries = self.bundles.iter().map(summary).collect();
+        });
+        self.summaries = summaries.collect();
     }
 
     /// Number of work units; at least one, so that every file is handed over. The last one of a

@@ -47,16 +47,13 @@ struct Rule {
 /// The rules for Tensile's file names, with `{name}` for the library: the target is in the name of
 /// a directory, or in the name of the file.
 fn tensile(name: &str) -> [RuleRow; 2] {
-    let row = |path: &str, target: &str, within| RuleRow {
-        path: path.replace("{name}", name),
-        target: Some(target.to_owned()),
-        within,
-        fixed: None,
-        rename: BTreeMap::new(),
-    };
     let directory = r"(?:^|/){name}/(?:[^/]+/)?library/(?:[^/]*/)*?{target}/";
     let file = r"(?:^|/){name}/(?:[^/]+/)?library/.*\.(?:co|hsaco|dat)$";
-    [row(directory, "^({target})$", Within::Directory), row(file, "({target})", Within::Name)]
+    let rows = [(directory, "^({target})$", Within::Directory), (file, "({target})", Within::Name)];
+    rows.map(|(path, target, within)| {
+        let (path, target) = (path.replace("{name}", name), Some(target.to_owned()));
+        RuleRow { path, target, within, fixed: None, rename: BTreeMap::new() }
+    })
 }
 
 impl Databases {
@@ -101,13 +98,10 @@ impl Rule {
             return Some(fixed.clone());
         }
         let expression = self.target.as_ref()?;
-        let token = |text: &str| Some(expression.captures(text)?.get(1)?.as_str().to_owned());
         let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let found = match self.within {
-            Within::Name => token(name)?,
-            Within::Directory => directories.split('/').find_map(token)?,
-        };
-        Some(self.rename.get(&found).cloned().unwrap_or_else(|| features(&found)))
+        let searched = if self.within == Within::Name { name } else { directories };
+        let found = searched.split('/').find_map(|part| expression.captures(part)?.get(1))?.as_str();
+        Some(self.rename.get(found).cloned().unwrap_or_else(|| features(found)))
     }
 }
 

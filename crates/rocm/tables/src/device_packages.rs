@@ -102,9 +102,9 @@ impl DevicePackages {
         if self.level(key) != PackageLevel::Target {
             return chain;
         }
-        let has = |targets: &[String]| targets.iter().any(|target| target == key);
-        chain.extend(self.generics.iter().filter(|(_, targets)| has(targets)).map(|(name, _)| name.clone()));
-        let listed = self.families.iter().find(|(_, family)| has(&family.targets));
+        let generics = self.generics.iter().filter(|(_, targets)| targets.iter().any(|target| target == key));
+        chain.extend(generics.map(|(name, _)| name.clone()));
+        let listed = self.families.iter().find(|(_, family)| family.targets.iter().any(|target| target == key));
         match listed {
             Some((name, family)) => {
                 chain.push(name.clone());

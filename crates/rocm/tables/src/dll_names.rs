@@ -28,23 +28,23 @@ pub(crate) struct DllNames(Vec<(DllProvider, GlobSet)>);
 
 impl DllNames {
     pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Error> {
-        let set = |provider, patterns: &[String]| -> Result<(DllProvider, GlobSet), Error> {
-            let wrong = |source| Error::DllName { source: Box::new(source) };
+        let groups = [
+            // First, because their names are those of the other groups with one more letter.
+            (DllProvider::Debug, names.debug.as_slice()),
+            (DllProvider::System, &names.system),
+            (DllProvider::Python, &names.python),
+            (DllProvider::Runtime, &names.runtime),
+            (DllProvider::Driver, &names.driver),
+            (DllProvider::Rocm, rocm),
+        ];
+        let sets = groups.into_iter().map(|(provider, patterns)| {
             let mut builder = GlobSetBuilder::new();
             for pattern in patterns {
-                builder.add(GlobBuilder::new(pattern).case_insensitive(true).build().map_err(wrong)?);
+                builder.add(GlobBuilder::new(pattern).case_insensitive(true).build()?);
             }
-            Ok((provider, builder.build().map_err(wrong)?))
-        };
-        Ok(Self(vec![
-            // First, because their names are those of the other groups with one more letter.
-            set(DllProvider::Debug, &names.debug)?,
-            set(DllProvider::System, &names.system)?,
-            set(DllProvider::Python, &names.python)?,
-            set(DllProvider::Runtime, &names.runtime)?,
-            set(DllProvider::Driver, &names.driver)?,
-            set(DllProvider::Rocm, rocm)?,
-        ]))
+            Ok((provider, builder.build()?))
+        });
+        sets.collect::<Result<_, _>>().map(Self).map_err(|source| Error::DllName { source: Box::new(source) })
     }
 
     /// The provider of the DLL with this file name; `None` for an unknown one. Case is ignored.

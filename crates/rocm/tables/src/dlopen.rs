@@ -42,10 +42,6 @@ impl DlopenTable {
 
     /// The loads in these tables.
     pub fn of_tables(tables: &RocmTables) -> Self {
-        let loads = |required: &[String], optional: &[String]| {
-            let required = required.iter().map(|pattern| Load::new(pattern.clone(), true));
-            required.chain(optional.iter().map(|pattern| Load::new(pattern.clone(), false))).collect::<Vec<Load>>()
-        };
         let libraries =
             tables.libraries.iter().map(|row| (Pattern::new(&row.versioned()), loads(&row.loads, &row.may_load)));
         let others = tables.loaders.iter().map(|row| (Pattern::new(&row.library), loads(&row.loads, &row.may_load)));
@@ -57,6 +53,11 @@ impl DlopenTable {
     pub fn of(&self, name: &str) -> &[Load] {
         self.loaders.iter().find(|(pattern, _)| pattern.matches(name)).map_or(&[], |(_, loads)| loads)
     }
+}
+
+fn loads(required: &[String], optional: &[String]) -> Vec<Load> {
+    let required = required.iter().map(|pattern| Load::new(pattern.clone(), true));
+    required.chain(optional.iter().map(|pattern| Load::new(pattern.clone(), false))).collect()
 }
 
 #[cfg(test)]

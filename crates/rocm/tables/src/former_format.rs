@@ -18,8 +18,7 @@ const OWNERS: [(&str, &str); 3] = [("rocm", "ROCm"), ("torch", "PyTorch"), ("dri
 pub(crate) fn renew_rows(mut file: Table, known: &Table) -> Table {
     let mut rows = Rows::default();
     // generic-targets.toml: lists of targets, each with its generic target as the key.
-    let is_generic = |(name, value): (&String, &Value)| name.ends_with("-generic") && value.is_array();
-    if !file.is_empty() && file.iter().all(is_generic) {
+    if !file.is_empty() && file.iter().all(|(name, value)| name.ends_with("-generic") && value.is_array()) {
         for (generic, members) in std::mem::take(&mut file) {
             rows.set_for_each(&members, "generic", &generic);
         }
@@ -107,9 +106,6 @@ fn provided(provider: &Table, rows: &mut Rows) {
 /// their own rows today.
 fn renew_loaders(file: &mut Table, rows: &mut Rows, known: &Table) {
     let libraries = known.get("library").and_then(Value::as_array);
-    let has_row = |soname: &str| {
-        libraries.into_iter().flatten().any(|row| row.get("soname").and_then(Value::as_str) == Some(soname))
-    };
     for mut loader in take_rows(file, "loader") {
         for (former, field) in [("required", "loads"), ("optional", "may-load")] {
             if let Some(names) = loader.remove(former) {
@@ -118,10 +114,11 @@ fn renew_loaders(file: &mut Table, rows: &mut Rows, known: &Table) {
         }
         let library = loader.remove("library");
         let name = library.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let (table, key) = match name.strip_suffix(".*").filter(|soname| has_row(soname)) {
-            Some(soname) => ("library", soname),
-            None => ("loader", name),
-        };
+        let known = name.strip_suffix(".*").filter(|soname| {
+            let mut libraries = libraries.into_iter().flatten();
+            libraries.any(|row| row.get("soname").and_then(Value::as_str) == Some(soname))
+        });
+        let (table, key) = known.map_or(("loader", name), |soname| ("library", soname));
         for (field, value) in loader {
             rows.set(table, key, &field, value);
         }
@@ -129,8 +126,7 @@ fn renew_loaders(file: &mut Table, rows: &mut Rows, known: &Table) {
 }
 
 fn take_rows(file: &mut Table, table: &str) -> Vec<Table> {
-    let is_rows = |value: &Value| value.as_array().is_some_and(|rows| rows.iter().all(Value::is_table));
-    if !file.get(table).is_some_and(is_rows) {
+    if !file.get(table).is_some_and(|value| value.as_array().is_some_and(|rows| rows.iter().all(Value::is_table))) {
         return Vec::new();
     }
     let Some(Value::Array(rows)) = file.remove(table) else { return Vec::new() };

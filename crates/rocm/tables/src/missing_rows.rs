@@ -67,21 +67,22 @@ fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 /// # Errors
 /// A file is missing, or nothing is found in it: its format has changed.
 pub fn therock(checkout: &Path, tables: &RocmTables) -> Result<Vec<Gap>, Error> {
-    let read = |path: &str| {
-        fs_err::read_to_string(checkout.join(path))
-            .map_err(|source| Error::NoCheckout { folder: checkout.to_owned(), source })
-    };
-    let found = |gaps: Option<Vec<Gap>>, file: &str, what: &'static str| {
-        gaps.ok_or_else(|| Error::NotUnderstood { file: checkout.join(file), what })
-    };
-    let mut gaps = found(targets(&read(TARGETS)?, tables), TARGETS, "GPU target")?;
-    let topology = artifacts(&read(TOPOLOGY)?, tables).map_err(|source| Error::Syntax {
-        file: checkout.join(TOPOLOGY).display().to_string(),
-        source: Box::new(source),
-    })?;
-    gaps.extend(found(topology, TOPOLOGY, "artifact")?);
-    gaps.extend(found(packages(&read(PACKAGES)?, tables), PACKAGES, "artifact of a package")?);
-    gaps.extend(found(libraries(&read(DIST_INFO)?, tables), DIST_INFO, "library")?);
+    type Find = fn(&str, &RocmTables) -> Result<Option<Vec<Gap>>, toml::de::Error>;
+    let files: [(&str, &str, Find); 4] = [
+        (TARGETS, "GPU target", |text, tables| Ok(targets(text, tables))),
+        (TOPOLOGY, "artifact", artifacts),
+        (PACKAGES, "artifact of a package", |text, tables| Ok(packages(text, tables))),
+        (DIST_INFO, "library", |text, tables| Ok(libraries(text, tables))),
+    ];
+    let mut gaps = Vec::new();
+    for (name, what, find) in files {
+        let file = checkout.join(name);
+        let text = fs_err::read_to_string(&file);
+        let text = text.map_err(|source| Error::NoCheckout { folder: checkout.to_owned(), source })?;
+        let found = find(&text, tables)
+            .map_err(|source| Error::Syntax { file: file.display().to_string(), source: Box::new(source) })?;
+        gaps.extend(found.ok_or(Error::NotUnderstood { file, what })?);
+    }
     Ok(gaps)
 }
 
@@ -179,7 +180,7 @@ fn libraries(python: &str, tables: &RocmTables) -> Option<Vec<Gap>> {
     if entries.is_empty() {
         return None;
     }
-    let gap = |entry: regex::Captures<'_>| {
+    let rows = entries.into_iter().filter(|entry| !known.contains(&entry[1])).map(|entry| {
         let (shortname, package, file) = (&entry[1], &entry[2], &entry[3]);
         let soname = file.split_once(".so").map_or_else(|| file.to_owned(), |(stem, _)| format!("{stem}.so"));
         let folder = entry.get(5).map_or("lib", |folder| folder.as_str());
@@ -192,8 +193,8 @@ fn libraries(python: &str, tables: &RocmTables) -> Option<Vec<Gap>> {
             fields.push(("dll", text(dll.as_str())));
         }
         Gap::row("library", &soname, DIST_INFO, &fields)
-    };
-    Some(entries.into_iter().filter(|entry| !known.contains(&entry[1])).map(gap).collect())
+    });
+    Some(rows.collect())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use crate::providers::{self, Providers};
-use crate::rows::{LibraryProduct, LibraryRow, OwnedLibraryRow};
+use crate::rows::{LibraryProduct, OwnedLibraryRow};
 use crate::{Pattern, RocmTables, windows};
 
 /// The products that provide well-known libraries.
@@ -48,11 +48,12 @@ pub struct RequiredPart {
 
 impl OwnedLibrary {
     fn of(row: &OwnedLibraryRow) -> OwnedLibrary {
-        let number = |(number, releases): (&String, &Vec<u32>)| Some((number.parse().ok()?, releases.clone()));
         OwnedLibrary {
             names: row.names.iter().map(|name| Pattern::new(&name.to_ascii_lowercase())).collect(),
             extra: row.extra.clone(),
-            releases: row.releases.as_ref().map(|releases| releases.iter().filter_map(number).collect()),
+            releases: row.releases.as_ref().map(|releases| {
+                releases.iter().filter_map(|(number, minors)| Some((number.parse().ok()?, minors.clone()))).collect()
+            }),
         }
     }
 }
@@ -69,8 +70,8 @@ impl LibraryOwner {
             return Some(RequiredPart { extra: None, releases: release });
         }
         let family = providers::family(&library).to_ascii_lowercase();
-        let is_it = |row: &&OwnedLibrary| row.names.iter().any(|pattern| pattern.matches(&family));
-        let Some(row) = self.libraries.iter().find(is_it) else {
+        let row = self.libraries.iter().find(|row| row.names.iter().any(|pattern| pattern.matches(&family)));
+        let Some(row) = row else {
             // The table has the names of Linux. Only extras need to be known by name.
             let is_whole = is_dll && self.libraries.iter().all(|row| row.extra.is_none());
             return is_whole.then(RequiredPart::default);
@@ -155,11 +156,11 @@ impl Owners {
     /// The owners of these tables, each with the SONAMEs of its rows of libraries that name no
     /// distribution.
     pub fn of_tables(tables: &RocmTables) -> Owners {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
         let owners = tables.owners.iter().map(|row| {
-            let mut families: Vec<Pattern> = patterns(&row.families);
-            let unclaimed = |library: &&LibraryRow| library.owner == row.name && library.distribution.is_none();
-            families.extend(tables.libraries.iter().filter(unclaimed).map(|library| Pattern::new(&library.soname)));
+            let mut families = patterns(&row.families);
+            let rows =
+                tables.libraries.iter().filter(|library| library.owner == row.name && library.distribution.is_none());
+            families.extend(rows.map(|library| Pattern::new(&library.soname)));
             LibraryOwner {
                 name: row.name.clone(),
                 require: row.require.clone(),
@@ -198,6 +199,10 @@ impl Owners {
     pub fn is_plain(&self, distribution: &str) -> bool {
         self.plain.iter().any(|plain| plain == distribution)
     }
+}
+
+fn patterns(texts: &[String]) -> Vec<Pattern> {
+    texts.iter().map(|text| Pattern::new(text)).collect()
 }
 
 #[cfg(test)]

@@ -51,9 +51,9 @@ pub const FIRST_ON_INDEXES: u64 = 7;
 /// and `amdhip64_7.dll`. ROCm 10 did not change it: jax-rocm10-plugin and jax-rocm10-pjrt 0.12.0,
 /// built with ROCm 10.1.0, need `libamdhip64.so.7`.
 pub fn releases_of_runtime(library: &str) -> Vec<u64> {
-    let on_linux = || library.strip_prefix("libamdhip64.so.");
-    let on_windows = || library.strip_prefix("amdhip64_")?.strip_suffix(".dll");
-    let number = on_linux().or_else(on_windows).and_then(|version| version.split('.').next()?.parse().ok());
+    let version =
+        library.strip_prefix("libamdhip64.so.").or_else(|| library.strip_prefix("amdhip64_")?.strip_suffix(".dll"));
+    let number = version.and_then(|version| version.split('.').next()?.parse().ok());
     match number {
         Some(7) => vec![7, 10],
         Some(number) => vec![number],
@@ -98,8 +98,8 @@ impl Providers {
     /// The entry for the library with this SONAME or file name.
     pub fn of(&self, library: &str) -> Option<&LibraryFamily> {
         let family = family(library);
-        let by_pattern = || self.patterns.iter().find(|(pattern, _)| pattern.matches(family));
-        self.exact.get(family).or_else(|| by_pattern().map(|(_, provider)| provider))
+        let mut patterns = self.patterns.iter().filter(|(pattern, _)| pattern.matches(family));
+        self.exact.get(family).or_else(|| patterns.next().map(|(_, provider)| provider))
     }
 
     /// All families, in the order of the table.

@@ -26,13 +26,11 @@ pub fn with_libraries(text: &str, tables: &RocmTables) -> String {
 fn entries(tables: &RocmTables) -> String {
     let mut rows: Vec<(&LibraryRow, &str)> =
         tables.libraries.iter().filter_map(|row| Some((row, row.shortname.as_deref()?))).collect();
-    let place = |name: &str| tables.shortnames.iter().position(|listed| listed == name).unwrap_or(usize::MAX);
-    rows.sort_by_key(|(_, shortname)| place(shortname));
+    rows.sort_by_key(|(_, name)| tables.shortnames.iter().position(|listed| listed == name).unwrap_or(usize::MAX));
     rows.into_iter().map(|(row, shortname)| entry(row, shortname)).collect()
 }
 
 fn entry(row: &LibraryRow, shortname: &str) -> String {
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let distribution = row.distribution.as_deref().unwrap_or_default();
     let package = distribution.strip_prefix("rocm-sdk-").unwrap_or(distribution);
     let file = row.file.clone().unwrap_or_else(|| format!("{}*", row.soname));
@@ -49,6 +47,10 @@ fn entry(row: &LibraryRow, shortname: &str) -> String {
     }
     let note = row.dll_note.as_deref().map(|note| format!("        # {note}\n")).unwrap_or_default();
     format!("{note}        LibraryEntry({}),\n", arguments.join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]

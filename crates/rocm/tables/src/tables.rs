@@ -256,12 +256,6 @@ fn merge(
 
 /// Checks that every name that a row refers to is a row as well.
 fn refer(tables: &Whole) -> Result<(), Error> {
-    let missing = |table, row: &str, field, name: &str| Error::NoSuchRow {
-        table,
-        row: row.to_owned(),
-        field,
-        name: name.to_owned(),
-    };
     let packages: BTreeSet<&str> = tables.package.iter().map(|row| row.name.as_str()).collect();
     for row in &tables.target {
         if let Some(name) = row.package.as_deref().filter(|name| !packages.contains(name)) {
@@ -279,6 +273,10 @@ fn refer(tables: &Whole) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn missing(table: &'static str, row: &str, field: &'static str, name: &str) -> Error {
+    Error::NoSuchRow { table, row: row.to_owned(), field, name: name.to_owned() }
 }
 
 /// The names of ROCm's DLLs.

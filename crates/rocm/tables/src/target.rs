@@ -58,10 +58,10 @@ impl TargetId {
     /// (spec 4.2).
     pub fn compatible(&self) -> Vec<Self> {
         let mut found = Vec::with_capacity(4);
-        let features =
-            |feature: Feature| if feature == Feature::Any { vec![feature] } else { vec![feature, Feature::Any] };
-        for sramecc in features(self.sramecc) {
-            for xnack in features(self.xnack) {
+        let [sramecc, xnack] = [self.sramecc, self.xnack]
+            .map(|feature| if feature == Feature::Any { vec![feature] } else { vec![feature, Feature::Any] });
+        for sramecc in sramecc {
+            for &xnack in &xnack {
                 found.push(Self { processor: self.processor.clone(), xnack, sramecc });
             }
         }
@@ -113,36 +113,39 @@ impl FromStr for TargetId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let fail = |reason: &str| Error::Target { target: text.to_owned(), reason: reason.to_owned() };
-        let name = if text.starts_with("gfx") { text } else { of_bundle_id(text).unwrap_or(text) };
-        let name = name.replace("-xnack", ":xnack").replace("-sramecc", ":sramecc");
-        let mut parts = name.split(':');
-        let processor = parts.next().unwrap_or_default();
-        let accepted = |character: char| character.is_ascii_alphanumeric() || PUNCTUATION.contains(&character);
-        if processor.is_empty() {
-            return Err(fail("it names no processor"));
-        }
-        if !processor.starts_with(|first: char| first.is_ascii_alphanumeric()) || !processor.chars().all(accepted) {
-            return Err(fail("a processor's name has letters, digits, `-`, `_` and `.` only"));
-        }
-        let mut target = Self::plain(processor);
-        for part in parts {
-            let value = match part.chars().next_back() {
-                Some('+') => Feature::On,
-                Some('-') => Feature::Off,
-                _ => return Err(fail("a feature ends with `+` or `-`")),
-            };
-            let feature = match &part[..part.len() - 1] {
-                "xnack" => &mut target.xnack,
-                "sramecc" => &mut target.sramecc,
-                _ => return Err(fail("the features are `sramecc` and `xnack`")),
-            };
-            if std::mem::replace(feature, value) != Feature::Any {
-                return Err(fail("it has a feature twice"));
-            }
-        }
-        Ok(target)
+        parse(text).map_err(|reason| Error::Target { target: text.to_owned(), reason: reason.to_owned() })
     }
+}
+
+fn parse(text: &str) -> Result<TargetId, &'static str> {
+    let name = if text.starts_with("gfx") { text } else { of_bundle_id(text).unwrap_or(text) };
+    let name = name.replace("-xnack", ":xnack").replace("-sramecc", ":sramecc");
+    let mut parts = name.split(':');
+    let processor = parts.next().unwrap_or_default();
+    if processor.is_empty() {
+        return Err("it names no processor");
+    }
+    let is_valid = processor.chars().all(|letter| letter.is_ascii_alphanumeric() || PUNCTUATION.contains(&letter));
+    if !is_valid || !processor.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+        return Err("a processor's name has letters, digits, `-`, `_` and `.` only");
+    }
+    let mut target = TargetId::plain(processor);
+    for part in parts {
+        let value = match part.chars().next_back() {
+            Some('+') => Feature::On,
+            Some('-') => Feature::Off,
+            _ => return Err("a feature ends with `+` or `-`"),
+        };
+        let feature = match &part[..part.len() - 1] {
+            "xnack" => &mut target.xnack,
+            "sramecc" => &mut target.sramecc,
+            _ => return Err("the features are `sramecc` and `xnack`"),
+        };
+        if std::mem::replace(feature, value) != Feature::Any {
+            return Err("it has a feature twice");
+        }
+    }
+    Ok(target)
 }
 
 impl Ord for TargetId {
@@ -207,12 +210,11 @@ fn key(target: &str) -> (bool, u32, u32) {
     let parsed = name.strip_prefix("gfx").and_then(|digits| {
         let split = digits.len().checked_sub(2).filter(|split| *split > 0 && digits.is_ascii())?;
         let (major, rest) = digits.split_at(split);
-        let digit = |character: char| match character {
-            '0'..='9' | 'a'..='f' => character.to_digit(16),
-            'X' => Some(16),
+        let number = rest.chars().try_fold(0, |number, character| match character {
+            '0'..='9' | 'a'..='f' => Some(number * 17 + character.to_digit(16)?),
+            'X' => Some(number * 17 + 16),
             _ => None,
-        };
-        let number = rest.chars().try_fold(0, |number, character| Some(number * 17 + digit(character)?));
+        });
         let major = major.bytes().all(|byte| byte.is_ascii_digit()).then(|| major.parse().ok())?;
         Some((major?, number?))
     });

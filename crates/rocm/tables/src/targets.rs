@@ -122,8 +122,9 @@ impl TargetTable {
 
     /// The targets of one family in the order of the table; empty for an unknown family.
     pub fn members(&self, family: &str) -> Vec<&str> {
-        let belongs = |target: &&Target| target.name == family || target.families.iter().any(|name| name == family);
-        self.all().filter(belongs).map(|target| target.name.as_str()).collect()
+        let members =
+            self.all().filter(|target| target.name == family || target.families.iter().any(|name| name == family));
+        members.map(|target| target.name.as_str()).collect()
     }
 
     /// Expands a list of targets and families, separated by `;` or `,`, to targets. The result
@@ -160,8 +161,8 @@ impl TargetTable {
     fn unknown(&self, name: &str) -> Error {
         let mut names: Vec<&str> = self.family_names().into_iter().collect();
         names.sort_by(|left, right| compare(left, right));
-        let begins = |known: &&str| known.to_lowercase().starts_with(&name.to_lowercase());
-        let mut near: Vec<String> = names.iter().copied().filter(begins).map(str::to_owned).collect();
+        let near = names.iter().copied().filter(|known| known.to_lowercase().starts_with(&name.to_lowercase()));
+        let mut near: Vec<String> = near.map(str::to_owned).collect();
         if near.is_empty() || near.len() > MOST_NEAR {
             near = rocwheel_progress::nearest(name, names.iter().copied()).map(str::to_owned).into_iter().collect();
         }

@@ -137,30 +137,24 @@ impl Tools {
             Platform::Linux => &[""],
             Platform::Windows => &[".exe", ".bat"],
         };
-        let file = |row: &ToolRow| {
-            let paths = endings.iter().map(|ending| format!("{}{ending}", row.path));
-            paths.into_iter().find(|path| population.files.contains_key(path))
-        };
-        let there = |glob: &str| {
-            let pattern = Pattern::new(glob);
-            population.files.keys().any(|path| pattern.matches(path))
-        };
-        self.rows
-            .iter()
-            .filter(|row| row.package == population.logical && row.system.is_none_or(|only| only == system))
-            .filter(|row| row.requires.iter().all(|glob| there(glob)))
-            .filter_map(|row| {
-                Some(PackagedTool {
-                    name: row.name.clone(),
-                    path: file(row)?,
-                    function: row.name.replace('-', "_").replace('+', "p"),
-                    devel: row.devel,
-                    compiler: row.compiler,
-                    probe: row.probe.clone(),
-                    also_called: row.also_called.clone(),
-                })
+        let rows = self.rows.iter().filter(|row| row.package == population.logical);
+        let rows = rows.filter(|row| row.system.is_none_or(|only| only == system)).filter(|row| {
+            let mut patterns = row.requires.iter().map(|glob| Pattern::new(glob));
+            patterns.all(|pattern| population.files.keys().any(|path| pattern.matches(path)))
+        });
+        let tools = rows.filter_map(|row| {
+            let mut paths = endings.iter().map(|ending| format!("{}{ending}", row.path));
+            Some(PackagedTool {
+                name: row.name.clone(),
+                path: paths.find(|path| population.files.contains_key(path))?,
+                function: row.name.replace('-', "_").replace('+', "p"),
+                devel: row.devel,
+                compiler: row.compiler,
+                probe: row.probe.clone(),
+                also_called: row.also_called.clone(),
             })
-            .collect()
+        });
+        tools.collect()
     }
 
     fn library(&self, path: &str) -> Library {

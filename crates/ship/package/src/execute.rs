@@ -108,10 +108,6 @@ impl Prepared {
     /// in a separate folder and are installed with those for all families. Packages for Linux and
     /// for Windows are never installed together.
     pub fn sets(&self, folder: &OutputFolder) -> Vec<StagedSet> {
-        let staged = |path: &str| {
-            let moved = self.moved.iter().find(|(moved, ..)| moved == path);
-            moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
-        };
         let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(|path| WheelName::is_wheel(path));
         let mut groups: BTreeMap<(&str, Platform), Vec<&str>> = BTreeMap::new();
         for path in wheels {
@@ -120,16 +116,24 @@ impl Prepared {
                 groups.entry((group, system)).or_default().push(path);
             }
         }
-        let common = |system: Platform| -> Vec<PathBuf> {
-            groups.get(&(DIST, system)).into_iter().flatten().map(|path| staged(path)).collect()
-        };
-        let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
-        let of_group = |((group, system), paths): (&(&str, Platform), &Vec<&str>)| StagedSet {
-            system: *system,
-            wheels: paths.iter().map(|path| (staged(path), folder.path(path))).collect(),
-            beside: if *group == DIST { Vec::new() } else { common(*system) },
-        };
-        groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
+        let new = groups.iter().filter(|(_, paths)| {
+            let mut paths = paths.iter();
+            paths.any(|path| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path))
+        });
+        let sets = new.map(|((group, system), paths)| {
+            let common = groups.get(&(DIST, *system)).filter(|_| *group != DIST);
+            StagedSet {
+                system: *system,
+                wheels: paths.iter().map(|path| (self.staged(path, folder), folder.path(path))).collect(),
+                beside: common.into_iter().flatten().map(|path| self.staged(path, folder)).collect(),
+            }
+        });
+        sets.collect()
+    }
+
+    fn staged(&self, path: &str, folder: &OutputFolder) -> PathBuf {
+        let moved = self.moved.iter().find(|(moved, ..)| moved == path);
+        moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
     }
 
     /// For temporary files, until the commit.

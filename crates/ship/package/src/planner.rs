@@ -43,11 +43,10 @@ use completeness::Problem;
 /// not accept. With [`Incompletes::Drop`], incomplete packages are skipped instead, as long as core
 /// is complete.
 pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Failure> {
-    let make = |request: &Request| {
+    publishable(request, |request| {
         let place = Place { artifacts: &request.artifacts, catalog, system: request.system };
         systems::make(vec![Planner::new(request, place, reporter)?])
-    };
-    publishable(request, make)
+    })
 }
 
 /// Makes a plan and looks for wheels that are too large to publish. An imported set whose manifest

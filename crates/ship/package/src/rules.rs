@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rocwheel_progress::Failure;
-use rocwheel_tables::{ArtifactRow, RocmTables};
+use rocwheel_tables::RocmTables;
 use serde::{Deserialize, Serialize};
 
 use crate::error::table_error;
@@ -193,11 +193,11 @@ impl Rules {
         let left_out = rows.iter().filter_map(|row| Some((row.name.clone(), row.left_out.clone()?))).collect();
         let left_out_components = file.left_out_component.into_iter().map(|row| (row.component, row.reason)).collect();
         for (logical, rule) in &mut file.distributions {
-            let takes = |row: &&ArtifactRow| match logical {
+            let taken = rows.iter().filter(|row| match logical {
                 Logical::Device => row.device,
                 _ => row.package.as_deref() == Some(logical.key()),
-            };
-            rule.artifacts = rows.iter().filter(takes).map(|row| row.name.clone()).collect();
+            });
+            rule.artifacts = taken.map(|row| row.name.clone()).collect();
         }
         Ok(Rules { distributions: file.distributions, left_out, left_out_components })
     }

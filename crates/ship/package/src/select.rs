@@ -125,32 +125,29 @@ impl ArtifactSelection<'_> {
         let mut on_purpose = Vec::new();
         let mut unclaimed = Vec::new();
         for artifact in &self.catalog.artifacts {
-            let files = artifact.entries.iter().filter(|entry| entry.kind != EntryKind::Directory).count();
-            let row = |reason: &str| LeftOut { what: artifact.name.to_string(), reason: reason.to_owned(), files };
             let name = &artifact.name;
-            if let Some(reason) = self.rules.left_out(&name.name) {
-                on_purpose.push(row(reason));
+            let is_hpc = self.rules.of(Logical::Hpc).names(&name.name);
+            let (list, reason) = if let Some(reason) = self.rules.left_out(&name.name) {
+                (&mut on_purpose, reason)
             } else if !self.rules.names(&name.name) {
-                unclaimed.push(row("no distribution names this artifact"));
+                (&mut unclaimed, "no distribution names this artifact")
             } else if !self.in_scope(artifact) {
-                on_purpose.push(row("its target was not asked for"));
+                (&mut on_purpose, "its target was not asked for")
+            } else if self.packaged(artifact) {
+                let takers = Logical::ALL.into_iter().filter(|logical| self.takes_somehow(*logical, artifact));
+                self.leftover_files(artifact, &takers.collect::<Vec<_>>(), &mut on_purpose);
+                continue;
+            } else if self.system == Platform::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
+                (&mut on_purpose, "there are profilers for Linux alone")
+            } else if let Some(reason) = self.rules.left_out_component(&name.component) {
+                (&mut on_purpose, reason)
+            } else if let Some(reason) = self.reason_against_hpc(&name.name).filter(|_| is_hpc) {
+                (&mut on_purpose, reason)
             } else {
-                let is_hpc = self.rules.of(Logical::Hpc).names(&name.name);
-                let against_hpc = self.reason_against_hpc(&name.name).filter(|_| is_hpc);
-                let takers: Vec<Logical> =
-                    Logical::ALL.into_iter().filter(|logical| self.takes_somehow(*logical, artifact)).collect();
-                if !takers.is_empty() {
-                    self.leftover_files(artifact, &takers, &mut on_purpose);
-                } else if self.system == Platform::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
-                    on_purpose.push(row("there are profilers for Linux alone"));
-                } else if let Some(reason) = self.rules.left_out_component(&name.component) {
-                    on_purpose.push(row(reason));
-                } else if let Some(reason) = against_hpc {
-                    on_purpose.push(row(reason));
-                } else {
-                    unclaimed.push(row("no distribution takes this component of the artifact"));
-                }
-            }
+                (&mut unclaimed, "no distribution takes this component of the artifact")
+            };
+            let files = artifact.entries.iter().filter(|entry| entry.kind != EntryKind::Directory).count();
+            list.push(LeftOut { what: name.to_string(), reason: reason.to_owned(), files });
         }
         (on_purpose, unclaimed)
     }

@@ -100,11 +100,13 @@ pub struct Templates {
     functions: Option<BTreeMap<Logical, BTreeSet<String>>>,
 }
 
+fn texts(files: Embedded) -> Texts {
+    files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
 impl Templates {
     pub fn embedded() -> Self {
-        let texts =
-            |files: Embedded| files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        let mut selector: Texts = texts(SELECTOR);
+        let mut selector = texts(SELECTOR);
         if let Some(text) = selector.get_mut(DIST_INFO_PATH) {
             *text = rocwheel_tables::with_libraries(text, rocwheel_tables::RocmTables::in_use());
         }

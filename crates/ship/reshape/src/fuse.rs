@@ -109,11 +109,11 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Failure> 
         paths.par_iter().try_for_each(|path| archives.get(path).map(drop))?;
     }
     let paths: Vec<String> = plan.owners.keys().cloned().collect();
-    let read = |path: &String| {
+    let found = paths.par_iter().map(|path| {
         reporter.check()?;
         parts(builds, &archives, path)
-    };
-    let found: Vec<Vec<Option<BuildPart>>> = paths.par_iter().map(read).collect::<Result<_, _>>()?;
+    });
+    let found: Vec<Vec<Option<BuildPart>>> = found.collect::<Result<_, _>>()?;
     for (path, parts) in paths.iter().zip(found) {
         combine_path(builds, path, parts, &mut plan)?;
     }
@@ -192,11 +192,9 @@ fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Resu
     for (number, (build, archives)) in builds.iter().zip(archives).enumerate() {
         for (path, _) in build.view.items().filter(|(path, _)| is_archive(path)) {
             let Some(archive) = archives.get(path)? else { continue };
-            let unused = |entry: &rocwheel_kpack::archive::Located<'_>| {
-                !used.contains(&(number, path, entry.name, entry.index, entry.target))
-            };
-            let is_needed =
-                archive.archive.entries().len() == 0 || archive.archive.entries().any(|entry| unused(&entry));
+            let mut entries = archive.archive.entries();
+            let is_needed = entries.len() == 0
+                || entries.any(|entry| !used.contains(&(number, path, entry.name, entry.index, entry.target)));
             let _ = if is_needed { left.insert(path.to_owned()) } else { gone.insert(path.to_owned()) };
         }
     }

@@ -148,13 +148,10 @@ impl WaitingRoom<'_> {
     /// is large goes to the file at once.
     fn take(&mut self, (code, size): (Code<'_>, u64), packing: Packing, key: &str) -> Result<Waiting, Failure> {
         let reporter = self.reporter;
-        let failed = |source| match reporter.check() {
-            Err(interrupted) => Failure::from(interrupted),
-            Ok(()) => gpu_code_error(key)(source),
-        };
         let file = match code {
             Code::Whole(code) if !Blob::is_large(size, packing.scheme) => {
-                let blob = Blob::pack(code, packing.scheme, packing.level).map_err(failed)?;
+                let blob = Blob::pack(code, packing.scheme, packing.level);
+                let blob = blob.map_err(interruption_or(reporter, gpu_code_error(key)))?;
                 reporter.advance(size);
                 if let Some(left) = self.left.checked_sub(blob.bytes.len() as u64) {
                     self.left = left;
@@ -178,11 +175,11 @@ impl WaitingRoom<'_> {
                 let mut parked = NamedWriter::new(file.as_ref(), self.folder);
                 match packing.scheme {
                     Scheme::None => {
-                        io::copy(&mut stream, &mut parked)
-                            .map_err(|error| reporter.check().map_or_else(Failure::from, |()| error.into()))?;
+                        io::copy(&mut stream, &mut parked).map_err(interruption_or(reporter, Failure::from))?;
                     }
                     Scheme::ZstdPerKernel => {
-                        Blob::pack_to(&mut stream, size, packing.level, &mut parked).map_err(failed)?;
+                        Blob::pack_to(&mut stream, size, packing.level, &mut parked)
+                            .map_err(interruption_or(reporter, gpu_code_error(key)))?;
                     }
                 }
                 file
@@ -284,6 +281,11 @@ fn write_archives(
         }
     }
     Ok(written)
+}
+
+/// Returns the interruption that stopped a stream instead of the stream's error.
+fn interruption_or<E>(reporter: &dyn Reporter, failure: impl FnOnce(E) -> Failure) -> impl FnOnce(E) -> Failure {
+    move |error| reporter.check().map_or_else(Failure::from, |()| failure(error))
 }
 
 fn archive_error(path: &Path) -> impl Fn(rocwheel_kpack::Error) -> Failure {

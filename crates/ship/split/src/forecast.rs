@@ -85,20 +85,17 @@ struct Forecaster<'a> {
 impl Forecaster<'_> {
     fn binary(&self, binary: &PlannedBinary) -> Result<ArchiveForecast, Failure> {
         let hits = hits(&binary.bundles.iter().map(|bundle| bundle.bytes).collect::<Vec<_>>());
-        let weighted = |(bundle, hits): (&usize, &u64)| Ok(*hits * self.millionths(binary, *bundle)?);
-        let sum = hits.par_iter().map(weighted).try_reduce(|| 0, |one, other| Ok::<u64, Failure>(one + other))?;
+        let weighted = hits.par_iter().map(|(bundle, hits)| Ok(*hits * self.millionths(binary, *bundle)?));
+        let sum = weighted.try_reduce(|| 0, |one, other| Ok::<u64, Failure>(one + other))?;
         let ratio = sum / hits.values().sum::<u64>().max(1);
-        let expected = |bytes: u64| (u128::from(bytes) * u128::from(ratio) / 1_000_000) as u64;
         let mut targets: BTreeMap<&str, u64> = BTreeMap::new();
         for entry in binary.fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| self.is_kept(entry)) {
             let target = entry.target().map(rocwheel_tables::target::base_target).unwrap_or_default();
             *targets.entry(target).or_default() += entry.size;
         }
-        Ok(ArchiveForecast {
-            before: binary.section,
-            after: expected(targets.values().sum()),
-            largest: expected(targets.into_values().max().unwrap_or(0)),
-        })
+        let [after, largest] = [targets.values().sum(), targets.into_values().max().unwrap_or(0)]
+            .map(|bytes: u64| (u128::from(bytes) * u128::from(ratio) / 1_000_000) as u64);
+        Ok(ArchiveForecast { before: binary.section, after, largest })
     }
 
     fn is_kept(&self, entry: &BundleEntry) -> bool {

@@ -89,13 +89,9 @@ impl TargetSet {
 /// bundle the index of its set.
 pub fn group(name: &str, bundles: &[BTreeSet<String>]) -> (Vec<TargetSet>, Vec<usize>) {
     let mut counts: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-    let sorted = |targets: &BTreeSet<String>| {
-        let mut targets: Vec<String> = targets.iter().cloned().collect();
-        rocwheel_tables::target::sort(&mut targets);
-        targets
-    };
-    let of_bundles: Vec<Vec<String>> = bundles.iter().map(sorted).collect();
-    for targets in &of_bundles {
+    let mut of_bundles: Vec<Vec<String>> = bundles.iter().map(|targets| targets.iter().cloned().collect()).collect();
+    for targets in &mut of_bundles {
+        rocwheel_tables::target::sort(targets);
         *counts.entry(targets.clone()).or_default() += 1;
     }
     // A set without targets has no archives, so it never needs the plain name.
@@ -129,11 +125,10 @@ pub fn is_archive(path: &str) -> bool {
 /// # Errors
 /// The target is one.
 pub fn check_target_name(key: &str, target: &str) -> Result<(), Failure> {
-    let (base, features) = target.split_once(':').unwrap_or((target, ""));
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
-    let starts_well = base.starts_with(|character: char| character.is_ascii_alphanumeric());
-    let features_are_well = features.chars().all(|character| plain(character) || ":+".contains(character));
-    if starts_well && target.len() <= 64 && base.chars().all(plain) && features_are_well {
+    let starts_well = target.starts_with(|character: char| character.is_ascii_alphanumeric());
+    let is_plain = target.chars().all(|character| character.is_ascii_alphanumeric() || "-.:+".contains(character));
+    let base_has_plus = target.split(':').next().is_some_and(|base| base.contains('+'));
+    if starts_well && target.len() <= 64 && is_plain && !base_has_plus {
         return Ok(());
     }
     let target = target.escape_debug();

@@ -180,14 +180,15 @@ pub fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, UnchangedReason> {
     if split > 0 {
         return Err(UnchangedReason::HalfSplit);
     }
-    let bundle = |(wrapper, found): (usize, &rocwheel_kpack::fatbin::Wrapper)| match found.points {
+    let bundles = fat.wrappers.iter().enumerate().map(|(wrapper, found)| match found.points {
         Points::Bundle(bundle) => Ok(bundle),
         _ => Err(UnchangedReason::Elsewhere { wrapper }),
-    };
-    let bundles: Vec<usize> = fat.wrappers.iter().enumerate().map(bundle).collect::<Result<_, _>>()?;
+    });
+    let bundles: Vec<usize> = bundles.collect::<Result<_, _>>()?;
     let reached: BTreeSet<usize> = bundles.iter().copied().collect();
-    let has_code = |bundle: &rocwheel_kpack::Bundle| bundle.entries.iter().any(|entry| entry.size > 0);
-    let unreached = fat.bundles.iter().enumerate().find(|(index, bundle)| has_code(bundle) && !reached.contains(index));
+    let mut with_code =
+        fat.bundles.iter().enumerate().filter(|(_, bundle)| bundle.entries.iter().any(|entry| entry.size > 0));
+    let unreached = with_code.find(|(index, _)| !reached.contains(index));
     match unreached {
         Some((bundle, _)) => Err(UnchangedReason::Unreached { bundle }),
         None => Ok(bundles),
@@ -252,11 +253,11 @@ pub(crate) fn plan_any(units: &[CandidateFile], options: &Options, reporter: &dy
     if let Some(pair) = order.windows(2).find(|pair| units[pair[0]].key == units[pair[1]].key) {
         return Err(given_twice(&units[pair[0]].key));
     }
-    let read = |unit: &usize| {
+    let fats = order.par_iter().map(|unit| {
         reporter.check()?;
         read_unit(&units[*unit])
-    };
-    let fats: Vec<Option<FatBinary>> = order.par_iter().map(read).collect::<Result<_, _>>()?;
+    });
+    let fats: Vec<Option<FatBinary>> = fats.collect::<Result<_, _>>()?;
     let mut plan = Plan {
         group: options.group.clone(),
         sets: Vec::new(),

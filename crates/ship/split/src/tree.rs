@@ -10,7 +10,7 @@ mod entry_destination;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest};
@@ -172,8 +172,7 @@ impl TreePlan {
     /// Estimates the archives of the groups that have compressed bundles, in the order of
     /// [`TreePlan::groups`], from samples of their code.
     pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<Vec<ArchiveForecast>, Failure> {
-        let forecast = |group: &PlannedGroup| forecast(&group.plan, &group.units, packing, reporter);
-        self.groups.iter().map(forecast).collect()
+        self.groups.iter().map(|group| forecast(&group.plan, &group.units, packing, reporter)).collect()
     }
 }
 
@@ -210,16 +209,18 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestinat
 /// Refuses a set whose runtime cannot read archives: it loads a split library silently and then
 /// finds no kernels.
 fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Failure> {
-    let named = |is_wanted: fn(&str) -> bool| {
-        let mut entries =
-            catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
-        let is_named = |entry: &rocwheel_artifact::ArtifactEntry| entry.path.rsplit('/').next().is_some_and(is_wanted);
-        entries.find(|(_, entry)| is_named(entry)).map(|(artifact, entry)| artifact.path(entry))
-    };
-    match (named(runtime::is_hip_runtime), named(runtime::is_archive_reader)) {
+    match (find_file(catalog, runtime::is_hip_runtime), find_file(catalog, runtime::is_archive_reader)) {
         (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(runtime_without_archives(&runtime)),
         _ => Ok(()),
     }
+}
+
+/// Returns the path of the first file with a wanted name.
+fn find_file(catalog: &Catalog, is_wanted: fn(&str) -> bool) -> Option<PathBuf> {
+    catalog.artifacts.iter().find_map(|artifact| {
+        let found = artifact.entries.iter().find(|entry| entry.path.rsplit('/').next().is_some_and(is_wanted));
+        found.map(|entry| artifact.path(entry))
+    })
 }
 
 /// The set's HIP runtime would load the host files and find no kernels.

@@ -182,7 +182,7 @@ fn unwanted(path: &str, item: &Item, selection: &TargetSelection) -> Option<Stri
 
 fn look(view: &View, reporter: &dyn Reporter) -> Result<Vec<Option<Looked>>, Failure> {
     let items: Vec<(&str, &Item)> = view.items().collect();
-    let look = |(path, item): &(&str, &Item)| {
+    let looked = items.par_iter().map(|(path, item)| {
         let Item::File { content, .. } = item else { return Ok(None) };
         reporter.check()?;
         let reader = content.open().map_err(read_error(path))?;
@@ -191,8 +191,8 @@ fn look(view: &View, reporter: &dyn Reporter) -> Result<Vec<Option<Looked>>, Fai
             Some(fat) => Ok(Some(Looked::Fat(Box::new(fat)))),
             None => Ok(Some(Looked::Other)),
         }
-    };
-    items.par_iter().map(look).collect()
+    });
+    looked.collect()
 }
 
 type Other<'a> = (&'a str, &'a Arc<dyn Content>, &'a Arc<dyn Content>);
@@ -200,7 +200,7 @@ type Other<'a> = (&'a str, &'a Arc<dyn Content>, &'a Arc<dyn Content>);
 fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<Difference>, Failure> {
     let bytes = others.iter().map(|(_, content, _)| content.size()).sum();
     let _stage = reporter.stage("Comparing the other files", Some(bytes), Unit::Bytes);
-    let compare = |(path, before, after): &Other<'_>| {
+    let compared = others.par_iter().map(|(path, before, after)| {
         reporter.check()?;
         let differs = first_difference(path, before.as_ref(), after.as_ref())?;
         reporter.advance(before.size());
@@ -211,8 +211,8 @@ fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<D
             };
             Difference::new(*path, what)
         }))
-    };
-    let found: Result<Vec<Option<Difference>>, Failure> = others.par_iter().map(compare).collect();
+    });
+    let found: Result<Vec<Option<Difference>>, Failure> = compared.collect();
     Ok(found?.into_iter().flatten().collect())
 }
 
@@ -254,12 +254,11 @@ fn check_binaries(
     report: &mut VerificationReport,
 ) -> Result<Used, Failure> {
     let Comparison { checks, reporter } = comparison;
-    let check = |pair: &Pair<'_>| {
+    let checked = pairs.par_iter().map(|pair| {
         reporter.check()?;
         check_host(pair)
-    };
-    let checked: Vec<(Checked, Vec<Registration>, Vec<Difference>)> =
-        pairs.par_iter().map(check).collect::<Result<_, _>>()?;
+    });
+    let checked: Vec<(Checked, Vec<Registration>, Vec<Difference>)> = checked.collect::<Result<_, _>>()?;
     let mut registrations = Vec::new();
     for (index, (checked, registered, differences)) in checked.into_iter().enumerate() {
         report.binaries.push(checked);
@@ -288,36 +287,35 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
         Err(reason) => {
             checked.left_alone = Some(reason);
             let at = first_difference(pair.path, content.as_ref(), pair.after.as_ref())?;
-            let what = |at| format!("differs at byte {at}, but {reason}");
-            return Ok((checked, Vec::new(), at.map(|at| Difference::new(pair.path, what(at))).into_iter().collect()));
+            let difference = at.map(|at| Difference::new(pair.path, format!("differs at byte {at}, but {reason}")));
+            return Ok((checked, Vec::new(), difference.into_iter().collect()));
         }
     };
-    let difference = |what: String| Difference::new(pair.path, what);
     let after = match read_after(pair) {
-        Ok(Some(after)) => after,
-        Ok(None) => return Ok((checked, Vec::new(), vec![difference("has no fat binary section any more".into())])),
-        Err(what) => return Ok((checked, Vec::new(), vec![difference(what)])),
+        Ok(after) => after,
+        Err(what) => return Ok((checked, Vec::new(), vec![Difference::new(pair.path, what)])),
     };
     let mut differences = Vec::new();
     if after.wrappers.len() != before.wrappers.len() {
         let what = format!("has {} wrappers, it had {}", after.wrappers.len(), before.wrappers.len());
-        differences.push(difference(what));
+        differences.push(Difference::new(pair.path, what));
     }
     for (number, bundle) in after.bundles.iter().enumerate() {
         let targets: Vec<&str> = bundle.entries.iter().filter_map(rocwheel_kpack::BundleEntry::target).collect();
         let what = format!("bundle {number} is still in the file, with code for {}", targets.join(", "));
-        differences.push(difference(what));
+        differences.push(Difference::new(pair.path, what));
     }
     let mut registrations: BTreeMap<(usize, usize, u64), Vec<usize>> = BTreeMap::new();
     for (number, (wrapper, bundle)) in after.wrappers.iter().zip(&bundles).enumerate() {
-        let about = |what: &str| difference(what.to_owned()).wrapper(number);
-        match (wrapper.magic, wrapper.points) {
-            (Magic::Fat, _) => differences.push(about("still says that its code is in the file (HIPF)")),
+        let what = match (wrapper.magic, wrapper.points) {
+            (Magic::Fat, _) => "still says that its code is in the file (HIPF)",
             (Magic::Kpacked, Points::Marker(marker)) => {
                 registrations.entry((*bundle, marker, wrapper.index)).or_default().push(number);
+                continue;
             }
-            (Magic::Kpacked, _) => differences.push(about("points to no marker")),
-        }
+            (Magic::Kpacked, _) => "points to no marker",
+        };
+        differences.push(Difference::new(pair.path, what).wrapper(number));
     }
     let registrations = registrations.into_iter().map(|((bundle, marker, index), wrappers)| Registration {
         bundle,
@@ -333,8 +331,8 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
         Ok(found)
     });
     match compared {
-        Ok(found) => differences.extend(found.into_iter().map(difference)),
-        Err(what) => differences.push(difference(what)),
+        Ok(found) => differences.extend(found.into_iter().map(|what| Difference::new(pair.path, what))),
+        Err(what) => differences.push(Difference::new(pair.path, what)),
     }
     Ok((checked, registrations, differences))
 }
@@ -356,10 +354,11 @@ pub fn host_differences(
     }
 }
 
-fn read_after(pair: &Pair<'_>) -> Result<Option<FatBinary>, String> {
+fn read_after(pair: &Pair<'_>) -> Result<FatBinary, String> {
     let reader = pair.after.open().map_err(|error| format!("could not be read: {error}"))?;
-    FatBinary::read(&reader, pair.after.size())
-        .map_err(|error| format!("its GPU code could not be read: {}", with_causes(&error)))
+    let read = FatBinary::read(&reader, pair.after.size());
+    let fat = read.map_err(|error| format!("its GPU code could not be read: {}", with_causes(&error)))?;
+    fat.ok_or_else(|| "has no fat binary section any more".to_owned())
 }
 
 /// Checks that the fat binary section holds only markers and zeros.
@@ -372,9 +371,9 @@ fn leftovers(reader: &Reader, after: &FatBinary) -> Result<Vec<String>, String> 
         let read = reader.read_exact_at(position, &mut bytes[..length]);
         read.map_err(|error| format!("its fat binary section could not be read: {error}"))?;
         for (marker, offset) in &after.markers {
-            let (start, end) = (*offset, offset + marker.encode().map_or(0, |bytes| bytes.len() as u64));
-            let cut = |place: u64| (place.clamp(position, position + length as u64) - position) as usize;
-            bytes[cut(start)..cut(end)].fill(0);
+            let end = offset + marker.encode().map_or(0, |bytes| bytes.len() as u64);
+            let [start, end] = [*offset, end].map(|at| at.clamp(position, position + length as u64) - position);
+            bytes[start as usize..end as usize].fill(0);
         }
         if let Some(at) = bytes[..length].iter().position(|byte| *byte != 0) {
             let at = position + at as u64 - section.start;
@@ -395,8 +394,8 @@ fn strangers(path: &str, archives: &Archives<'_>, used: &Used, holdings: Holding
     let mut found = Vec::new();
     for entry in archive.archive.entries() {
         let place = (path.to_owned(), entry.name.to_owned(), entry.index, entry.target.to_owned());
-        let is_checked = || used.iter().any(|(_, name, ..)| name == entry.name);
-        if !used.contains(&place) && (holdings == Holdings::Own || is_checked()) {
+        if !used.contains(&place) && (holdings == Holdings::Own || used.iter().any(|(_, name, ..)| name == entry.name))
+        {
             let what = format!("holds `{}`, which no wrapper of the original asks for", entry.key());
             found.push(Difference::new(path, what).target(entry.target));
         }

@@ -57,8 +57,8 @@ impl<'a> OlderTree<'a> {
 
     /// A new file that is a second name and was changed after it was compared.
     pub(super) fn changed(&self) -> Option<&Path> {
-        let changed = |(path, state): &&(PathBuf, FileState)| FileState::of_path(path).ok() != Some(*state);
-        self.shared.iter().find(changed).map(|(path, _)| path.as_path())
+        let changed = self.shared.iter().find(|(path, state)| FileState::of_path(path).ok() != Some(*state));
+        changed.map(|(path, _)| path.as_path())
     }
 
     /// `true` for a folder below the root that is reached without a link.
@@ -66,9 +66,8 @@ impl<'a> OlderTree<'a> {
         if let Some(known) = self.folders.get(folder) {
             return *known;
         }
-        let is_folder = || fs_err::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir());
-        let is_plain =
-            is_folder() && (Some(folder) == self.root || folder.parent().is_some_and(|parent| self.is_plain(parent)));
+        let is_plain = fs_err::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir())
+            && (Some(folder) == self.root || folder.parent().is_some_and(|parent| self.is_plain(parent)));
         self.folders.insert(folder.to_owned(), is_plain);
         is_plain
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rocwheel_content::reader::MeasuredReader;
 use rocwheel_content::{open_regular, pax_sparse_name};
-use rocwheel_progress::{Interrupted, Reporter, Watched};
+use rocwheel_progress::{Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
@@ -78,33 +78,26 @@ pub(crate) fn for_each_member_of(
     take: &mut dyn FnMut(&Member, Content) -> Result<(), Error>,
 ) -> Result<Vec<ArtifactEntry>, Error> {
     let compression = Compression::of(archive)?;
-    let failed = |source: io::Error| {
-        if reporter.interrupted() {
-            Error::Interrupted(Interrupted)
-        } else {
-            Error::DamagedArchive { path: archive.to_owned(), source }
-        }
-    };
     let decoder: Box<dyn Read + '_> = match compression {
-        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(file).map_err(failed)?),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(file).map_err(read_error(archive, reporter))?),
         Compression::Xz => {
             let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)
-                .map_err(|error| failed(error.into()))?;
+                .map_err(|error| read_error(archive, reporter)(error.into()))?;
             Box::new(liblzma::read::XzDecoder::new_stream(BufReader::with_capacity(1 << 16, file), stream))
         }
     };
     let mut tarball = tar::Archive::new(decoder);
     let mut checker: Option<Checker> = None;
-    for entry in tarball.entries().map_err(failed)? {
-        let mut entry = entry.map_err(failed)?;
+    for entry in tarball.entries().map_err(read_error(archive, reporter))? {
+        let mut entry = entry.map_err(read_error(archive, reporter))?;
         if entry.header().entry_type() == EntryType::XGlobalHeader {
             continue;
         }
-        if let Some(member) = pax_sparse_name(&mut entry).map_err(failed)? {
+        if let Some(member) = pax_sparse_name(&mut entry).map_err(read_error(archive, reporter))? {
             return Err(Error::SparseMember { path: archive.to_owned(), member });
         }
         let Some(checker) = &mut checker else {
-            let (first, bytes) = read_manifest(&mut entry, archive, &failed)?;
+            let (first, bytes) = read_manifest(&mut entry, archive, reporter)?;
             checker = Some(first);
             let member = Member { path: MANIFEST.into(), kind: MemberKind::File, mode: 0o644 };
             take(&member, &mut bytes.as_slice())?;
@@ -113,19 +106,27 @@ pub(crate) fn for_each_member_of(
         let member = checker.member(&entry, archive)?;
         let mut content = MeasuredReader::at_least(entry.size(), &mut entry);
         take(&member, &mut content)?;
-        io::copy(&mut content, &mut io::sink()).map_err(failed)?;
+        io::copy(&mut content, &mut io::sink()).map_err(read_error(archive, reporter))?;
     }
-    finish(tarball.into_inner()).map_err(failed)?;
+    finish(tarball.into_inner()).map_err(read_error(archive, reporter))?;
     let Some(checker) = checker else {
-        return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive is empty")));
+        let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the archive is empty");
+        return Err(read_error(archive, reporter)(error));
     };
     checker.finish(archive)
+}
+
+fn read_error(archive: &Path, reporter: &dyn Reporter) -> impl Fn(io::Error) -> Error {
+    move |source| {
+        let damaged = Error::DamagedArchive { path: archive.to_owned(), source };
+        reporter.check().map_or_else(Error::Interrupted, |()| damaged)
+    }
 }
 
 fn read_manifest<R: Read>(
     entry: &mut tar::Entry<R>,
     archive: &Path,
-    failed: &dyn Fn(io::Error) -> Error,
+    reporter: &dyn Reporter,
 ) -> Result<(Checker, Vec<u8>), Error> {
     let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
     if name != MANIFEST || entry.header().entry_type() != EntryType::Regular {
@@ -137,7 +138,7 @@ fn read_manifest<R: Read>(
     }
     let size = entry.size();
     let mut bytes = Vec::new();
-    MeasuredReader::at_least(size, entry).read_to_end(&mut bytes).map_err(failed)?;
+    MeasuredReader::at_least(size, entry).read_to_end(&mut bytes).map_err(read_error(archive, reporter))?;
     let (basedirs, mut problems) = scan::parse_manifest(&String::from_utf8_lossy(&bytes), archive);
     if !problems.is_empty() {
         return Err(problems.swap_remove(0));
@@ -153,18 +154,24 @@ struct Checker {
 
 impl Checker {
     fn member<R: Read>(&mut self, entry: &tar::Entry<R>, archive: &Path) -> Result<Member, Error> {
-        let raw = entry.path_bytes().into_owned();
-        let shown = String::from_utf8_lossy(&raw).into_owned();
-        let refuse = |reason: String| Error::UnsafeMember { path: archive.to_owned(), member: shown.clone(), reason };
-        let Ok(name) = std::str::from_utf8(&raw) else { return Err(refuse("its name is not UTF-8".into())) };
+        self.check(entry).map_err(|reason| {
+            let member = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+            Error::UnsafeMember { path: archive.to_owned(), member, reason }
+        })
+    }
+
+    /// Returns a member that readers can use, or the reason against it.
+    fn check<R: Read>(&mut self, entry: &tar::Entry<R>) -> Result<Member, String> {
+        let raw = entry.path_bytes();
+        let Ok(name) = std::str::from_utf8(&raw) else { return Err("its name is not UTF-8".into()) };
         let header = entry.header();
         let directory = header.entry_type() == EntryType::Directory;
         let path = if directory { name.trim_end_matches('/') } else { name };
         if path == MANIFEST {
-            return Err(refuse("the archive holds several artifacts, of which readers see only the first".into()));
+            return Err("the archive holds several artifacts, of which readers see only the first".into());
         }
-        check_name(path).map_err(refuse)?;
-        self.check_parents(path).map_err(refuse)?;
+        check_name(path)?;
+        self.check_parents(path)?;
         let size = entry.size();
         let (kind, seen) = match header.entry_type() {
             EntryType::Directory => (MemberKind::Directory, EntryKind::Directory),
@@ -173,26 +180,24 @@ impl Checker {
                 (MemberKind::File, EntryKind::File { size, executable })
             }
             EntryType::Symlink => {
-                let target = link_text(entry).map_err(refuse)?;
+                let target = link_text(entry)?;
                 (MemberKind::Symlink { target: target.clone() }, EntryKind::Symlink { target })
             }
             EntryType::Link => {
-                let first = link_text(entry).map_err(refuse)?;
+                let first = link_text(entry)?;
                 let Some(kind @ EntryKind::File { .. }) = self.seen.get(&first).cloned() else {
-                    return Err(refuse(format!(
-                        "it is a hard link to `{first}`, which is no earlier file of the archive"
-                    )));
+                    return Err(format!("it is a hard link to `{first}`, which is no earlier file of the archive"));
                 };
                 (MemberKind::HardLink { first }, kind)
             }
-            other => return Err(refuse(format!("it is {}", describe(other)))),
+            other => return Err(format!("it is {}", describe(other))),
         };
         match self.seen.get(path) {
             // A directory member may follow the files in it, which implied the directory.
             Some(EntryKind::Directory) if directory => {}
-            Some(_) => return Err(refuse("there is an earlier member of that name".into())),
+            Some(_) => return Err("there is an earlier member of that name".into()),
             None if !directory && Basedirs::new(&self.basedirs).split(path).is_none() => {
-                return Err(refuse("artifact_manifest.txt lists no basedir that holds it".into()));
+                return Err("artifact_manifest.txt lists no basedir that holds it".into());
             }
             None => {
                 self.seen.insert(path.to_owned(), seen);
@@ -223,14 +228,11 @@ impl Checker {
     fn finish(self, archive: &Path) -> Result<Vec<ArtifactEntry>, Error> {
         let Self { basedirs, seen } = self;
         let lookup = Basedirs::new(&basedirs);
-        let split = |(path, kind): (String, EntryKind)| {
-            lookup.split(&path).map(|(basedir, rest)| ArtifactEntry {
-                basedir,
-                path: rest.to_owned(),
-                kind: kind.clone(),
-            })
-        };
-        let mut entries: Vec<ArtifactEntry> = seen.into_iter().filter_map(split).collect();
+        let entries = seen.into_iter().filter_map(|(path, kind)| {
+            let (basedir, rest) = lookup.split(&path)?;
+            Some(ArtifactEntry { basedir, path: rest.to_owned(), kind })
+        });
+        let mut entries: Vec<ArtifactEntry> = entries.collect();
         entries.sort_by(|left, right| (left.basedir, &left.path).cmp(&(right.basedir, &right.path)));
         let mut problems = scan::leaving_links(&basedirs, &entries, archive);
         if problems.is_empty() { Ok(entries) } else { Err(problems.swap_remove(0)) }

@@ -157,8 +157,8 @@ impl Scratch {
 
     /// `true` if a directory of this name below a scratch directory is one that this module made.
     pub fn is_place(name: &str) -> bool {
-        let is_digest = |digits: &str| digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        name.starts_with(UNFINISHED) || name.rsplit_once('-').is_some_and(|(_, digits)| is_digest(digits))
+        let digits = name.rsplit_once('-').map_or("", |(_, digits)| digits);
+        name.starts_with(UNFINISHED) || (digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
     }
 
     /// Unpacks every archive again and shares no files with earlier trees.
@@ -182,14 +182,13 @@ impl Scratch {
     /// The newest unpacked archive with this label on the file system of the scratch directory:
     /// files get no second name on another one.
     fn newest(&self, label: &str) -> Option<PathBuf> {
-        let device = |path: &Path| Some(fs_err::metadata(path).ok()?.identity(path).ok()?.device);
-        let here = device(&self.folder);
-        let folders = std::iter::once(&self.folder).chain(&self.earlier).filter(|folder| device(folder) == here);
+        let here = device_of(&self.folder);
+        let folders = std::iter::once(&self.folder).chain(&self.earlier).filter(|folder| device_of(folder) == here);
         let entries = folders.flat_map(|folder| fs_err::read_dir(folder).into_iter().flatten().flatten());
         let labelled = entries.filter(|entry| {
             let name = entry.file_name();
-            let is_ours = |name: &&str| Scratch::is_place(name) && name.len() == label.len() + 1 + DIGITS;
-            name.to_str().filter(is_ours).is_some_and(|name| name.starts_with(label))
+            let ours = name.to_str().filter(|name| Scratch::is_place(name) && name.len() == label.len() + 1 + DIGITS);
+            ours.is_some_and(|name| name.starts_with(label))
         });
         let dated = labelled.filter_map(|entry| {
             let finished = fs_err::metadata(entry.path().join(COMPLETE)).ok()?.modified().ok()?;
@@ -290,20 +289,24 @@ pub(crate) fn provide(
         .collect()
 }
 
+fn device_of(path: &Path) -> Option<u64> {
+    Some(fs_err::metadata(path).ok()?.identity(path).ok()?.device)
+}
+
 fn provide_archives(
     archives: &[(&ArtifactName, &Path)],
     scratch: &Scratch,
     reporter: &dyn Reporter,
 ) -> Vec<Result<(PathBuf, ArtifactForm), Error>> {
-    let size = |path: &Path| fs_err::metadata(path).map_or(0, |metadata| metadata.len());
-    let total = archives.iter().map(|(_, path)| size(path)).sum();
-    let stage = reporter.stage("Checking archives", Some(total), Unit::Bytes);
+    let sizes = archives.iter().map(|(_, path)| fs_err::metadata(path).map_or(0, |metadata| metadata.len()));
+    let sizes: Vec<u64> = sizes.collect();
+    let stage = reporter.stage("Checking archives", Some(sizes.iter().sum()), Unit::Bytes);
     let digests: Vec<_> = archives.par_iter().map(|(_, path)| digest_and_state(path, reporter)).collect();
     drop(stage);
 
-    let missing = archives.iter().zip(&digests).filter_map(|((name, path), digest)| {
+    let missing = archives.iter().zip(&digests).zip(&sizes).filter_map(|(((name, _), digest), size)| {
         let place = scratch.place(&name.to_string(), &digest.as_ref().ok()?.0);
-        (!scratch.has(&place)).then(|| size(path))
+        (!scratch.has(&place)).then_some(*size)
     });
     let missing: Vec<u64> = missing.collect();
     let unpacks = !missing.is_empty();

@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use rocwheel_content::{Sha256, hexadecimal};
-use rocwheel_progress::{Interrupted, Reporter, Unit};
+use rocwheel_progress::{Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use tar::EntryType;
 
@@ -65,36 +65,39 @@ fn write_one(
 ) -> Result<PackedArtifact, Error> {
     let directory = planned.path.parent().unwrap_or(Path::new("."));
     fs_err::create_dir_all(directory)?;
-    let failed = |source: io::Error| {
-        if reporter.interrupted() {
-            Error::Interrupted(Interrupted)
-        } else {
-            Error::WriteArchive { path: planned.path.clone(), source }
-        }
-    };
-    let mut temporary = new_file(directory).map_err(failed)?;
+    let mut temporary = new_file(directory).map_err(write_error(planned, reporter))?;
     let counting = Counting { output: temporary.as_file_mut(), hash: Sha256::new(), bytes: 0 };
-    let encoder = Encoder::new(counting, options.compression, options.level, options.threads).map_err(failed)?;
+    let encoder = Encoder::new(counting, options.compression, options.level, options.threads)
+        .map_err(write_error(planned, reporter))?;
     let mut tarball = Tarball::new(encoder, options.epoch);
-    let raw = write_members(&planned.contents, &mut tarball, reporter).map_err(failed)?;
-    let counted = tarball.finish().and_then(Encoder::finish).map_err(failed)?;
+    let raw = write_members(&planned.contents, &mut tarball, reporter).map_err(write_error(planned, reporter))?;
+    let counted = tarball.finish().and_then(Encoder::finish).map_err(write_error(planned, reporter))?;
     let (digest, compressed) = (hexadecimal(&counted.hash.finish()), counted.bytes);
 
     let sidecar = sidecar_path(&planned.path);
-    let mut temporary_sidecar = new_file(directory).map_err(failed)?;
+    let mut temporary_sidecar = new_file(directory).map_err(write_error(planned, reporter))?;
     let file_name = planned.path.file_name().unwrap_or_default().to_string_lossy();
-    temporary_sidecar.write_all(sidecar_line(&digest, &file_name).as_bytes()).map_err(failed)?;
+    temporary_sidecar
+        .write_all(sidecar_line(&digest, &file_name).as_bytes())
+        .map_err(write_error(planned, reporter))?;
     reporter.check()?;
     // An old sidecar must not stay beside the new archive if the program ends before the next step.
     match fs_err::remove_file(&sidecar) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    rocwheel_system::persist(temporary, &planned.path).map_err(failed)?;
-    rocwheel_system::persist(temporary_sidecar, &sidecar).map_err(failed)?;
+    rocwheel_system::persist(temporary, &planned.path).map_err(write_error(planned, reporter))?;
+    rocwheel_system::persist(temporary_sidecar, &sidecar).map_err(write_error(planned, reporter))?;
     let (artifact, path, files) = (planned.artifact.clone(), planned.path.clone(), planned.files);
     let state = ArchiveState::Written;
     Ok(PackedArtifact { artifact, path, sidecar, digest, files, raw, compressed, state })
+}
+
+fn write_error(planned: &PlannedArchive, reporter: &dyn Reporter) -> impl Fn(io::Error) -> Error {
+    move |source| {
+        let failed = Error::WriteArchive { path: planned.path.clone(), source };
+        reporter.check().map_or_else(Error::Interrupted, |()| failed)
+    }
 }
 
 /// Creates a temporary file with mode 644, regardless of the umask.

@@ -151,8 +151,8 @@ impl Claiming<'_> {
     /// Checks that a path in two basedirs has the same contents in both: the second copy is
     /// dropped.
     fn compare(&self, path: &str, taken: &str, also: &str) -> Result<Repeated, Error> {
-        let file = |basedir: &str| self.root.join(basedir).join(path);
-        if same(&file(taken), &file(also), self.reporter)? {
+        let [first, second] = [taken, also].map(|basedir| self.root.join(basedir).join(path));
+        if same(&first, &second, self.reporter)? {
             return Ok(Repeated { path: path.to_owned(), taken: taken.to_owned(), also: also.to_owned() });
         }
         Err(Error::Conflict { path: path.to_owned(), first: taken.to_owned(), second: also.to_owned() })

@@ -145,9 +145,9 @@ impl Reading<'_> {
         }
         forced.push(format!(".kpack/{}_{component}.kpm", self.artifact));
         forced.push(format!(".kpack/{}_{component}_*.kpack", self.artifact));
-        let patterns = |globs: Vec<String>| globs.iter().map(|glob| Pattern::new(glob)).collect();
-        let predicate =
-            Predicate { includes: patterns(includes), excludes: patterns(excludes), forced: patterns(forced) };
+        let [includes, excludes, forced] =
+            [includes, excludes, forced].map(|globs| globs.iter().map(|glob| Pattern::new(glob)).collect());
+        let predicate = Predicate { includes, excludes, forced };
         Ok(Basedir { path: basedir.to_owned(), predicate, optional })
     }
 
@@ -178,15 +178,15 @@ impl Reading<'_> {
     }
 
     fn texts(&self, value: &DeValue<'_>, key: &str, place: &str) -> Result<Vec<String>, Error> {
-        let wrong = || self.wrong(key, place, "a text or a list of texts");
-        let text = |value: &DeValue<'_>| match value {
-            DeValue::String(text) => Ok(text.to_string()),
-            _ => Err(wrong()),
+        let values = match value {
+            DeValue::Array(values) => values.iter().map(toml::Spanned::get_ref).collect(),
+            value => vec![value],
         };
-        match value {
-            DeValue::Array(values) => values.iter().map(|value| text(value.get_ref())).collect(),
-            value => Ok(vec![text(value)?]),
-        }
+        let texts = values.into_iter().map(|value| match value {
+            DeValue::String(text) => Ok(text.to_string()),
+            _ => Err(self.wrong(key, place, "a text or a list of texts")),
+        });
+        texts.collect()
     }
 
     fn illegal(&self, key: &str, place: &str, known: &'static [&'static str]) -> Error {

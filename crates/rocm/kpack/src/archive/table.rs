@@ -151,12 +151,11 @@ fn kernels(reader: &mut Reader<'_>) -> Result<Vec<Kernel>, String> {
 /// names. A text without an index, which rocm-kpack's `pack_tree` writes, is a name.
 pub(super) fn split(key: &str) -> (String, Option<u32>) {
     // The loader compares texts, so `#00` differs from `#0`.
-    let number = |digits: &str| digits.parse().ok().filter(|number: &u32| number.to_string() == digits);
-    let parts = key.rsplit_once('#').and_then(|(name, digits)| Some((name, number(digits)?)));
-    let (name, index) = match parts.filter(|(name, _)| !name.is_empty()) {
-        Some((name, index)) => (name, Some(index)),
-        None => (key, None),
-    };
+    let parts = key.rsplit_once('#').and_then(|(name, digits)| {
+        let index: u32 = digits.parse().ok()?;
+        (index.to_string() == digits && !name.is_empty()).then_some((name, Some(index)))
+    });
+    let (name, index) = parts.unwrap_or((key, None));
     (name.replace('\\', "/"), index)
 }
 

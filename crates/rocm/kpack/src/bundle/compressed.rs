@@ -20,9 +20,8 @@ pub(super) struct Header {
 
 impl Header {
     pub(super) fn read(window: &Window<'_>, bundle: u64) -> Result<Self, Error> {
-        let short = |at| Ok::<_, Error>(window.number(bundle, at, 2)? as u16);
-        let version = short(4)?;
-        let method = match short(6)? {
+        let version = window.number(bundle, 4, 2)? as u16;
+        let method = match window.number(bundle, 6, 2)? as u16 {
             0 => Method::Zlib,
             1 => Method::Zstd,
             value => return Err(Error::Unsupported { offset: bundle, field: "method", value }),

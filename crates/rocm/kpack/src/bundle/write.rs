@@ -95,12 +95,12 @@ fn check(parts: &[Part<'_>]) -> Result<(), Error> {
 fn layout(parts: &[Part<'_>]) -> (u64, Vec<(u64, u64)>) {
     let table = parts.iter().map(|part| 24 + part.id.len() as u64).sum::<u64>() + MAGIC.len() as u64 + 8;
     let mut position = table;
-    let place = |part: &Part<'_>| {
+    let placed = parts.iter().map(|part| {
         let start = position.next_multiple_of(ALIGNMENT);
         position = start + part.size;
         (start, position)
-    };
-    let placed = parts.iter().map(place).collect();
+    });
+    let placed = placed.collect();
     (table, placed)
 }
 
@@ -119,9 +119,9 @@ fn write_plain(parts: &[Part<'_>], out: &mut dyn Write) -> Result<(), Error> {
     out.write_all(&bytes).map_err(Error::WriteBundle)?;
     let mut position = table;
     for (part, (start, end)) in parts.iter().zip(&placed) {
-        let failed = |source| Error::WriteEntry { id: part.id.to_owned(), source };
-        io::copy(&mut io::repeat(0).take(start - position), &mut out).map_err(failed)?;
-        copy(part, &mut out).map_err(failed)?;
+        let padded = io::copy(&mut io::repeat(0).take(start - position), &mut out);
+        let written = padded.and_then(|_| copy(part, &mut out));
+        written.map_err(|source| Error::WriteEntry { id: part.id.to_owned(), source })?;
         position = *end;
     }
     out.flush().map_err(Error::WriteBundle)
@@ -142,21 +142,19 @@ fn header(version: u16, method: Method, sizes: (u64, u64), checksum: u64) -> Res
         Method::Zstd => 1,
     };
     bytes.extend(number.to_le_bytes());
-    let short = |size: u64| {
-        let size = u32::try_from(size);
-        size.map_err(|_| refused(format!("version {version} cannot say that it has {plain} bytes; version 3 can")))
-    };
-    match version {
-        1 => bytes.extend(short(plain)?.to_le_bytes()),
-        2 => {
-            bytes.extend(short(payload + 24)?.to_le_bytes());
-            bytes.extend(short(plain)?.to_le_bytes());
-        }
-        3 => {
-            bytes.extend((payload + 32).to_le_bytes());
-            bytes.extend(plain.to_le_bytes());
-        }
+    let sizes = match version {
+        1 => vec![plain],
+        2 => vec![payload + 24, plain],
+        3 => vec![payload + 32, plain],
         _ => return Err(refused(format!("there is no version {version} of compressed bundles"))),
+    };
+    let width = if version == 3 { 8 } else { 4 };
+    for size in sizes {
+        if version != 3 && u32::try_from(size).is_err() {
+            let reason = format!("version {version} cannot say that it has {plain} bytes; version 3 can");
+            return Err(refused(reason));
+        }
+        bytes.extend(&size.to_le_bytes()[..width]);
     }
     bytes.extend(checksum.to_le_bytes());
     Ok(bytes)

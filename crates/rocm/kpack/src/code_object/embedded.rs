@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use object::LittleEndian;
 use object::elf::{ELFMAG, EV_CURRENT, FileHeader64};
 use positioned_io::ReadAt;
-use rocwheel_elf::{Elf, Section};
+use rocwheel_elf::{Elf, Segment};
 
 use super::{Image, SectionHeader64, is_code_object, read_up_to};
 use crate::error::Error;
@@ -52,32 +52,29 @@ pub fn embedded(reader: &dyn ReadAt, size: u64) -> Result<Vec<EmbeddedCode>, Err
 
 /// Returns the ranges of the file that are loaded as data.
 fn data(elf: &Elf, size: u64) -> Vec<Range<u64>> {
-    let loads = || elf.segments.iter().filter(|segment| segment.kind == LOAD);
-    let is_code = |section: &Section| {
-        loads()
-            .filter(|load| load.flags & EXECUTABLE != 0)
-            .any(|load| section.address >= load.address && section.address - load.address < load.memory_size)
-    };
+    let loads = elf.segments.iter().filter(|segment| segment.kind == LOAD);
+    let (code, data): (Vec<&Segment>, Vec<&Segment>) = loads.partition(|load| load.flags & EXECUTABLE != 0);
     let sections = elf.sections.iter().filter(|section| {
         section.kind == PROGBITS
             && section.address != 0
             && !DEVICE_CODE.contains(&section.name.as_str())
-            && !is_code(section)
+            && code
+                .iter()
+                .all(|load| section.address < load.address || section.address - load.address >= load.memory_size)
     });
     let mut ranges: Vec<(u64, u64)> = sections.map(|section| (section.offset, section.size)).collect();
     if elf.sections.is_empty() {
-        let data = loads().filter(|load| load.flags & EXECUTABLE == 0);
-        ranges.extend(data.map(|load| (load.offset, load.file_size)));
+        ranges.extend(data.into_iter().map(|load| (load.offset, load.file_size)));
     }
     ranges.sort_unstable();
     // Headers may overlap; no byte is searched twice.
     let mut end = 0;
-    let mut clip = |(offset, length): (u64, u64)| {
+    let clipped = ranges.into_iter().map(|(offset, length)| {
         let range = offset.max(end)..offset.saturating_add(length).min(size);
         end = end.max(range.end);
         range
-    };
-    ranges.into_iter().map(&mut clip).filter(|range| !range.is_empty()).collect()
+    });
+    clipped.filter(|range| !range.is_empty()).collect()
 }
 
 fn search(reader: &dyn ReadAt, range: Range<u64>, found: &mut Vec<EmbeddedCode>) -> Result<(), Error> {
@@ -128,11 +125,11 @@ fn length(reader: &dyn ReadAt) -> Result<Option<u64>, Error> {
     let header = &image.header;
     let segments = image.segments()?;
     let sections: Vec<SectionHeader64<LittleEndian>> = image.sections()?;
-    let table = |offset: u64, count: usize, entry: u16| offset.saturating_add(count as u64 * u64::from(entry));
     let tables = [
-        table(header.e_phoff.get(endian), segments.len(), header.e_phentsize.get(endian)),
-        table(header.e_shoff.get(endian), sections.len(), header.e_shentsize.get(endian)),
+        (header.e_phoff.get(endian), segments.len(), header.e_phentsize.get(endian)),
+        (header.e_shoff.get(endian), sections.len(), header.e_shentsize.get(endian)),
     ];
+    let tables = tables.map(|(offset, count, entry)| offset.saturating_add(count as u64 * u64::from(entry)));
     let loaded = segments.iter().map(|part| part.p_offset.get(endian).saturating_add(part.p_filesz.get(endian)));
     let stored = sections.iter().filter(|part| part.sh_type.get(endian).0 != NOBITS);
     let stored = stored.map(|part| part.sh_offset.get(endian).saturating_add(part.sh_size.get(endian)));

@@ -32,8 +32,7 @@ pub(super) fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<FatBinary>, 
     if elf.machine == X86_64 && elf.is_64 {
         resolve(reader, &mut wrappers)?;
     }
-    let mapped = |address: u64| mapped(&elf.segments, address);
-    assemble(reader, Format::Elf, area, &wrappers, &mapped).map(Some)
+    assemble(reader, Format::Elf, area, &wrappers, &|address| mapped(&elf.segments, address)).map(Some)
 }
 
 fn section<'a>(elf: &'a Elf, name: &str) -> Result<Option<&'a Section>, Error> {

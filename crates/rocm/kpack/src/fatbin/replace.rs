@@ -49,23 +49,12 @@ impl FatBinary {
     /// [`Error::FatBinary`] if the replacement does not match the file's wrappers; [`Error::Elf`]
     /// if the file cannot be edited, for example because something else points into the section.
     pub fn replace(&self, reader: &dyn ReadAt, with: Replacement) -> Result<rocwheel_elf::Patch, Error> {
-        let refuse = |reason: String| Err(Error::FatBinary { reason });
-        if with.wrappers.len() != self.wrappers.len() {
-            let (new, old) = (with.wrappers.len(), self.wrappers.len());
-            return refuse(format!("{new} wrappers were to replace its {old}"));
+        if let Some(reason) = self.objection(&with) {
+            return Err(Error::FatBinary { reason });
         }
-        if with.size == 0 {
-            return refuse("its section was to become empty".to_owned());
-        }
-        if let Some(wrapper) = with.wrappers.iter().find(|wrapper| wrapper.pointer >= with.size) {
-            let (pointer, size) = (wrapper.pointer, with.size);
-            return refuse(format!(
-                "a wrapper was to point at byte {pointer} of the {size} bytes that become its section"
-            ));
-        }
-        let pairs = || self.wrappers.iter().zip(&with.wrappers);
-        let pointers = pairs().map(|(old, new)| (old.address + WRAPPER_POINTER, new.pointer)).collect();
-        let bytes = pairs().flat_map(|(old, new)| {
+        let pairs = self.wrappers.iter().zip(&with.wrappers);
+        let pointers = pairs.clone().map(|(old, new)| (old.address + WRAPPER_POINTER, new.pointer)).collect();
+        let bytes = pairs.flat_map(|(old, new)| {
             let index = new.index.to_le_bytes().to_vec();
             [(old.address, new.magic.bytes().to_vec()), (old.address + WRAPPER_INDEX, index)]
         });
@@ -79,5 +68,18 @@ impl FatBinary {
             }
             Format::Pe => pe_file::replace(reader, (with.content, with.size), pointers, bytes),
         }
+    }
+
+    /// Returns why a replacement does not match.
+    fn objection(&self, with: &Replacement) -> Option<String> {
+        let (new, old, size) = (with.wrappers.len(), self.wrappers.len(), with.size);
+        if new != old {
+            return Some(format!("{new} wrappers were to replace its {old}"));
+        }
+        if size == 0 {
+            return Some("its section was to become empty".to_owned());
+        }
+        let NewWrapper { pointer, .. } = with.wrappers.iter().find(|wrapper| wrapper.pointer >= size)?;
+        Some(format!("a wrapper was to point at byte {pointer} of the {size} bytes that become its section"))
     }
 }

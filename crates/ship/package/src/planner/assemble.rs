@@ -198,15 +198,13 @@ impl Planner<'_> {
 
     fn devel_wheel(&self, promise: &Promise, set: &Set, folders: Folders) -> Result<PlannedWheel, Failure> {
         let root = self.platform_package(Logical::Devel, None);
-        let files = || {
-            set.devel.entries.values().filter_map(|entry| match entry {
-                DevelEntry::File(file) => Some(file),
-                _ => None,
-            })
-        };
+        let files = set.devel.entries.values().filter_map(|entry| match entry {
+            DevelEntry::File(file) => Some(file),
+            _ => None,
+        });
         // Its links lead to files of every other wheel, so its platform must satisfy them as well
         // as the files in its own tar.
-        let in_tar = files().filter_map(|file| {
+        let in_tar = files.clone().filter_map(|file| {
             let path = file.path()?;
             let elf = self.natures.of(path).elf()?;
             Some(FileNeeds::of(path.display().to_string(), elf))
@@ -216,7 +214,7 @@ impl Planner<'_> {
         let mut wheel = self.base_wheel(Logical::Devel, None, promise, platform)?;
         wheel.folder = folders.of(set.family.as_deref());
         let pure = self.add_python(&mut wheel, promise, set.family.as_deref(), None);
-        let owners = files().flat_map(|file| file.owners.iter().copied()).collect();
+        let owners = files.flat_map(|file| file.owners.iter().copied()).collect();
         self.add_licenses(&mut wheel, &owners);
         for (path, entry) in &set.devel.entries {
             let file = if let DevelEntry::File(file) = entry { Some(file) } else { None };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rocwheel_artifact::{Artifact, ArtifactName, EntryKind};
+use rocwheel_artifact::{ArtifactName, EntryKind};
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_kpack::{FatBinary, Magic};
 use rocwheel_tables::target::base_target;
@@ -122,11 +122,12 @@ impl Planner<'_> {
     /// The artifact that no rule names and that has the missing library.
     fn holder(&self, problem: &Problem) -> Option<(ArtifactName, &'static str)> {
         let library = &problem.missing.as_ref()?.library;
-        let has_it = |artifact: &&Artifact| artifact.entries.iter().any(|entry| file_name(&entry.path) == library);
-        let unclaimed = self.catalog.artifacts.iter().filter(|artifact| {
+        let mut unclaimed = self.catalog.artifacts.iter().filter(|artifact| {
             !self.rules.names(&artifact.name.name) && self.rules.left_out(&artifact.name.name).is_none()
         });
-        Some((unclaimed.clone().find(has_it)?.name.clone(), problem.logical.key()))
+        let holder =
+            unclaimed.find(|artifact| artifact.entries.iter().any(|entry| file_name(&entry.path) == library))?;
+        Some((holder.name.clone(), problem.logical.key()))
     }
 
     /// Skips the packages that have problems, and the packages that require them.

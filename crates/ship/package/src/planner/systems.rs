@@ -171,21 +171,23 @@ fn promise(halves: &[Half<'_>]) -> Promise {
         Shape::Split => holders.contains_key(&Logical::Device),
         Shape::PerFamily => holders.contains_key(&Logical::Libraries),
     };
-    let on = |system: Platform| match halves.iter().find(|half| half.planner.system == system) {
-        _ if !per_target => Vec::new(),
-        Some(half) => half.planner.targets.clone(),
-        None => first.elsewhere.clone(),
-    };
-    let (mut linux, mut windows) = (on(Platform::Linux), on(Platform::Windows));
+    let [mut linux, mut windows] = [Platform::Linux, Platform::Windows].map(|system| {
+        match halves.iter().find(|half| half.planner.system == system) {
+            _ if !per_target => Vec::new(),
+            Some(half) => half.planner.targets.clone(),
+            None => first.elsewhere.clone(),
+        }
+    });
     let mut families: Vec<String> = linux.iter().chain(&windows).cloned().collect();
     rocwheel_tables::target::sort(&mut families);
     // The lists distinguish the systems in markers, so both are needed if the other system has any
     // target. Otherwise the system's own list adds no information, unless the user requested it.
-    if halves.len() == 1 && first.request.targets_on(first.system).is_empty() && on(first.system.other()).is_empty() {
+    let other = if first.system == Platform::Linux { &windows } else { &linux };
+    if halves.len() == 1 && first.request.targets_on(first.system).is_empty() && other.is_empty() {
         linux.clear();
         windows.clear();
     }
-    let only_on = |systems: &BTreeSet<Platform>| systems.first().copied().filter(|_| systems.len() < halves.len());
+    let only_on = holders.iter().filter(|(_, systems)| systems.len() < halves.len());
     Promise {
         version: first.version.clone(),
         nonce: first.request.nonce.clone(),
@@ -193,7 +195,7 @@ fn promise(halves: &[Half<'_>]) -> Promise {
         linux_families: linux,
         windows_families: windows,
         neutral_libraries: first.shape != Shape::PerFamily,
-        only_on: holders.iter().filter_map(|(logical, systems)| Some((*logical, only_on(systems)?))).collect(),
+        only_on: only_on.filter_map(|(logical, systems)| Some((*logical, *systems.first()?))).collect(),
         lacking,
         distributions: holders.into_keys().chain([Logical::Meta]).collect(),
     }

@@ -93,12 +93,12 @@ fn deciding_part(higher: &Version, lower: &Version) -> String {
 /// Compares release numbers. Trailing zeros do not count: 7.1 equals 7.1.0.
 fn compare_release(left: &[u64], right: &[u64]) -> Ordering {
     let length = left.len().max(right.len());
-    let padded = |numbers: &[u64]| -> Vec<u64> {
+    let [left, right] = [left, right].map(|numbers| {
         let mut numbers = numbers.to_vec();
         numbers.resize(length, 0);
         numbers
-    };
-    padded(left).cmp(&padded(right))
+    });
+    left.cmp(&right)
 }
 
 fn dotted(numbers: &[u64]) -> String {

@@ -89,10 +89,10 @@ impl VersionFile {
 /// Checks for three numbers without leading zeros, which installers would drop.
 pub(super) fn check_base(base: &str) -> Result<(), Failure> {
     let parts: Vec<&str> = base.split('.').collect();
-    let plain = |part: &&str| {
+    let are_plain = parts.iter().all(|part| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) && (*part == "0" || !part.starts_with('0'))
-    };
-    if parts.len() == 3 && parts.iter().all(plain) {
+    });
+    if parts.len() == 3 && are_plain {
         return Ok(());
     }
     let text = format!("the base version `{base}` is not of the form X.Y.Z");

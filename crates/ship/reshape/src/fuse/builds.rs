@@ -70,8 +70,8 @@ pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, 
 pub fn archives_in(folder: &Path) -> Vec<PathBuf> {
     let Ok(found) = fs_err::read_dir(folder) else { return Vec::new() };
     let paths = found.flatten().map(|entry| entry.path());
-    let is_archive = |path: &PathBuf| path.is_file() && path.to_str().is_some_and(is_archive);
-    let mut paths: Vec<PathBuf> = paths.filter(is_archive).collect();
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.is_file() && path.to_str().is_some_and(is_archive)).collect();
     paths.sort();
     paths
 }
@@ -130,8 +130,8 @@ pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Failure> {
     let mut groups: BTreeMap<String, Artifacts> = BTreeMap::new();
     for artifact in catalogs.iter().flat_map(|catalog| &catalog.artifacts) {
         let name = format!("{}_{}", artifact.name.name, artifact.name.component);
-        let empty = || Artifacts { group: name.clone(), builds: Vec::new(), places: BTreeMap::new() };
-        let group = groups.entry(name.clone()).or_insert_with(empty);
+        let empty = Artifacts { group: name.clone(), builds: Vec::new(), places: BTreeMap::new() };
+        let group = groups.entry(name).or_insert(empty);
         let mut items: Vec<(String, Item)> = Vec::new();
         for entry in &artifact.entries {
             let basedir = artifact.basedirs[entry.basedir].clone();
@@ -154,9 +154,9 @@ pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Failure> {
             group.places.insert(path.clone(), (basedir, entry.path.clone()));
             items.push((path, item));
         }
-        let free = |build: &Build| items.iter().all(|(path, _)| build.view.get(path).is_none());
         let name = format!("`{}`", artifact.root.display());
-        let place = group.builds.iter().rposition(free).unwrap_or_else(|| {
+        let free = group.builds.iter().rposition(|build| items.iter().all(|(path, _)| build.view.get(path).is_none()));
+        let place = free.unwrap_or_else(|| {
             group.builds.push(Build { name, view: View::default() });
             group.builds.len() - 1
         });

@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use positioned_io::ReadAt;
 use rayon::prelude::*;
 use rocwheel_content::Content;
+use rocwheel_kpack::BundleEntry;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
 use rocwheel_progress::{Exit, Failure, Reporter, Unit, with_causes};
@@ -101,11 +102,10 @@ fn same_code(
         missing.push(part.reached[*place].codes.iter().map(|code| code.id.as_str()).collect());
     }
     let found = &fat.bundles[bundle];
-    let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let sources: Vec<(&BuildPart, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = CodeSource { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
-    code::visit_whole(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
+    code::visit_whole(&fused, (found, &Piece::Whole), BundleEntry::has_code, |entry, bytes| {
         reporter.check()?;
         let mut known = false;
         for ((part, place), missing) in sources.iter().zip(&mut missing) {
@@ -129,7 +129,7 @@ fn same_code(
         let found = &part.fat.bundles[bundle];
         let source =
             CodeSource { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-        code::visit_whole(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
+        code::visit_whole(&source, (found, &Piece::Whole), BundleEntry::has_code, |entry, bytes| {
             if sums.get(&entry.id) == Some(&sum(bytes)) { Ok(()) } else { Err(differs(binary, &entry.id, part)) }
         })?;
     }

@@ -53,18 +53,17 @@ impl std::fmt::Debug for Binary {
 impl Binary {
     /// Number of code objects, and their total size in bytes.
     pub fn code(&self) -> (u64, u64) {
-        let entries = || self.bundles.iter().flat_map(|bundle| &bundle.entries);
-        (entries().count() as u64, entries().map(|entry| entry.size).sum())
+        let sizes = self.bundles.iter().flat_map(|bundle| &bundle.entries).map(|entry| entry.size);
+        (sizes.clone().count() as u64, sizes.sum())
     }
 
     /// The reasons why bundles that had code would have none.
     pub(crate) fn missing(&self) -> impl Iterator<Item = Difference> {
-        let of_bundle = |(number, bundle): (usize, &FusedBundle)| {
+        self.bundles.iter().enumerate().filter_map(|(number, bundle)| {
             let wrapper = self.wrappers.iter().position(|of| *of == number).filter(|_| bundle.entries.is_empty())?;
             let why = self.parts.iter().find_map(|part| part.missing(wrapper))?;
             Some(Difference::new(shown(&self.path), why))
-        };
-        self.bundles.iter().enumerate().filter_map(of_bundle)
+        })
     }
 }
 
@@ -160,32 +159,32 @@ fn compare_hosts(
 
 /// Compares the properties that two builds of the same sources share wherever their code is.
 fn shapes(first: &BuildPart, other: &BuildPart) -> Result<Vec<String>, Failure> {
-    let read = |part: &BuildPart| -> Result<(Elf, BTreeSet<String>), Failure> {
-        let failed = |error| gpu_code_error(&part.path)(rocwheel_kpack::Error::Elf(error));
-        let reader = part.content.open().map_err(read_error(&part.path))?;
-        let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(rocwheel_elf::Error::NotElf))?;
-        let exports = rocwheel_elf::exports(&reader).map_err(failed)?;
-        // The compiler derives these names from its command line, which names the GPUs.
-        let own = ["__hip_cuid_", "__hip_fatbin_", "__hip_gpubin_handle_"];
-        let is_own = |name: &String| own.iter().any(|start| name.starts_with(start));
-        Ok((elf, exports.into_iter().filter(|name| !is_own(name)).collect()))
-    };
-    let ((one, exports), (two, other_exports)) = (read(first)?, read(other)?);
-    let mut found = Vec::new();
-    let mut field = |what: &str, same: bool| {
-        if !same {
-            found.push(format!("{what} differs"));
-        }
-    };
-    field("the SONAME", one.soname == two.soname);
-    field("the list of needed libraries", one.needed == two.needed);
-    field("the RPATH", one.search_path() == two.search_path());
-    field("the list of needed versions", one.version_needs == two.version_needs);
-    field("the list of defined versions", one.version_definitions == two.version_definitions);
-    field("the list of exported symbols", exports == other_exports);
+    let ((one, exports), (two, other_exports)) = (headers_and_exports(first)?, headers_and_exports(other)?);
+    let fields = [
+        ("the SONAME", one.soname == two.soname),
+        ("the list of needed libraries", one.needed == two.needed),
+        ("the RPATH", one.search_path() == two.search_path()),
+        ("the list of needed versions", one.version_needs == two.version_needs),
+        ("the list of defined versions", one.version_definitions == two.version_definitions),
+        ("the list of exported symbols", exports == other_exports),
+    ];
+    let mut found: Vec<String> =
+        fields.into_iter().filter(|(_, same)| !same).map(|(what, _)| format!("{what} differs")).collect();
     for name in [".text", ".init_array", ".fini_array", ".data", ".tdata", ".bss", ".plt"] {
-        let size = |elf: &Elf| elf.sections.iter().find(|section| section.name == name).map(|section| section.size);
-        field(&format!("the size of `{name}`"), size(&one) == size(&two));
+        let [one, two] = [&one, &two].map(|elf| elf.sections.iter().find(|section| section.name == name));
+        if one.map(|section| section.size) != two.map(|section| section.size) {
+            found.push(format!("the size of `{name}` differs"));
+        }
     }
     Ok(found)
+}
+
+fn headers_and_exports(part: &BuildPart) -> Result<(Elf, BTreeSet<String>), Failure> {
+    let reader = part.content.open().map_err(read_error(&part.path))?;
+    let elf = Elf::read(&reader).and_then(|elf| elf.ok_or(rocwheel_elf::Error::NotElf));
+    let both = elf.and_then(|elf| Ok((elf, rocwheel_elf::exports(&reader)?)));
+    let (elf, exports) = both.map_err(|error| gpu_code_error(&part.path)(rocwheel_kpack::Error::Elf(error)))?;
+    // The compiler derives these names from its command line, which names the GPUs.
+    let own = ["__hip_cuid_", "__hip_fatbin_", "__hip_gpubin_handle_"];
+    Ok((elf, exports.into_iter().filter(|name| !own.iter().any(|start| name.starts_with(start))).collect()))
 }

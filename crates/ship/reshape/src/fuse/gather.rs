@@ -174,8 +174,8 @@ impl BuildPart {
             let is_numbered = archives.reachable(&self.path, found).iter().any(|archive| {
                 archive.archive.entries().any(|entry| entry.name == found.kernel_name && entry.index > Some(0))
             });
-            let first = |reached: &Reached| reached.marker == Some(marker) && !reached.codes.is_empty();
-            let Some(first) = self.reached.iter().position(first).filter(|_| !is_numbered) else { continue };
+            let first = self.reached.iter().position(|found| found.marker == Some(marker) && !found.codes.is_empty());
+            let Some(first) = first.filter(|_| !is_numbered) else { continue };
             self.notes.push(format!(
                 "`{}`: no archive has code of index {}, so its wrapper shares the code of index 0",
                 shown(&self.path),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 use rocwheel_content::WINDOW;
-use rocwheel_kpack::CodeObject;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, BundleForm, Checksum};
+use rocwheel_kpack::{BundleEntry, CodeObject};
 use rocwheel_progress::{Failure, Reporter};
 use rocwheel_system::PositionedWriter;
 
@@ -256,10 +256,9 @@ fn spool(
     let mut places = vec![0; found.entries.len()];
     let mut end = 0;
     let reader = part.content.open().map_err(read_error(&part.path))?;
-    let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let source =
         CodeSource { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-    code::visit_whole(&source, (found, &Piece::Whole), wanted, |entry, code| {
+    code::visit_whole(&source, (found, &Piece::Whole), BundleEntry::has_code, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {
             places[place] = end;
         }

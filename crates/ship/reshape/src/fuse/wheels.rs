@@ -54,6 +54,18 @@ struct Read {
     version: String,
 }
 
+impl Read {
+    fn path(&self) -> String {
+        self.wheel.path().display().to_string()
+    }
+
+    /// The names of the device wheels that it requires.
+    fn devices(&self) -> BTreeSet<String> {
+        let all = self.headers.all("Requires-Dist").into_iter();
+        all.filter(|requirement| asks_for_device(requirement)).map(|requirement| required(&requirement)).collect()
+    }
+}
+
 /// `true` if a requirement asks for a device wheel by an extra, as in `… ; extra ==
 /// "device-gfx942"`, or by a GPU property.
 fn asks_for_device(requirement: &str) -> bool {
@@ -83,20 +95,21 @@ fn canonical(name: &str) -> String {
 /// METADATA without the headers that a split added, and the removed headers; `None` if there are
 /// none.
 fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
-    let mut text = headers.clone();
-    let mut removed: Vec<String> = Vec::new();
-    let mut remove = |name: &str, condition: &dyn Fn(&str) -> bool| {
-        removed.extend(
-            headers.all(name).into_iter().filter(|value| condition(value)).map(|value| format!("{name}: {value}")),
-        );
-        text.remove(name, condition)
-    };
-    let devices = remove("Requires-Dist", &asks_for_device);
-    if devices == 0 {
-        return (None, Vec::new());
+    type Condition = fn(&str) -> bool;
+    let (mut text, mut removed) = (headers.clone(), Vec::new());
+    let conditions: [(&str, Condition); 3] = [
+        ("Requires-Dist", asks_for_device),
+        ("Provides-Extra", |extra| extra.starts_with("device-")),
+        ("Requires-Dist", |requirement| requirement.trim() == "rocm-bootstrap"),
+    ];
+    for (name, condition) in conditions {
+        let values = headers.all(name).into_iter().filter(|value| condition(value));
+        removed.extend(values.map(|value| format!("{name}: {value}")));
+        if removed.is_empty() {
+            return (None, Vec::new());
+        }
+        text.remove(name, condition);
     }
-    remove("Provides-Extra", &|extra| extra.starts_with("device-"));
-    remove("Requires-Dist", &|requirement| requirement.trim() == "rocm-bootstrap");
     (Some(text.to_string()), removed)
 }
 
@@ -111,15 +124,10 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Failure> {
         let version = headers.get("Version").unwrap_or_default();
         read.push(Read { wheel, headers, name, version });
     }
-    let asked = |read: &Read| -> BTreeSet<String> {
-        let all = read.headers.all("Requires-Dist").into_iter();
-        all.filter(|requirement| asks_for_device(requirement)).map(|requirement| required(&requirement)).collect()
-    };
-    let wanted: BTreeSet<String> = read.iter().flat_map(asked).collect();
+    let wanted: BTreeSet<String> = read.iter().flat_map(Read::devices).collect();
     let (devices, hosts): (Vec<Read>, Vec<Read>) = read.into_iter().partition(|read| wanted.contains(&read.name));
-    let show = |read: &Read| read.wheel.path().display().to_string();
     let Some(first) = hosts.first() else {
-        let first = devices.first().map(show).unwrap_or_default();
+        let first = devices.first().map(Read::path).unwrap_or_default();
         return Err(fuse_error(&first, "these are device wheels only: the host wheel is missing"));
     };
     for other in hosts.iter().chain(&devices) {
@@ -129,7 +137,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Failure> {
                 "it is {} {}, which does not belong to {} {}",
                 other.name, other.version, first.name, first.version
             );
-            return Err(fuse_error(&show(other), &why));
+            return Err(fuse_error(&other.path(), &why));
         }
     }
     let given: BTreeSet<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -150,7 +158,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Failure> {
             }
             insert(&mut view, path, &host.wheel, member, scratch)?;
         }
-        let asked = asked(host);
+        let asked = host.devices();
         for device in devices.iter().filter(|device| asked.contains(&device.name)) {
             let folders = Folders::new(&device.wheel);
             for member in files(&device.wheel, &folders) {
@@ -160,11 +168,11 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Failure> {
                     database_files += u64::from(is_database);
                     insert(&mut view, path, &device.wheel, member, scratch)?;
                 } else if Path::new(&member.name).extension().is_none_or(|extension| extension != "py") {
-                    notes.push(format!("skipped `{}` of `{}`", member.name, show(device)));
+                    notes.push(format!("skipped `{}` of `{}`", member.name, device.path()));
                 }
             }
         }
-        builds.push(Build { name: format!("`{}`", show(host)), view });
+        builds.push(Build { name: format!("`{}`", host.path()), view });
     }
     let (metadata, removed) = cleaned(&first.headers);
     let host = Arc::clone(&first.wheel);
@@ -226,12 +234,12 @@ pub fn prepare(
     for path in &plan.archives {
         rewrite.drop.extend(wheels.members.get(path).cloned());
     }
-    let is_fused = |path: &str| fused.files.iter().any(|file| file.path == path);
     for (path, item) in fused.view.items() {
         let Item::File { content, executable } = item else { continue };
         let content: Box<dyn Content> = Box::new(Arc::clone(content));
+        let is_fused = fused.files.iter().any(|file| file.path == path);
         match wheels.members.get(path) {
-            Some(member) if is_fused(path) => drop(rewrite.replace.insert(member.clone(), content)),
+            Some(member) if is_fused => drop(rewrite.replace.insert(member.clone(), content)),
             Some(_) => {}
             None => rewrite.add.push(Member { name: path.to_owned(), executable: *executable, content }),
         }

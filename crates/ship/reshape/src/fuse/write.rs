@@ -43,11 +43,11 @@ pub fn write_directory(
             fs_err::create_dir_all(parent)?;
         }
     }
-    let size = |item: &Item| match item {
+    let sizes = items.iter().map(|(_, item)| match item {
         Item::File { content, .. } => content.size(),
         Item::Link { .. } => 0,
-    };
-    let mut bytes = items.iter().map(|(_, item)| size(item)).sum::<u64>();
+    });
+    let mut bytes = sizes.sum::<u64>();
     staging.reserve(bytes)?;
     let stage = reporter.stage("Writing files", Some(bytes), Unit::Bytes);
     let written: Result<(), Failure> = items.par_iter().try_for_each(|(path, item)| match item {

@@ -61,9 +61,9 @@ pub(super) fn code(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Conte
 type Side<'a> = (&'a Reader, u64);
 
 fn bundle_file(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, String> {
-    let read = |(reader, size): Side<'_>| bundle::read(reader, 0..size).map_err(|error| with_causes(&error));
-    let (old, new) = (read(before)?, read(after)?);
-    bundles(keep, &(before.0, 0..before.1, &old), &(after.0, 0..after.1, &new))
+    let [old, new] =
+        [before, after].map(|(reader, size)| bundle::read(reader, 0..size).map_err(|error| with_causes(&error)));
+    bundles(keep, &(before.0, 0..before.1, &old?), &(after.0, 0..after.1, &new?))
 }
 
 type Section<'a> = (&'a Reader, std::ops::Range<u64>, &'a [Bundle]);
@@ -75,13 +75,10 @@ fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Fou
         return Err(format!("{} bundles became {}", before.2.len(), after.2.len()));
     }
     let pairs: Vec<(&Bundle, &Bundle)> = before.2.iter().zip(after.2).collect();
-    let compare = |(number, (old, new)): (usize, &(&Bundle, &Bundle))| -> Result<Found, String> {
-        let stays = |target: Option<&str>| target.is_none_or(|target| keep.takes(target));
-        let wanted: Vec<_> = old.entries.iter().filter(|entry| stays(entry.target())).collect();
-        let ids = |entries: &mut dyn Iterator<Item = &rocwheel_kpack::BundleEntry>| -> Vec<(String, u64)> {
-            entries.map(|entry| (entry.id.clone(), entry.size)).collect()
-        };
-        if ids(&mut wanted.iter().copied()) != ids(&mut new.entries.iter()) {
+    let compared = pairs.par_iter().enumerate().map(|(number, (old, new))| -> Result<Found, String> {
+        let wanted = old.entries.iter().filter(|entry| entry.target().is_none_or(|target| keep.takes(target)));
+        let present = new.entries.iter().map(|entry| (&entry.id, entry.size));
+        if !wanted.map(|entry| (&entry.id, entry.size)).eq(present) {
             return Err(format!("bundle {number} does not have the entries that it should have"));
         }
         if new.compression.map(|header| header.version) != old.compression.map(|header| header.version)
@@ -94,8 +91,8 @@ fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Fou
         let differing = was.iter().filter(|(id, hash)| is.get(*id) != Some(hash));
         let differing = differing.map(|(id, _)| format!("the code object `{id}` of bundle {number} differs"));
         Ok((was.len() as u64, differing.collect()))
-    };
-    let compared: Vec<Found> = pairs.par_iter().enumerate().map(compare).collect::<Result<_, _>>()?;
+    });
+    let compared: Vec<Found> = compared.collect::<Result<_, _>>()?;
     let count = compared.iter().map(|(count, _)| count).sum();
     Ok((count, compared.into_iter().flat_map(|(_, differences)| differences).collect()))
 }
@@ -119,8 +116,9 @@ fn hashes(
 }
 
 fn archive(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, String> {
-    let open = |(reader, size): Side<'_>| KpackArchive::open(reader, size).map_err(|error| with_causes(&error));
-    let (old, new) = (open(before)?, open(after)?);
+    let [old, new] =
+        [before, after].map(|(reader, size)| KpackArchive::open(reader, size).map_err(|error| with_causes(&error)));
+    let (old, new) = (old?, new?);
     let mut differences = Vec::new();
     let targets: Vec<&String> = old.targets.iter().filter(|target| keep.takes(target)).collect();
     if targets != new.targets.iter().collect::<Vec<_>>() || (&old.group, &old.family) != (&new.group, &new.family) {
@@ -146,12 +144,12 @@ fn archive(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, Stri
 }
 
 fn fat_binary(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) -> Result<Found, String> {
-    let read = |content: &Arc<dyn Content>| -> Result<(Reader, FatBinary), String> {
+    let [was, is] = [before, after].map(|content| -> Result<(Reader, FatBinary), String> {
         let reader = content.open().map_err(|error| error.to_string())?;
         let fat = FatBinary::read(&reader, content.size()).map_err(|error| with_causes(&error))?;
         Ok((reader, fat.ok_or("it has no section of GPU code")?))
-    };
-    let ((old, was), (new, is)) = (read(before)?, read(after)?);
+    });
+    let ((old, was), (new, is)) = (was?, is?);
     let (count, mut differences) =
         bundles(keep, &(&old, was.section.clone(), &was.bundles), &(&new, is.section.clone(), &is.bundles))?;
     if was.wrappers.len() != is.wrappers.len() {
@@ -182,11 +180,11 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
     let mut problems = after.verify()?;
     if !problems.is_empty() {
         // Damage in the input is not a defect of the result.
-        let damaged = |problem: &WheelProblem| match problem {
+        let copies = problems.iter().filter_map(|problem| match problem {
             WheelProblem::Unreadable(name) if before.member(name).is_some() => Some(name.clone()),
             _ => None,
-        };
-        let copies: Vec<String> = problems.iter().filter_map(damaged).collect();
+        });
+        let copies: Vec<String> = copies.collect();
         before.check_members(copies.iter().map(String::as_str), &rocwheel_progress::Silent)?;
         let known: BTreeSet<WheelProblem> = before.verify()?.into_iter().collect();
         problems.retain(|problem| !known.contains(problem) && !matches!(problem, WheelProblem::FileName(_)));

@@ -401,10 +401,9 @@ pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &BundleEntry> {
 
 /// `true` if a path has a target's processor as a whole word: `hsa/gfx950/a.co`, `a_gfx950.co`.
 fn names(path: &str, processor: &str) -> bool {
-    let is_apart = |text: char| !text.is_ascii_alphanumeric();
     path.match_indices(processor).any(|(start, _)| {
-        path[..start].chars().next_back().is_none_or(is_apart)
-            && path[start + processor.len()..].chars().next().is_none_or(is_apart)
+        let neighbours = [path[..start].chars().next_back(), path[start + processor.len()..].chars().next()];
+        neighbours.into_iter().flatten().all(|neighbour| !neighbour.is_ascii_alphanumeric())
     })
 }
 

@@ -118,21 +118,20 @@ impl Place {
     pub(super) fn stage(mut self, pruned: Pruned) -> Result<Staged<Pruned>, Failure> {
         let Some(folder) = self.staging.take() else { return Ok(Staged::nothing(pruned)) };
         let result = folder.path().join(self.name());
-        let at = |root: &Path, path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
-        let file = |path: &str| StagedFile { staged: at(&result, path), place: at(&self.output, path) };
-        let files = pruned.files.iter().map(|pruned| (pruned.action, file(&pruned.path))).collect::<Vec<_>>();
-        let is_changed_wheel = |(action, file): &&(PruneAction, StagedFile)| {
+        let whole = StagedFile { staged: result.clone(), place: self.output.clone() };
+        let files: Vec<_> = pruned.files.iter().map(|pruned| (pruned.action, file_in(&whole, &pruned.path))).collect();
+        let shown = files.iter().filter(|(action, file)| {
             *action == PruneAction::Changed && WheelName::is_wheel(&file.place) && file.staged.is_file()
-        };
-        let mut shown: Vec<StagedFile> = files.iter().filter(is_changed_wheel).map(|(_, file)| file.clone()).collect();
+        });
+        let mut shown: Vec<StagedFile> = shown.map(|(_, file)| file.clone()).collect();
         if WheelName::is_wheel(&self.output) {
-            shown = if result.is_file() { vec![file("")] } else { Vec::new() };
+            shown = if result.is_file() { vec![whole.clone()] } else { Vec::new() };
         }
         let staged = shown.into_iter().fold(Staged::new(folder, pruned), Staged::with_shown);
         if !self.in_place || !result.is_dir() {
             // An unchanged input that is pruned in place has no staged file.
             return match fs_err::symlink_metadata(&result) {
-                Ok(_) => Ok(staged.with_moved(file(""))),
+                Ok(_) => Ok(staged.with_moved(whole)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(staged),
                 Err(error) => Err(error.into()),
             };
@@ -143,4 +142,12 @@ impl Place {
             PruneAction::Dropped => staged.with_removed(file.place, Some(self.output.clone())),
         }))
     }
+}
+
+/// A file of a staged folder; the folder itself for an empty path.
+fn file_in(folder: &StagedFile, path: &str) -> StagedFile {
+    if path.is_empty() {
+        return folder.clone();
+    }
+    StagedFile { staged: folder.staged.join(path), place: folder.place.join(path) }
 }

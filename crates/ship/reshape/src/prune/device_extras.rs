@@ -33,24 +33,24 @@ pub(super) fn prune(metadata: &str, keep: &Keep, table: &TargetTable) -> Extras 
     let mut headers = Headers::parse(metadata);
     let requirements = headers.all("Requires-Dist");
     let names = headers.all("Provides-Extra").into_iter().map(|extra| canonical_name(&extra));
-    let required = |extra: &str| -> BTreeSet<String> {
-        let own = requirements.iter().filter(|text| belongs(text, extra) == Belongs::Alone);
-        own.filter_map(|text| distribution(text)).collect()
-    };
-    let extras: BTreeMap<String, BTreeSet<String>> =
-        names.filter(|extra| target(extra).is_some()).map(|extra| (extra.clone(), required(&extra))).collect();
-    let takes = |extra: &str| {
+    let extras = names.filter(|extra| target(extra).is_some()).map(|extra| {
+        let own = requirements.iter().filter(|text| belongs(text, &extra) == Belongs::Alone);
+        let required = own.filter_map(|text| distribution(text)).collect();
+        (extra, required)
+    });
+    let extras: BTreeMap<String, BTreeSet<String>> = extras.collect();
+    let taken = extras.keys().filter(|extra| {
         target(extra)
             .is_some_and(|name| keep.takes_family(name, table) || keep.takes_family(&name.replace('-', "_"), table))
-    };
-    let left: BTreeSet<&String> = extras.iter().filter(|(extra, _)| takes(extra)).flat_map(|(_, one)| one).collect();
-    let stays = |(extra, required): (&String, &BTreeSet<String>)| {
-        takes(extra) || (!required.is_empty() && required.iter().all(|name| left.contains(name)))
-    };
-    let (kept, dropped): (Vec<&String>, Vec<&String>) =
-        extras.keys().partition(|extra| stays((extra, &extras[*extra])));
-    let targets = |extras: &[&String]| extras.iter().filter_map(|extra| Some(target(extra)?.to_owned())).collect();
-    let (kept_targets, dropped_targets): (Vec<String>, Vec<String>) = (targets(&kept), targets(&dropped));
+    });
+    let taken: BTreeSet<&String> = taken.collect();
+    let left: BTreeSet<&String> = taken.iter().flat_map(|extra| &extras[*extra]).collect();
+    let (kept, dropped): (Vec<&String>, Vec<&String>) = extras.keys().partition(|extra| {
+        let required = &extras[*extra];
+        taken.contains(extra) || (!required.is_empty() && required.iter().all(|name| left.contains(name)))
+    });
+    let [kept_targets, dropped_targets] = [&kept, &dropped]
+        .map(|extras| extras.iter().filter_map(|extra| Some(target(extra)?.to_owned())).collect::<Vec<String>>());
     if dropped.is_empty() {
         return Extras { metadata: None, kept: kept_targets, dropped: dropped_targets };
     }

@@ -72,14 +72,13 @@ impl Keep {
     /// Returns the names of the list for which no code in `found` was kept. A family counts as
     /// found if one of its targets is.
     pub fn missing(&self, found: &BTreeSet<String>, table: &TargetTable) -> Vec<String> {
-        let there = |wanted: &&Wanted| {
-            let one = |target: &TargetId| {
+        let missing = self.wanted.iter().filter(|wanted| {
+            !wanted.targets.iter().any(|target| {
                 let alone = Self { wanted: vec![Wanted { name: String::new(), targets: vec![target.clone()] }] };
                 found.iter().any(|found| !found.contains(PORTABLE) && alone.takes_family(found, table))
-            };
-            !wanted.targets.iter().any(one)
-        };
-        self.wanted.iter().filter(there).map(|wanted| wanted.name.clone()).collect()
+            })
+        });
+        missing.map(|wanted| wanted.name.clone()).collect()
     }
 
     pub fn names(&self) -> String {
@@ -97,14 +96,11 @@ const PORTABLE: &str = "amdgcnspirv";
 /// `true` if code for `code` is kept because of `wanted`.
 fn runs(wanted: &TargetId, code: &TargetId) -> bool {
     let is_plain = *wanted == TargetId::plain(wanted.processor.clone());
-    let same = |processor: &str, other: &TargetId| {
-        code.processor == processor && (is_plain || (code.xnack, code.sramecc) == (other.xnack, other.sramecc))
-    };
     // Code for the strict variant runs on the same GPU.
-    let strict = format!("{}-strict", wanted.processor);
-    same(&wanted.processor, wanted)
-        || same(&strict, wanted)
-        || wanted.generic().is_some_and(|generic| same(&generic.processor, &generic))
+    let strict = TargetId { processor: format!("{}-strict", wanted.processor), ..wanted.clone() };
+    [Some(wanted.clone()), Some(strict), wanted.generic()].into_iter().flatten().any(|other| {
+        code.processor == other.processor && (is_plain || (code.xnack, code.sramecc) == (other.xnack, other.sramecc))
+    })
 }
 
 #[cfg(test)]

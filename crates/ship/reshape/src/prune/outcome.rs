@@ -70,9 +70,6 @@ pub enum PruneAction {
 impl Pruned {
     /// Converts the result for a wheel into the record of a file of a directory.
     pub(super) fn as_file(&self, path: &str) -> PrunedFile {
-        let all = |targets: fn(&PrunedFile) -> &Vec<String>| {
-            sorted(self.files.iter().flat_map(|file| targets(file).clone()).collect::<BTreeSet<String>>())
-        };
         let changed = self.files.iter().any(|file| file.action != PruneAction::Kept);
         PrunedFile {
             path: path.to_owned(),
@@ -80,8 +77,8 @@ impl Pruned {
             before: self.before,
             after: self.after,
             estimated: self.estimated,
-            kept: all(|file| &file.kept),
-            dropped: all(|file| &file.dropped),
+            kept: sorted(self.files.iter().flat_map(|file| file.kept.clone()).collect::<BTreeSet<String>>()),
+            dropped: sorted(self.files.iter().flat_map(|file| file.dropped.clone()).collect::<BTreeSet<String>>()),
             note: None,
         }
     }

@@ -79,14 +79,14 @@ impl Records<'_> {
     fn edit(&self, record: &str, row: &RecordRow) -> Result<RowEdit, Failure> {
         // Rows are relative to the folder that holds `.dist-info`.
         let Some(path) = link_target(parent(record), &row.path) else { return Ok(RowEdit::Keep) };
-        let is_it = |file: &&PrunedFile| match file.action {
+        let file = self.files.iter().find(|file| match file.action {
             PruneAction::Kept => false,
             PruneAction::Changed => file.path == path,
             PruneAction::Dropped => {
                 path.strip_prefix(&file.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
-        };
-        let Some(file) = self.files.iter().find(is_it) else { return Ok(RowEdit::Keep) };
+        });
+        let Some(file) = file else { return Ok(RowEdit::Keep) };
         if file.action == PruneAction::Dropped {
             return Ok(RowEdit::Drop);
         }

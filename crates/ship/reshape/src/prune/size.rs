@@ -27,8 +27,8 @@ impl SizeForecast {
     /// to stay the same.
     pub(super) fn packed(&self, size: u64, compressed: u64) -> u64 {
         let already = if self.before.is_packed { self.before.bytes.min(compressed) } else { 0 };
-        let plain = |file: u64, code: Amount| if code.is_packed { file.saturating_sub(code.bytes) } else { file };
-        let (was, is) = (plain(size, self.before), plain(self.size, self.after));
+        let [was, is] = [(size, self.before), (self.size, self.after)]
+            .map(|(file, code)| if code.is_packed { file.saturating_sub(code.bytes) } else { file });
         let ratio = u128::from(compressed - already);
         let packed = (u128::from(is) * ratio).checked_div(u128::from(was)).unwrap_or(0);
         let code = if self.after.is_packed { self.after.bytes } else { 0 };

@@ -307,13 +307,12 @@ impl<'a> Tree<'a> {
     fn links(&mut self) -> Result<(), Failure> {
         let mut gone: BTreeSet<String> = BTreeSet::new();
         loop {
-            let leads_nowhere = |link: &str, target: &Path| {
+            let found = self.links.iter().filter(|(link, _)| !gone.contains(*link)).find(|(link, target)| {
                 target.to_str().and_then(|target| link_target(link, target)).is_some_and(|resolved| {
                     let above = resolved.match_indices('/').map(|(end, _)| &resolved[..end]);
                     above.chain([resolved.as_str()]).any(|path| self.dropped.contains(path) || gone.contains(path))
                 })
-            };
-            let found = self.links.iter().find(|(link, target)| !gone.contains(*link) && leads_nowhere(link, target));
+            });
             let Some((link, _)) = found else { break };
             gone.insert(link.clone());
         }

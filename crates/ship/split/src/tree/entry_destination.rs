@@ -185,12 +185,12 @@ impl<'a> Sorter<'a> {
             }
         }
         if !sources.is_empty() {
-            let base = |binary: &crate::plan::PlannedBinary| {
+            let basedirs = plan.binaries.iter().map(|binary| {
                 let (artifact, entry) = units.origins[binary.unit];
                 let artifact = &self.catalog.artifacts[artifact];
                 artifact.basedirs[artifact.entries[entry].basedir].clone()
-            };
-            let basedir = plan.binaries.iter().map(base).min();
+            });
+            let basedir = basedirs.min();
             let first = &self.catalog.artifacts[members[0]].name;
             for archive in &plan.archives {
                 let Some(basedir) = &basedir else { continue };
@@ -244,20 +244,16 @@ pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedKpack) -> A
 /// `true` if an artifact without fat binaries has to be split: it holds files for several GPUs, or
 /// for one and for all, or is named after a family of GPUs.
 fn is_mixed(artifact: &Artifact, destinations: &[EntryDestination]) -> bool {
-    let device = |destination: &&EntryDestination| **destination != EntryDestination::Generic;
-    let is_file = |entry: &ArtifactEntry| entry.kind != EntryKind::Directory;
-    let files =
-        || artifact.entries.iter().zip(destinations).filter(|(entry, _)| is_file(entry)).map(|(_, found)| found);
-    let has_device = files().any(|destination| device(&destination));
+    let mut files = artifact.entries.iter().zip(destinations).filter(|(entry, _)| entry.kind != EntryKind::Directory);
     if artifact.name.is_generic() {
-        return has_device;
+        return files.any(|(_, destination)| *destination != EntryDestination::Generic);
     }
     let own = artifact.name.base_target();
     if !is_gpu(own) {
         return true;
     }
     // An artifact whose files are all for its own target, or were dropped, is split already.
-    !files().all(|destination| match destination {
+    !files.all(|(_, destination)| match destination {
         EntryDestination::Target(target) => target == own,
         EntryDestination::Dropped => true,
         EntryDestination::Generic => false,

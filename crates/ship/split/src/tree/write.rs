@@ -79,11 +79,11 @@ pub fn execute(
     output: &Path,
     reporter: &dyn Reporter,
 ) -> Result<SplitArtifactsReport, Failure> {
-    let place = |artifact: &Artifact| match &artifact.form {
+    let inputs = catalog.artifacts.iter().map(|artifact| match &artifact.form {
         ArtifactForm::Directory => artifact.root.clone(),
         ArtifactForm::Archive { path, .. } => path.clone(),
-    };
-    let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(place).collect();
+    });
+    let inputs: Vec<PathBuf> = inputs.collect();
     rocwheel_artifact::separate(output, &inputs)?;
     let staging = OutputTree::new(output, request.maker)?;
     let writer = Writer { plan, catalog, root: staging.root(), reporter };

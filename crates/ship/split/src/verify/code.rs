@@ -28,6 +28,14 @@ pub(super) struct Registration {
     pub(super) wrappers: Vec<usize>,
 }
 
+impl Registration {
+    /// Returns a difference in the code for one target.
+    fn difference(&self, pair: &Pair<'_>, target: &str, what: impl Into<String>) -> Difference {
+        let wrapper = self.wrappers.first().copied().unwrap_or_default();
+        Difference::new(pair.path, what).wrapper(wrapper).target(target)
+    }
+}
+
 /// Parses a target if its name is in canonical form; the runtime compares names, not targets.
 fn canonical(name: &str) -> Option<TargetId> {
     name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
@@ -43,28 +51,29 @@ fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &TargetSelection) -> B
 /// features, and the processors that fall back to one of them.
 fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
     let mut found = BTreeMap::new();
-    let mut add = |target: &TargetId| {
-        let settings = |feature: Feature| match feature {
-            Feature::Any => vec![Feature::Any, Feature::On, Feature::Off],
-            set => vec![set],
-        };
-        for sramecc in settings(target.sramecc) {
-            for xnack in settings(target.xnack) {
-                let gpu = TargetId { processor: target.processor.clone(), xnack, sramecc };
-                found.insert(gpu.to_string(), gpu);
-            }
-        }
-    };
-    let known = TargetTable::embedded();
+    let table = TargetTable::embedded();
+    let known: Vec<TargetId> = table.targets().iter().filter_map(|known| known.name.parse().ok()).collect();
     for target in targets.iter().filter_map(|target| canonical(target)) {
-        add(&target);
-        for candidate in known.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()) {
-            if candidate.generic().is_some_and(|generic| generic.processor == target.processor) {
-                add(&TargetId { processor: candidate.processor, ..target.clone() });
+        let of_kind =
+            known.iter().filter(|known| known.generic().is_some_and(|generic| generic.processor == target.processor));
+        for processor in of_kind.chain([&target]).map(|target| &target.processor) {
+            for sramecc in settings(target.sramecc) {
+                for xnack in settings(target.xnack) {
+                    let gpu = TargetId { processor: processor.clone(), xnack, sramecc };
+                    found.insert(gpu.to_string(), gpu);
+                }
             }
         }
     }
     found
+}
+
+/// Returns the settings of GPUs that may run code with this one.
+fn settings(feature: Feature) -> Vec<Feature> {
+    match feature {
+        Feature::Any => vec![Feature::Any, Feature::On, Feature::Off],
+        set => vec![set],
+    }
 }
 
 /// Looks up the code of a registration as every GPU would.
@@ -75,8 +84,6 @@ pub(super) fn lookups(
     selection: &TargetSelection,
 ) -> Vec<Difference> {
     let name = format!("{}#{}", registration.marker.kernel_name, registration.index);
-    let wrapper = registration.wrappers.first().copied().unwrap_or_default();
-    let about = |target: &str, what: String| Difference::new(pair.path, what).wrapper(wrapper).target(target);
     let kept = kept(pair, registration.bundle, selection);
     let mut targets: BTreeSet<String> = kept.iter().map(|target| (*target).to_owned()).collect();
     let reachable = archives.reachable(pair.path, &registration.marker);
@@ -85,37 +92,33 @@ pub(super) fn lookups(
     for gpu in gpus(&targets).values() {
         let order: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
         let expected = order.iter().find(|target| kept.contains(target.as_str()));
-        let found = match archives.find(pair.path, &registration.marker, registration.index, gpu) {
-            Ok(found) => found,
-            Err(error) => {
-                differences.push(about(expected.unwrap_or(&gpu.processor), with_causes(&error)));
-                continue;
+        let found = archives.find(pair.path, &registration.marker, registration.index, gpu);
+        let what = match (expected, &found) {
+            (_, Err(error)) => with_causes(error),
+            (Some(expected), Ok(Found::Code { target, .. })) if expected == target => continue,
+            (None, Ok(Found::NoArchive)) => continue,
+            (Some(_), Ok(Found::Code { target, archive })) => {
+                format!("the runtime finds the code for {target} in `{}` instead", archive.path)
+            }
+            (Some(_), Ok(Found::NoArchive)) => {
+                let paths = registration.marker.search_paths.join("`, `");
+                format!("the runtime finds no archive for it: the marker says `{paths}`")
+            }
+            (Some(_), Ok(Found::NoKernel { archive, target })) => {
+                format!("the archive `{}` lacks `{name}` for {target}", archive.path)
+            }
+            (None, Ok(Found::Code { archive, .. })) => {
+                format!("the runtime finds `{name}` in `{}`, which the wrapper did not have", archive.path)
+            }
+            (None, Ok(Found::NoKernel { archive, .. })) => {
+                format!("`{}` lacks `{name}`: the runtime gives up on all GPUs there", archive.path)
             }
         };
-        differences.extend(match (expected, found) {
-            (Some(expected), Found::Code { target, .. }) if *expected == target => None,
-            (None, Found::NoArchive) => None,
-            (Some(expected), Found::Code { target, archive }) => {
-                let what = format!("the runtime finds the code for {target} in `{}` instead", archive.path);
-                Some(about(expected, what))
-            }
-            (Some(expected), Found::NoArchive) => {
-                let paths = registration.marker.search_paths.join("`, `");
-                Some(about(expected, format!("the runtime finds no archive for it: the marker says `{paths}`")))
-            }
-            (Some(expected), Found::NoKernel { archive, target }) => {
-                let what = format!("the archive `{}` lacks `{name}` for {target}", archive.path);
-                Some(about(expected, what))
-            }
-            (None, Found::Code { archive, target }) => {
-                let what = format!("the runtime finds `{name}` in `{}`, which the wrapper did not have", archive.path);
-                Some(about(&target, what))
-            }
-            (None, Found::NoKernel { archive, target }) => {
-                let what = format!("`{}` lacks `{name}`: the runtime gives up on all GPUs there", archive.path);
-                Some(about(&target, what))
-            }
+        let target = expected.unwrap_or(match &found {
+            Ok(Found::Code { target, .. } | Found::NoKernel { target, .. }) => target,
+            _ => &gpu.processor,
         });
+        differences.push(registration.difference(pair, target, what));
     }
     differences
 }
@@ -152,11 +155,11 @@ pub(super) fn compare(
     let Comparison { checks, reporter } = comparison;
     let wanted =
         |entry: &BundleEntry| entry.size > 0 && entry.target().is_some_and(|target| checks.selection.takes(target));
-    let of_registration = |(binary, registration): &(usize, Registration)| {
+    let sizes = registrations.iter().map(|(binary, registration)| {
         let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
         bundle.entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.size).sum::<u64>()
-    };
-    let bytes = registrations.iter().map(of_registration).sum();
+    });
+    let bytes = sizes.sum();
     let stage = reporter.stage("Comparing GPU code", Some(bytes), Unit::Bytes);
     let work = registrations.iter().flat_map(|(binary, registration)| {
         let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
@@ -203,8 +206,7 @@ fn compare_piece(
     wanted: impl Fn(&BundleEntry) -> bool,
     comparison: Comparison<'_>,
 ) -> Result<Compared, Failure> {
-    let Registration { bundle, marker, index, wrappers } = work.registration;
-    let wrapper = wrappers.first().copied().unwrap_or_default();
+    let Registration { bundle, marker, index, .. } = work.registration;
     let (content, fat) = &pair.before;
     let reader = content.open().map_err(read_error(pair.path))?;
     let mut compared =
@@ -214,7 +216,6 @@ fn compare_piece(
     code::visit(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
         comparison.reporter.advance(entry.size);
         let Some(name) = entry.target() else { return Ok(()) };
-        let about = |what: String| Difference::new(pair.path, what).wrapper(wrapper).target(name);
         let (mut start, mut nothing) = (Vec::new(), io::empty());
         let (start, rest): (&[u8], &mut dyn Read) = match code {
             Code::Whole(code) => (code, &mut nothing),
@@ -223,7 +224,7 @@ fn compare_piece(
                 (&start, stream)
             }
         };
-        compared.notes.extend(lie(name, start).map(about));
+        compared.notes.extend(lie(name, start).map(|what| work.registration.difference(pair, name, what)));
         let (archive, stored) = if let Some(target) = canonical(name) {
             match archives.find(pair.path, marker, *index, &target) {
                 Ok(Found::Code { archive, target }) => (archive, target),
@@ -231,9 +232,11 @@ fn compare_piece(
                 _ => return Ok(()),
             }
         } else {
-            compared.notes.push(about("no GPU asks for code under this name".to_owned()));
+            let what = "no GPU asks for code under this name";
+            compared.notes.push(work.registration.difference(pair, name, what));
             let Some(archive) = archives.stored(pair.path, marker, *index, name) else {
-                compared.differences.push(about("it is in no archive that the marker leads to".to_owned()));
+                let what = "it is in no archive that the marker leads to";
+                compared.differences.push(work.registration.difference(pair, name, what));
                 return Ok(());
             };
             (archive, name.to_owned())
@@ -241,25 +244,23 @@ fn compare_piece(
         compared.used.push((archive.path.clone(), marker.kernel_name.clone(), Some(*index), stored.clone()));
         let Some(located) = archive.archive.find(&marker.kernel_name, *index, &stored) else { return Ok(()) };
         let opened = archive.content.open().map_err(|error| error.to_string());
-        let compare = |reader: rocwheel_content::Reader| {
-            archive
-                .archive
-                .first_difference(&reader, &located, &mut start.chain(rest))
-                .map_err(|error| with_causes(&error))
-        };
-        match opened.and_then(compare) {
-            Ok(None) => compared.equal.push((stored, entry.size)),
+        let difference = opened.and_then(|reader| {
+            let found = archive.archive.first_difference(&reader, &located, &mut start.chain(rest));
+            found.map_err(|error| with_causes(&error))
+        });
+        let what = match difference {
+            Ok(None) => {
+                compared.equal.push((stored, entry.size));
+                return Ok(());
+            }
             Ok(Some(_)) if located.original_size != entry.size => {
                 let (found, had) = (located.original_size, entry.size);
-                let what = format!("the code object in `{}` has {found} bytes, it had {had}", archive.path);
-                compared.differences.push(about(what));
+                format!("the code object in `{}` has {found} bytes, it had {had}", archive.path)
             }
-            Ok(Some(at)) => {
-                let what = format!("the code object in `{}` differs at byte {at}", archive.path);
-                compared.differences.push(about(what));
-            }
-            Err(error) => compared.differences.push(about(format!("`{}`: {error}", archive.path))),
-        }
+            Ok(Some(at)) => format!("the code object in `{}` differs at byte {at}", archive.path),
+            Err(error) => format!("`{}`: {error}", archive.path),
+        };
+        compared.differences.push(work.registration.difference(pair, name, what));
         Ok(())
     })?;
     Ok(compared)

@@ -52,8 +52,8 @@ fn is_in_segment(elf: &Elf, section: &Section) -> bool {
 }
 
 fn overlapping(elf: &Elf) -> Option<&Section> {
-    let is_loaded = |section: &&Section| section.address != 0 && section.kind != NOBITS && section.size > 0;
-    let mut loaded: Vec<&Section> = elf.sections.iter().filter(is_loaded).collect();
+    let sections = elf.sections.iter().filter(|section| section.address != 0 && section.kind != NOBITS);
+    let mut loaded: Vec<&Section> = sections.filter(|section| section.size > 0).collect();
     loaded.sort_by_key(|section| section.address);
     loaded.windows(2).find(|pair| pair[0].address + pair[0].size > pair[1].address).map(|pair| pair[0])
 }
@@ -64,21 +64,25 @@ fn unlike_dynamic<'a>(elf: &'a Elf, reader: &dyn ReadAt) -> Option<&'a Section> 
     let mut bytes = vec![0; 16 * (segment.file_size / 16).min(MOST_ENTRIES) as usize];
     reader.read_exact_at(segment.offset, &mut bytes).ok()?;
     let words = bytes.as_chunks::<8>().0.as_chunks::<2>().0;
-    let value = |tag: u64| {
-        let entry = words.iter().find(|[key, _]| u64::from_le_bytes(*key) == tag);
-        entry.map(|[_, value]| u64::from_le_bytes(*value))
-    };
-    let at = |address: Option<u64>| elf.sections.iter().find(|section| Some(section.address) == address);
-    let unlike = |section: &'a Section, kind: u32| (section.kind != kind).then_some(section);
-    if let Some(wrong) = at(Some(segment.address)).and_then(|section| unlike(section, DYNAMIC)) {
-        return Some(wrong);
+    for (address, kind) in [(Some(segment.address), DYNAMIC), (dynamic_value(words, DT_SYMTAB), DYNSYM)] {
+        if let Some(wrong) = section_at(elf, address).filter(|section| section.kind != kind) {
+            return Some(wrong);
+        }
     }
-    if let Some(wrong) = at(value(DT_SYMTAB)).and_then(|section| unlike(section, DYNSYM)) {
-        return Some(wrong);
-    }
-    let table = at(value(DT_RELA))?;
+    let table = section_at(elf, dynamic_value(words, DT_RELA))?;
     // Some linkers count the relocations of the PLT as well.
-    let sizes = value(DT_RELASZ).map(|size| [size, size.wrapping_sub(value(DT_PLTRELSZ).unwrap_or(0))]);
-    let is_whole = sizes.is_none_or(|sizes| sizes.contains(&table.size));
-    if is_whole { unlike(table, RELA) } else { Some(table) }
+    let of_plt = dynamic_value(words, DT_PLTRELSZ).unwrap_or(0);
+    let is_whole =
+        dynamic_value(words, DT_RELASZ).is_none_or(|size| [size, size.wrapping_sub(of_plt)].contains(&table.size));
+    (table.kind != RELA || !is_whole).then_some(table)
+}
+
+fn section_at(elf: &Elf, address: Option<u64>) -> Option<&Section> {
+    elf.sections.iter().find(|section| Some(section.address) == address)
+}
+
+/// Returns the first value of a tag in the words of a dynamic section.
+fn dynamic_value(words: &[[[u8; 8]; 2]], tag: u64) -> Option<u64> {
+    let entry = words.iter().find(|[key, _]| u64::from_le_bytes(*key) == tag);
+    entry.map(|[_, value]| u64::from_le_bytes(*value))
 }

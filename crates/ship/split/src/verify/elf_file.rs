@@ -91,6 +91,22 @@ impl<'a> Side<'a> {
         self.reader.read_exact_at(load.offset + skip, &mut buffer[..in_file])
     }
 
+    fn fields(&self) -> [(&'static str, String); 10] {
+        let elf = &self.elf;
+        [
+            ("its machine", elf.machine.to_string()),
+            ("its kind", format!("{:?}", elf.kind)),
+            ("its interpreter", format!("{:?}", elf.interpreter)),
+            ("its SONAME", format!("{:?}", elf.soname)),
+            ("its list of needed libraries", format!("{:?}", elf.needed)),
+            ("its RPATH", format!("{:?}", elf.rpath)),
+            ("its RUNPATH", format!("{:?}", elf.runpath)),
+            ("its list of needed versions", format!("{:?}", elf.version_needs)),
+            ("its list of defined versions", format!("{:?}", elf.version_definitions)),
+            ("its build ID", format!("{:?}", elf.build_id)),
+        ]
+    }
+
     fn bytes(&self, section: &Section) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; section.size as usize];
         let read = self.reader.read_exact_at(section.offset, &mut bytes);
@@ -116,27 +132,8 @@ pub(crate) fn compare(
 }
 
 fn headers(before: &Side<'_>, after: &Side<'_>) -> Result<Vec<String>, String> {
-    let mut found = Vec::new();
-    let mut field = |what: &str, was: String, is: String| {
-        if was != is {
-            found.push(format!("{what} is {is}, it was {was}"));
-        }
-    };
-    let (was, is) = (&before.elf, &after.elf);
-    field("its machine", was.machine.to_string(), is.machine.to_string());
-    field("its kind", format!("{:?}", was.kind), format!("{:?}", is.kind));
-    field("its interpreter", format!("{:?}", was.interpreter), format!("{:?}", is.interpreter));
-    field("its SONAME", format!("{:?}", was.soname), format!("{:?}", is.soname));
-    field("its list of needed libraries", format!("{:?}", was.needed), format!("{:?}", is.needed));
-    field("its RPATH", format!("{:?}", was.rpath), format!("{:?}", is.rpath));
-    field("its RUNPATH", format!("{:?}", was.runpath), format!("{:?}", is.runpath));
-    field("its list of needed versions", format!("{:?}", was.version_needs), format!("{:?}", is.version_needs));
-    field(
-        "its list of defined versions",
-        format!("{:?}", was.version_definitions),
-        format!("{:?}", is.version_definitions),
-    );
-    field("its build ID", format!("{:?}", was.build_id), format!("{:?}", is.build_id));
+    let fields = before.fields().into_iter().zip(after.fields()).filter(|((_, was), (_, is))| was != is);
+    let mut found: Vec<String> = fields.map(|((what, was), (_, is))| format!("{what} is {is}, it was {was}")).collect();
     // e_type to e_entry, and e_flags: the fields of the header that the loader reads, except the
     // offsets of the tables.
     for (what, range) in [("the ELF header", 0..32_u64), ("the ELF header", 48..52)] {
@@ -156,11 +153,11 @@ fn headers(before: &Side<'_>, after: &Side<'_>) -> Result<Vec<String>, String> {
 fn segments(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for kind in FIXED_SEGMENTS {
-        let of = |side: &Side<'_>| {
+        let [was, is] = [before, after].map(|side| {
             let segments = side.elf.segments.iter().filter(|segment| segment.kind == kind);
             segments.map(|segment| (segment.address, segment.memory_size, segment.flags)).collect::<Vec<_>>()
-        };
-        if of(before) != of(after) {
+        });
+        if was != is {
             found.push(format!("its segments of type {kind:#x} are not where they were"));
         }
     }
@@ -196,10 +193,9 @@ fn sections(before: &Side<'_>, after: &Side<'_>) -> Result<(Moved, Vec<String>),
         }
     }
     // Existing tools give the marker a section.
-    let is_marker = |section: &&Section| {
-        section.name == ".rocm_kpack_ref" && after.fat.markers.iter().any(|(_, offset)| *offset == section.offset)
-    };
-    remaining.retain(|section| !is_marker(section));
+    remaining.retain(|section| {
+        section.name != ".rocm_kpack_ref" || after.fat.markers.iter().all(|(_, offset)| *offset != section.offset)
+    });
     found.extend(remaining.iter().map(|section| format!("it has a section `{}`, which it had not", section.name)));
     for (was, is) in &pairs {
         let is_fat = was.address == before.fat.address && was.size == before.fat.memory_size && was.address != 0;
@@ -254,11 +250,10 @@ fn relocations(before: &Side<'_>, was: &Section, after: &Side<'_>, is: &Section)
     let (old, new) = (before.bytes(was)?, after.bytes(is)?);
     let entries = old.as_chunks::<24>().0.iter().zip(new.as_chunks::<24>().0);
     let changed = entries.filter(|(old, new)| old != new);
-    let pointer = |entry: &[u8; 24]| {
-        let place = word(&entry[..8]);
-        before.fat.wrappers.iter().any(|wrapper| wrapper.address + WRAPPER_POINTER == place)
-    };
-    let wrong = changed.filter(|(old, new)| old[..8] != new[..8] || !pointer(old));
+    let wrong = changed.filter(|(old, new)| {
+        let place = word(&old[..8]);
+        old[..8] != new[..8] || before.fat.wrappers.iter().all(|wrapper| wrapper.address + WRAPPER_POINTER != place)
+    });
     Ok(wrong.map(|(old, _)| format!("the relocation of {:#x} in `{}` differs", word(&old[..8]), was.name)).collect())
 }
 
@@ -269,31 +264,33 @@ fn symbols(
     moved: &Moved,
 ) -> Result<Vec<String>, String> {
     const SYMBOL: u64 = 24;
-    let place = |address: u64| {
-        let (start, (now, size)) = moved.range(..=address).next_back()?;
-        (address - start <= *size).then(|| now + (address - start))
-    };
     let mut buffers = [Vec::new(), Vec::new()];
     let mut position = 0;
     while position < was.size {
         let length = (was.size - position).min(WINDOW / SYMBOL * SYMBOL) as usize;
-        let failed = |error: std::io::Error| format!("the section `{}` could not be read: {error}", was.name);
         for (buffer, (side, section)) in buffers.iter_mut().zip([(before, was), (after, is)]) {
             buffer.resize(length, 0);
-            side.reader.read_exact_at(section.offset + position, buffer).map_err(failed)?;
+            let read = side.reader.read_exact_at(section.offset + position, buffer);
+            read.map_err(|error| format!("the section `{}` could not be read: {error}", was.name))?;
         }
         let [old, new] = &buffers;
         let mut pairs = old.as_chunks::<24>().0.iter().zip(new.as_chunks::<24>().0);
-        let same = |(old, new): &(&[u8; 24], &[u8; 24])| {
-            let rest = old[..8] == new[..8] && old[16..] == new[16..];
-            old == new || (rest && place(word(&old[8..16])) == Some(word(&new[8..16])))
-        };
-        if let Some(at) = pairs.position(|pair| !same(&pair)) {
+        let wrong = pairs.position(|(old, new)| {
+            let same_rest = old[..8] == new[..8] && old[16..] == new[16..];
+            old != new && !(same_rest && moved_address(moved, word(&old[8..16])) == Some(word(&new[8..16])))
+        });
+        if let Some(at) = wrong {
             return Ok(vec![format!("symbol {} of `{}` differs", position / SYMBOL + at as u64, was.name)]);
         }
         position += length as u64;
     }
     Ok(Vec::new())
+}
+
+/// Returns where an address in a moved section is now.
+fn moved_address(moved: &Moved, address: u64) -> Option<u64> {
+    let (start, (now, size)) = moved.range(..=address).next_back()?;
+    (address - start <= *size).then(|| now + (address - start))
 }
 
 /// Compares the dynamic section: only entries with the address of a moved section may differ.
@@ -306,11 +303,10 @@ fn dynamic(
 ) -> Result<Vec<String>, String> {
     let (old, new) = (before.bytes(was)?, after.bytes(is)?);
     let entries = old.as_chunks::<16>().0.iter().zip(new.as_chunks::<16>().0);
-    let same = |old: &[u8; 16], new: &[u8; 16]| {
+    let wrong = entries.filter(|(old, new)| {
         let place = moved.get(&word(&old[8..])).map(|(address, _)| *address);
-        old == new || (old[..8] == new[..8] && place == Some(word(&new[8..])))
-    };
-    let wrong = entries.filter(|(old, new)| !same(old, new));
+        old != new && (old[..8] != new[..8] || place != Some(word(&new[8..])))
+    });
     Ok(wrong.map(|(old, _)| format!("the entry {:#x} of its dynamic section differs", word(&old[..8]))).collect())
 }
 
@@ -362,32 +358,28 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     ignored.extend([fat, after.fat].map(|fat| fat.address..fat.address.saturating_add(fat.memory_size)));
     ignored.extend(fat.wrappers.iter().map(|wrapper| wrapper.address..wrapper.address + WRAPPER_SIZE));
     ignored.extend(moved.iter().map(|(address, (_, size))| *address..address + size));
-    // Some moved sections are now in bytes that were between sections.
+    // Some moved sections are now in bytes that were between sections. A table that another tool
+    // has moved has spare room behind it, and one that had no room to grow is now in bytes between
+    // two sections. The loader does not read section headers.
+    let loaded = before.elf.sections.iter().filter(|section| section.address != 0);
+    let staying: Vec<&Section> = loaded.clone().filter(|section| !moved.contains_key(&section.address)).collect();
     let now = moved.values().map(|(address, size)| *address..address + size);
-    let stays = |section: &&Section| section.address != 0 && !moved.contains_key(&section.address);
-    let is_taken = |range: &Range<u64>| {
-        let mut sections = before.elf.sections.iter().filter(stays);
-        sections.any(|section| section.address < range.end && section.address + section.size > range.start)
-    };
-    ignored.extend(now.filter(|range| !is_taken(range)));
-    let is_entry_wise = |kind| [RELA, DYNAMIC].contains(&kind) || SYMBOLS.contains(&kind);
-    let entry_wise = before.elf.sections.iter().filter(|section| section.address != 0 && is_entry_wise(section.kind));
+    ignored.extend(now.chain([before, after].into_iter().flat_map(Side::tables)).filter(|range| {
+        staying.iter().all(|section| section.address >= range.end || section.address + section.size <= range.start)
+    }));
+    let entry_wise =
+        loaded.filter(|section| [RELA, DYNAMIC].contains(&section.kind) || SYMBOLS.contains(&section.kind));
     ignored.extend(entry_wise.map(|section| section.address..section.address + section.size));
     // The fields of the ELF header and the program headers were compared one by one. The table may
     // have grown into bytes between sections, or into those of a moved section.
     for load in before.loads().filter(|load| load.offset == 0) {
-        let table = |segments: usize| load.address + 64 + PROGRAM_HEADER * segments as u64;
-        let (was, is) = (table(before.elf.segments.len()), table(after.elf.segments.len()));
-        let first =
-            before.elf.sections.iter().filter(stays).map(|section| section.address).filter(|start| *start >= was);
+        let [was, is] = [before, after].map(|side| load.address + 64 + PROGRAM_HEADER * side.elf.segments.len() as u64);
+        let first = staying.iter().map(|section| section.address).filter(|start| *start >= was);
         ignored.push(load.address..is.max(was).min(first.min().unwrap_or(was).max(was)));
     }
     for segment in before.elf.segments.iter().filter(|segment| segment.kind == 6) {
         ignored.push(segment.address..segment.address + segment.memory_size);
     }
-    // A table that another tool has moved has spare room behind it, and one that had no room to
-    // grow is now in bytes between two sections. The loader does not read section headers.
-    ignored.extend([before, after].into_iter().flat_map(Side::tables).filter(|table| !is_taken(table)));
     ignored.retain(|range| !range.is_empty());
     ignored.sort_by_key(|range| range.start);
     ignored
@@ -407,12 +399,12 @@ fn same_memory(
     let filled = (load.address + load.file_size).max(other.address + other.file_size);
     while position < range.end.min(filled) {
         let length = (range.end.min(filled) - position).min(WINDOW) as usize;
-        let failed = |error: std::io::Error| format!("the memory at {position:#x} could not be read: {error}");
         for buffer in &mut buffers {
             buffer.resize(length, 0);
         }
-        before.memory(load, position, &mut buffers[0]).map_err(failed)?;
-        after.memory(other, position, &mut buffers[1]).map_err(failed)?;
+        let [was, is] = &mut buffers;
+        let read = before.memory(load, position, was).and_then(|()| after.memory(other, position, is));
+        read.map_err(|error| format!("the memory at {position:#x} could not be read: {error}"))?;
         if buffers[0] != buffers[1]
             && let Some(at) = buffers[0].iter().zip(&buffers[1]).position(|(was, is)| was != is)
         {
@@ -425,15 +417,13 @@ fn same_memory(
 
 /// Returns the name of a section that has bytes in `range`.
 fn section_in<'a>(side: &'a Side<'_>, range: Range<u64>) -> Option<&'a str> {
-    let holds = |section: &&Section| {
-        section.address != 0 && section.address < range.end && section.address + section.size > range.start
-    };
-    side.elf.sections.iter().find(holds).map(|section| section.name.as_str())
+    let mut sections = side.elf.sections.iter().filter(|section| section.address != 0);
+    let found = sections.find(|section| section.address < range.end && section.address + section.size > range.start);
+    found.map(|section| section.name.as_str())
 }
 
 fn section_at(side: &Side<'_>, address: u64) -> String {
-    let holds = |section: &&Section| {
-        section.address != 0 && (section.address..section.address + section.size).contains(&address)
-    };
-    side.elf.sections.iter().find(holds).map_or_else(String::new, |section| format!(", in `{}`", section.name))
+    let mut sections = side.elf.sections.iter().filter(|section| section.address != 0);
+    let found = sections.find(|section| (section.address..section.address + section.size).contains(&address));
+    found.map_or_else(String::new, |section| format!(", in `{}`", section.name))
 }

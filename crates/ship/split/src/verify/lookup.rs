@@ -93,8 +93,8 @@ impl<'a> Archives<'a> {
 
     /// Returns the archive that holds code under a name that no GPU looks up.
     pub(crate) fn stored(&self, binary: &str, marker: &Marker, index: u32, name: &str) -> Option<Arc<OpenArchive>> {
-        let holds = |archive: &Arc<OpenArchive>| archive.archive.find(&marker.kernel_name, index, name).is_some();
-        self.reachable(binary, marker).into_iter().find(holds)
+        let mut archives = self.reachable(binary, marker).into_iter();
+        archives.find(|archive| archive.archive.find(&marker.kernel_name, index, name).is_some())
     }
 
     /// Returns the archives that a search path of the binary may lead to on any GPU, without those
@@ -110,13 +110,13 @@ impl<'a> Archives<'a> {
                 let Some(target) = found[start.len()..].strip_suffix(end) else { continue };
                 let Ok(Some(archive)) = self.get(found) else { continue };
                 // `x_@GFXARCH@` also matches `x_set2_gfx942`, but no GPU has that name.
-                let is_of = |held: &String| {
-                    let of_gpu = |held: TargetId| held.compatible().iter().any(|name| name.to_string() == target);
+                let is_of_target = archive.archive.targets.iter().any(|held| {
+                    let compatible = held.parse().map(|held: TargetId| held.compatible()).unwrap_or_default();
                     held == target
                         || rocwheel_tables::target::base_target(held) == target
-                        || held.parse().is_ok_and(of_gpu)
-                };
-                if archive.archive.targets.iter().any(is_of) {
+                        || compatible.iter().any(|name| name.to_string() == target)
+                });
+                if is_of_target {
                     reachable.push(archive);
                 }
             }

@@ -28,11 +28,10 @@ impl Side {
         let mut bytes = vec![0; HEADERS.min(content.size()) as usize];
         reader.read_exact_at(0, &mut bytes).map_err(|error| error.to_string())?;
         let data = bytes.as_slice();
-        let failed = |error: object::Error| format!("its headers could not be read: {error}");
-        let dos = ImageDosHeader::parse(data).map_err(failed)?;
+        let dos = ImageDosHeader::parse(data).map_err(headers_error)?;
         let mut offset = dos.nt_headers_offset().into();
-        let (nt, directories) = ImageNtHeaders64::parse(data, &mut offset).map_err(failed)?;
-        let sections = nt.sections(data, offset).map_err(failed)?.iter().copied().collect();
+        let (nt, directories) = ImageNtHeaders64::parse(data, &mut offset).map_err(headers_error)?;
+        let sections = nt.sections(data, offset).map_err(headers_error)?.iter().copied().collect();
         let (file, optional) = (&nt.file_header, &nt.optional_header);
         let headers = vec![
             ("its machine", format!("{:?}", file.machine.get(LE))),
@@ -64,6 +63,10 @@ impl Side {
         let offset = u64::from(section.pointer_to_raw_data.get(LE)) + skip;
         self.reader.read_exact_at(offset, &mut buffer[..in_file as usize])
     }
+}
+
+fn headers_error(error: object::Error) -> String {
+    format!("its headers could not be read: {error}")
 }
 
 fn name(section: &ImageSectionHeader) -> String {
@@ -111,24 +114,24 @@ fn differs(
     (after, other): (&Side, &ImageSectionHeader),
     fat: &FatBinary,
 ) -> Result<Option<u64>, String> {
-    let size = |section: &ImageSectionHeader| section.virtual_size.get(LE).max(section.size_of_raw_data.get(LE)).into();
-    let length: u64 = std::cmp::max(size(section), size(other));
+    let [was, is] = [section, other].map(|section| section.virtual_size.get(LE).max(section.size_of_raw_data.get(LE)));
+    let length = u64::from(was.max(is));
     let address = u64::from(section.virtual_address.get(LE));
     let mut buffers = [Vec::new(), Vec::new()];
     let mut position = 0;
     while position < length {
         let window = (length - position).min(WINDOW) as usize;
-        let failed = |error: std::io::Error| format!("the section `{}` could not be read: {error}", name(section));
         for buffer in &mut buffers {
             buffer.resize(window, 0);
         }
-        before.memory(section, position, &mut buffers[0]).map_err(failed)?;
-        after.memory(other, position, &mut buffers[1]).map_err(failed)?;
+        let [was, is] = &mut buffers;
+        let read = before.memory(section, position, was).and_then(|()| after.memory(other, position, is));
+        read.map_err(|error| format!("the section `{}` could not be read: {error}", name(section)))?;
         for wrapper in &fat.wrappers {
-            let cut = |place: u64| place.saturating_sub(address).clamp(position, position + window as u64) - position;
-            let range = cut(wrapper.address) as usize..cut(wrapper.address + WRAPPER_SIZE) as usize;
+            let [start, end] = [wrapper.address, wrapper.address + WRAPPER_SIZE]
+                .map(|place| place.saturating_sub(address).clamp(position, position + window as u64) - position);
             for buffer in &mut buffers {
-                buffer[range.clone()].fill(0);
+                buffer[start as usize..end as usize].fill(0);
             }
         }
         if let Some(at) = buffers[0].iter().zip(&buffers[1]).position(|(was, is)| was != is) {

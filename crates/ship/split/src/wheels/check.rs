@@ -271,7 +271,7 @@ impl Set<'_> {
                 return Err(code_error(&self.input.wheel)(Interrupted));
             }
             let is_host = std::ptr::eq(side, self.host);
-            let known = |member: &Listed, row: &RecordRow| {
+            let problems = side.wheel.verify_with(&|member: &Listed, row: &RecordRow| {
                 let place = (side.wheel.path().to_owned(), member.name.clone());
                 let original = gathered.same.get(&place).and_then(|name| rows.get(name.as_str()));
                 if original.is_some_and(|original| original.hash == row.hash) {
@@ -280,9 +280,8 @@ impl Set<'_> {
                 let unpacked = is_host.then(|| gathered.after.file(&view_path(&side.folders.place(&member.name))));
                 let reader = unpacked.flatten().and_then(|content| content.open().ok());
                 reader.map_or(Known::Nothing, Known::Bytes)
-            };
-            let mut problems: BTreeSet<String> =
-                side.wheel.verify_with(&known)?.iter().map(ToString::to_string).collect();
+            })?;
+            let mut problems: BTreeSet<String> = problems.iter().map(ToString::to_string).collect();
             let is_device = self.devices.iter().any(|device| std::ptr::eq(device, side));
             if !problems.is_empty() && !is_device && self.input.wheel.record().is_ok() {
                 if known_problems.is_none() {

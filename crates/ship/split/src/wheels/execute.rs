@@ -206,10 +206,9 @@ impl Job<'_> {
     /// programs already.
     fn check_copies(&self) -> Result<(), Failure> {
         let parts = &self.plan.parts;
-        let is_program = |name: &str| parts.programs.is_known(name);
         let members =
             parts.wheel.members().iter().filter(|member| member.kind != rocwheel_archive::MemberKind::Directory);
-        let copied = members.map(|member| member.name.as_str()).filter(|name| !is_program(name));
+        let copied = members.map(|member| member.name.as_str()).filter(|name| !parts.programs.is_known(name));
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
 
@@ -288,9 +287,8 @@ impl Job<'_> {
         }
         let parts = &self.plan.parts;
         let info = format!("{}.dist-info", device.name.stem());
-        let of_device = |(key, _): &&(Option<String>, _)| key.as_ref() == Some(&device.key);
-        let mut stay: BTreeSet<String> =
-            parts.databases.iter().filter(of_device).map(|(_, file)| file.member.clone()).collect();
+        let databases = parts.databases.iter().filter(|(key, _)| key.as_ref() == Some(&device.key));
+        let mut stay: BTreeSet<String> = databases.map(|(_, file)| file.member.clone()).collect();
         let license_folder = format!("{}/licenses/", parts.folders.info);
         let mut licenses = Vec::new();
         for member in parts.wheel.members() {
@@ -355,8 +353,8 @@ fn summary(plan: &Plan, device: &Device) -> String {
 /// Returns the description of a device wheel, which an index displays.
 fn description(plan: &Plan, device: &Device) -> String {
     let host = &plan.distribution;
-    let asks = |extra: &&super::DeviceExtra| extra.distributions.contains(&device.distribution);
-    let extra = plan.extras.iter().find(asks).map_or("device-all", |extra| extra.name.as_str());
+    let extra = plan.extras.iter().find(|extra| extra.distributions.contains(&device.distribution));
+    let extra = extra.map_or("device-all", |extra| extra.name.as_str());
     format!(
         "The part of {host} {} that runs on AMD GPUs of the kind {}. It is of no use alone; `pip install \"{host}[{extra}]\"` \
          installs both.",
@@ -397,11 +395,11 @@ fn growth(plan: &Plan, done: &[SplitParts]) -> Option<SizeGrowth> {
     });
     let after = done.iter().flat_map(|done| &done.archives).map(|archive| archive.size).sum();
     let before = plan.parts.sections;
-    let of_device = |device: &Device| -> u64 {
+    let sizes = plan.devices.iter().map(|device| -> u64 {
         let archives = device.files.iter().filter_map(|file| file.archive);
         archives.map(|(plan, archive)| done[plan].archives[archive].size).sum()
-    };
-    let largest = plan.devices.iter().map(of_device).max().unwrap_or_default();
+    });
+    let largest = sizes.max().unwrap_or_default();
     (compressed && after > before).then_some(SizeGrowth { before, after, largest })
 }
 

@@ -85,20 +85,19 @@ pub(super) fn home<'a>(
 ) -> String {
     let files: Vec<(&str, u64)> = files.collect();
     let packages: BTreeSet<&str> = files.iter().filter_map(|(path, _)| path.strip_suffix("/__init__.py")).collect();
-    let largest = |sizes: &mut dyn Iterator<Item = (&'a str, u64)>| -> Option<String> {
-        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        for (path, size) in sizes {
-            if let Some(package) = package_of(path, &packages) {
-                *sums.entry(package).or_default() += size;
-            }
+    let largest = largest_package(code, &packages).or_else(|| largest_package(files.iter().copied(), &packages));
+    largest.unwrap_or(otherwise).to_owned()
+}
+
+fn largest_package<'a>(files: impl Iterator<Item = (&'a str, u64)>, packages: &BTreeSet<&str>) -> Option<&'a str> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (path, size) in files {
+        if let Some(package) = package_of(path, packages) {
+            *sums.entry(package).or_default() += size;
         }
-        // Among packages of equal size, the first by name wins.
-        let best = sums.into_iter().rev().max_by_key(|(_, size)| *size)?;
-        Some(best.0.to_owned())
-    };
-    largest(&mut code.into_iter())
-        .or_else(|| largest(&mut files.iter().copied()))
-        .unwrap_or_else(|| otherwise.to_owned())
+    }
+    // Among packages of equal size, the first by name wins.
+    sums.into_iter().rev().max_by_key(|(_, size)| *size).map(|(package, _)| package)
 }
 
 /// Returns the outermost package that `path` is in. Folders above it (`jax_plugins/`) belong to

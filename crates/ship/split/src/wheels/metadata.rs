@@ -119,11 +119,12 @@ pub(super) struct Device<'a> {
 /// because the code comes from there.
 pub(super) fn device_text(host: &Headers, device: &Device<'_>) -> Result<String, Failure> {
     let expression = host.get("License-Expression");
-    let license = |value: &String| expression.is_none() && value.starts_with("License ::");
+    let mut classifiers = host.all("Classifier");
+    classifiers.retain(|value| expression.is_none() && value.starts_with("License ::"));
     let metadata = Metadata {
         summary: Some(device.summary.clone()),
         license_expression: expression.clone(),
-        classifiers: host.all("Classifier").into_iter().filter(license).collect(),
+        classifiers,
         project_urls: host
             .all("Project-URL")
             .iter()
@@ -158,27 +159,28 @@ pub(super) fn wheel_text(name: &WheelName) -> String {
 /// family.
 pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
     let one = DevicePackages::embedded().level(key) == PackageLevel::Target;
-    let wanted = |template: &&String| one || !template.contains(TARGET_PLACEHOLDER);
     let target = device_packages::distribution("", key);
     let target = target.trim_start_matches('-');
-    templates.iter().filter(wanted).map(|template| template.replace(TARGET_PLACEHOLDER, target)).collect()
+    let templates = templates.iter().filter(|template| one || !template.contains(TARGET_PLACEHOLDER));
+    templates.map(|template| template.replace(TARGET_PLACEHOLDER, target)).collect()
 }
 
 /// Returns the name and the canonical version of a wheel.
 pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Failure> {
-    let malformed = |reason: String| {
-        rocwheel_wheel::Error::from(rocwheel_archive::Error::Malformed { path: wheel.path().to_owned(), reason })
-    };
-    let value = |field: &str| {
+    let [name, version] = ["Name", "Version"].map(|field| {
         let value = headers.get(field).filter(|value| !value.is_empty());
-        value.ok_or_else(|| malformed(format!("its METADATA has no {field}")))
-    };
-    let (name, version) = (value("Name")?, value("Version")?);
+        value.ok_or_else(|| malformed(wheel, format!("its METADATA has no {field}")))
+    });
+    let (name, version) = (name?, version?);
     rocwheel_wheel::check_name(&name)?;
     let parsed = pep440_rs::Version::from_str(&version);
     let canonical =
-        parsed.map_err(|_| malformed(format!("its METADATA has the version `{version}`, which is none")))?;
+        parsed.map_err(|_| malformed(wheel, format!("its METADATA has the version `{version}`, which is none")))?;
     Ok((name, canonical.to_string()))
+}
+
+fn malformed(wheel: &Wheel, reason: String) -> rocwheel_wheel::Error {
+    rocwheel_archive::Error::Malformed { path: wheel.path().to_owned(), reason }.into()
 }
 
 /// Checks that installers can parse a requirement (PEP 508): a name, extras, versions or an
@@ -196,9 +198,9 @@ fn requirement_fault(text: &str) -> Option<String> {
     if marker.is_some_and(|marker| marker.trim().is_empty()) {
         return Some("its marker is empty".to_owned());
     }
-    let is_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
     let head = head.trim();
-    let end = head.find(|character| !is_name(character)).unwrap_or(head.len());
+    let end = head.find(|character: char| !character.is_ascii_alphanumeric() && !"-_.".contains(character));
+    let end = end.unwrap_or(head.len());
     let (name, rest) = head.split_at(end);
     if rocwheel_wheel::check_name(name).is_err() {
         return Some(format!("`{name}` is not a distribution name"));

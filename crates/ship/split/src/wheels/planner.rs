@@ -301,25 +301,23 @@ fn root(
     names: &Naming<'_>,
     given: Option<&str>,
 ) -> Result<String, Failure> {
-    let in_site = |member: &str| {
-        let place = folders.place(member);
-        (place.scheme == Scheme::Site && !folders.is_info(member)).then_some(place.path)
-    };
-    let files: Vec<(String, u64)> =
-        wheel.members().iter().filter_map(|member| Some((in_site(&member.name)?, member.size))).collect();
+    let files = wheel.members().iter().filter_map(|member| {
+        let place = folders.place(&member.name);
+        (place.scheme == Scheme::Site && !folders.is_info(&member.name)).then_some((place.path, member.size))
+    });
+    let files: Vec<(String, u64)> = files.collect();
     if let Some(given) = given {
         let root = given.trim_end_matches('/');
         if rocwheel_archive::check_member_name(root).is_err() {
             return Err(wrong_root(wheel, given, "it is not a relative path inside of site-packages"));
         }
-        let inside = |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-        if !files.iter().any(|(path, _)| inside(path)) {
+        if !files.iter().any(|(path, _)| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'))) {
             return Err(wrong_root(wheel, given, "the wheel has no such folder"));
         }
         return Ok(root.to_owned());
     }
-    let of_site = |binary: &&Binary| binary.place.scheme == Scheme::Site;
-    let code = survey.binaries.iter().filter(of_site).map(|binary| (binary.place.path.as_str(), binary.section));
+    let code = survey.binaries.iter().filter(|binary| binary.place.scheme == Scheme::Site);
+    let code = code.map(|binary| (binary.place.path.as_str(), binary.section));
     let files = files.iter().map(|(path, size)| (path.as_str(), *size));
     Ok(install_paths::home(code, files, &format!("{}_device", names.group)))
 }

@@ -101,22 +101,24 @@ pub(super) fn survey(
     programs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
     let bytes = programs.iter().map(|(member, _)| member.size).sum();
     let stage = reporter.stage("Looking for GPU code", Some(bytes), Counted::Bytes);
-    let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Failure> {
-        if reporter.interrupted() {
-            return Err(code_error(wheel)(Interrupted));
-        }
-        let binary = binary(wheel, member, place, &spool)?;
-        reporter.advance(member.size);
-        Ok(binary.ok_or_else(|| member.name.clone()))
-    };
-    let consume = |looked: Result<Binary, String>| {
-        match looked {
-            Ok(binary) => found.binaries.push(binary),
-            Err(plain) => drop(found.plain.insert(plain)),
-        }
-        Ok(())
-    };
-    rocwheel_pipeline::ordered(programs.into_iter(), look, consume)?;
+    rocwheel_pipeline::ordered(
+        programs.into_iter(),
+        |(member, place)| -> Result<Result<Binary, String>, Failure> {
+            if reporter.interrupted() {
+                return Err(code_error(wheel)(Interrupted));
+            }
+            let binary = binary(wheel, member, place, &spool)?;
+            reporter.advance(member.size);
+            Ok(binary.ok_or_else(|| member.name.clone()))
+        },
+        |looked| {
+            match looked {
+                Ok(binary) => found.binaries.push(binary),
+                Err(plain) => drop(found.plain.insert(plain)),
+            }
+            Ok(())
+        },
+    )?;
     drop(stage);
     found.binaries.sort_by(|left, right| left.member.cmp(&right.member));
     Ok(found)

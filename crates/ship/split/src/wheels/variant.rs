@@ -24,8 +24,8 @@ pub(super) fn property(target: &str) -> String {
 /// `true` if the draft allows a target as the value of a feature. Generic targets, with their `-`,
 /// are not allowed; the targets that run their code are listed instead.
 pub(super) fn is_value(target: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'.';
-    !target.is_empty() && target.bytes().all(allowed)
+    !target.is_empty()
+        && target.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'.')
 }
 
 pub(super) fn check_label(label: &str) -> Result<(), Failure> {
