@@ -199,9 +199,8 @@ impl<'a> Context<'a> {
         if platforms.iter().any(|tag| tag.starts_with("manylinux")) {
             return false;
         }
-        let is_musls =
-            |(_, object): (&str, &Object)| object.elf.needed.iter().any(|library| library.starts_with("libc.musl-"));
-        platforms.iter().any(|tag| tag.starts_with("musllinux")) || self.native(wheel).any(is_musls)
+        let mut needed = self.native(wheel).flat_map(|(_, object)| &object.elf.needed);
+        platforms.iter().any(|tag| tag.starts_with("musllinux")) || needed.any(|name| name.starts_with("libc.musl-"))
     }
 
     /// The number of the wheel that installs a path.

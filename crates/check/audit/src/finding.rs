@@ -53,10 +53,10 @@ impl FromStr for Code {
 
     /// Parses the code or the name, in any case: `RW012`, `missing-requirement`.
     fn from_str(text: &str) -> Result<Code, UnknownCode> {
-        let matches = |code: &&Code| {
-            text.eq_ignore_ascii_case(code.text()) || text.eq_ignore_ascii_case(&code.explanation().name)
-        };
-        Code::ALL.iter().find(matches).copied().ok_or_else(|| UnknownCode(text.to_owned()))
+        let code = Code::ALL
+            .iter()
+            .find(|code| text.eq_ignore_ascii_case(code.text()) || text.eq_ignore_ascii_case(&code.explanation().name));
+        code.copied().ok_or_else(|| UnknownCode(text.to_owned()))
     }
 }
 

@@ -100,19 +100,18 @@ impl Verdict {
     }
 }
 
+const ABOUT_LIBRARIES: [Code; 5] =
+    [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound, Code::DlopenMissing];
+
 /// Audits wheels that were written. Hashes are not computed again; `scratch` is a folder for
 /// members that are too large for memory.
 pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
     let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
-    let before = |known: SiteFacts| {
-        let set = WheelSet { wheels: Vec::new(), ..set.clone() };
-        look(&set.before, &set, known, scratch, reporter).map(|(report, _)| report)
-    };
     let (mut report, facts) = match look(&wheels, set, SiteFacts::default(), scratch, reporter) {
         Ok(found) => found,
         Err(error @ Error::Interrupted(_)) => return Err(error),
         // A wheel that is refused now and was refused before is not the fault of this command.
-        Err(error) if !set.before.is_empty() && before(SiteFacts::default()).is_err() => {
+        Err(error) if !set.before.is_empty() && before(set, SiteFacts::default(), scratch, reporter).is_err() => {
             return Ok(Verdict::unjudged(set, &error));
         }
         Err(error) => return Err(error),
@@ -121,29 +120,30 @@ pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<
     let depends_on = deciding.flat_map(|finding| finding.depends_on.iter().cloned()).collect();
     let (errors, remarks): (Vec<Finding>, Vec<Finding>) =
         std::mem::take(&mut report.findings).into_iter().partition(|finding| finding.severity == Severity::Error);
-    let is_about_libraries = |finding: &Finding| {
-        [Code::LibraryNotFound, Code::LibraryOutside, Code::MissingRequirement, Code::DllNotFound, Code::DlopenMissing]
-            .contains(&finding.code)
-    };
-    let is_accepted = |finding: &Finding| {
+    let (accepted_errors, errors): (Vec<Finding>, Vec<Finding>) = errors.into_iter().partition(|finding| {
         set.wanted.contains(&finding.code)
-            || is_about_libraries(finding) && subjects(finding).iter().all(|library| set.left_out.contains(*library))
-    };
-    let (accepted_errors, errors): (Vec<Finding>, Vec<Finding>) = errors.into_iter().partition(is_accepted);
+            || ABOUT_LIBRARIES.contains(&finding.code)
+                && subjects(finding).iter().all(|library| set.left_out.contains(*library))
+    });
     let mut old = BTreeSet::new();
     if !errors.is_empty() && !set.before.is_empty() {
         let known = match set.programs {
             Programs::Same => facts,
             Programs::Unknown => SiteFacts::default(),
         };
-        old.extend(
-            before(known)?.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms),
-        );
+        let before = before(set, known, scratch, reporter)?;
+        old.extend(before.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms));
     }
-    let is_old = |finding: &Finding| atoms(finding).all(|atom| old.contains(&atom));
-    let (old_errors, new_errors) = errors.into_iter().partition(is_old);
+    let (old_errors, new_errors) =
+        errors.into_iter().partition(|finding| atoms(finding).all(|atom| old.contains(&atom)));
     let counts = Verdict::of(set, report.counts);
     Ok(Verdict { new_errors, old_errors, accepted_errors, remarks, depends_on, ..counts })
+}
+
+/// Audits the wheels that were there before.
+fn before(set: &WheelSet, known: SiteFacts, scratch: &Path, reporter: &dyn Reporter) -> Result<AuditReport, Error> {
+    let set = WheelSet { wheels: Vec::new(), ..set.clone() };
+    look(&set.before, &set, known, scratch, reporter).map(|(report, _)| report)
 }
 
 fn look(

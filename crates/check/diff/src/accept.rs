@@ -77,22 +77,12 @@ impl Deviations {
         let text = fs_err::read_to_string(path)?;
         let document: Document = toml::from_str(&text)
             .map_err(|source| Error::Deviations { path: path.to_owned(), source: Box::new(source) })?;
-        let wrong = |number, reason: String| Error::Deviation { path: path.to_owned(), number, reason };
         if document.schema != SCHEMA {
-            return Err(wrong(0, format!("is of schema {}, known is {SCHEMA}", document.schema)));
+            let reason = format!("is of schema {}, known is {SCHEMA}", document.schema);
+            return Err(Error::Deviation { path: path.to_owned(), number: 0, reason });
         }
-        let rows = document.deviation.into_iter().enumerate().map(|(index, deviation)| {
-            let wrong = |reason| wrong(index + 1, reason);
-            if deviation.reason.trim().is_empty() {
-                return Err(wrong("has no reason".to_owned()));
-            }
-            let glob = |text: &str| -> Result<GlobMatcher, Error> {
-                // `*` does not match the separator of folders, `**` does.
-                let glob = GlobBuilder::new(text).literal_separator(true).build();
-                glob.map(|glob| glob.compile_matcher()).map_err(|error| wrong(format!("has a wrong glob: {error}")))
-            };
-            let (package, path) = (glob(&deviation.package)?, glob(&deviation.path)?);
-            Ok(Matcher { package, path, subject: glob(&deviation.subject)?, deviation })
+        let rows = document.deviation.into_iter().zip(1..).map(|(deviation, number)| {
+            Matcher::new(deviation).map_err(|reason| Error::Deviation { path: path.to_owned(), number, reason })
         });
         Ok(Deviations { path: path.to_owned(), rows: rows.collect::<Result<_, Error>>()? })
     }
@@ -122,6 +112,21 @@ impl Deviations {
     }
 }
 
+impl Matcher {
+    /// Compiles the globs of a deviation. The error is a phrase for [`Error::Deviation`].
+    fn new(deviation: Deviation) -> Result<Matcher, String> {
+        if deviation.reason.trim().is_empty() {
+            return Err("has no reason".to_owned());
+        }
+        let [package, path, subject] = [&deviation.package, &deviation.path, &deviation.subject].map(|text| {
+            // `*` does not match the separator of folders, `**` does.
+            let glob = GlobBuilder::new(text).literal_separator(true).build();
+            glob.map(|glob| glob.compile_matcher()).map_err(|error| format!("has a wrong glob: {error}"))
+        });
+        Ok(Matcher { package: package?, path: path?, subject: subject?, deviation })
+    }
+}
+
 /// Returns a glob for a text that may contain the version of the package: `pkg-1.0.dist-info` and
 /// `pkg==1.0` have another version in the next build.
 fn lasting(text: &str, versions: &[&str]) -> String {
@@ -143,13 +148,12 @@ pub(crate) fn write(report: &ComparisonReport) -> String {
     for (package, file, change) in report.changes().filter(|(_, _, change)| change.accepted.is_none()) {
         let versions: Vec<&str> =
             [&package.old, &package.new].into_iter().flatten().filter_map(|side| side.version.as_deref()).collect();
-        let glob = |text: &str| lasting(text, &versions);
         let is_named = !change.subject.is_empty() && change.kind.has_lasting_subject();
         let row = Deviation {
             change: change.kind,
             package: globset::escape(&package.name),
-            path: file.map(|file| glob(&file.path)).unwrap_or_default(),
-            subject: if is_named { glob(&change.subject) } else { any() },
+            path: file.map(|file| lasting(&file.path, &versions)).unwrap_or_default(),
+            subject: if is_named { lasting(&change.subject, &versions) } else { any() },
             reason: String::new(),
         };
         if !rows.contains(&row) {

@@ -41,8 +41,7 @@ impl Change {
 
     /// Creates the change of one value, if it differs.
     pub(crate) fn of_value(kind: ChangeKind, old: Option<&str>, new: Option<&str>) -> Option<Change> {
-        let text = |value: Option<&str>| value.map(str::to_owned);
-        (old != new).then(|| Change { old: text(old), new: text(new), ..Change::new(kind) })
+        (old != new).then(|| Change { old: old.map(str::to_owned), new: new.map(str::to_owned), ..Change::new(kind) })
     }
 
     /// Creates a change for each value that is only in one of two sets.
@@ -76,13 +75,13 @@ impl fmt::Display for Change {
 }
 
 impl ChangeKind {
-    /// `true` if the subject is a name that the next build has as well. Other subjects are numbers
-    /// of lines, or lists of symbols.
     /// `true` for a package's version, and for texts that name it.
     pub fn is_version(self) -> bool {
         matches!(self, Self::Version | Self::VersionText)
     }
 
+    /// `true` if the subject is a name that the next build has as well. Other subjects are numbers
+    /// of lines, or lists of symbols.
     pub(crate) fn has_lasting_subject(self) -> bool {
         !matches!(
             self,

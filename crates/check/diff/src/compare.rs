@@ -65,9 +65,8 @@ impl Context<'_> {
     fn files(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
         let mut findings = if self.is_same(old, new)? { Findings::default() } else { self.meaning(key, old, new)? };
         if old.executable != new.executable {
-            let word = |executable| if executable { "executable" } else { "not executable" };
-            let change = Change::new(ChangeKind::Mode).values(word(old.executable), word(new.executable));
-            findings.changes.push(change);
+            let [old, new] = [old, new].map(|file| if file.executable { "executable" } else { "not executable" });
+            findings.changes.push(Change::new(ChangeKind::Mode).values(old, new));
         }
         Ok(findings)
     }
@@ -87,27 +86,25 @@ impl Context<'_> {
 
     /// Compares the meaning of two files with different bytes.
     fn meaning(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
-        let starts = (old.start(tarball::START)?, new.start(tarball::START)?);
+        let starts = [old.start(tarball::START)?, new.start(tarball::START)?];
         let (old, new) = (Box::new(old.content(&self.spool)?), Box::new(new.content(&self.spool)?));
         let opened = Opened { key, old, new, versions: &self.versions };
-        let both = |magic: &[u8]| starts.0.starts_with(magic) && starts.1.starts_with(magic);
         if let Some(findings) = dist_info::compare(&opened)? {
             return Ok(findings);
         }
-        if both(b"\x7fELF") {
+        if starts.iter().all(|start| start.starts_with(b"\x7fELF")) {
             return or_unreadable(&opened, elf_file::compare(&opened, self));
         }
-        if both(b"MZ") {
+        if starts.iter().all(|start| start.starts_with(b"MZ")) {
             return self.windows(&opened);
         }
-        if gpu::may_hold(&starts.0) && gpu::may_hold(&starts.1) {
+        if starts.iter().all(|start| gpu::may_hold(start)) {
             return or_unreadable(&opened, gpu::compare(&opened, self));
         }
-        let is_tarball = |start: &[u8]| tarball::is_tarball(key, start);
-        if is_tarball(&starts.0) && is_tarball(&starts.1) {
+        if starts.iter().all(|start| tarball::is_tarball(key, start)) {
             return or_unreadable(&opened, nested::compare(&opened, self));
         }
-        if both(b"!<arch>\n") {
+        if starts.iter().all(|start| start.starts_with(b"!<arch>\n")) {
             return or_unreadable(&opened, nested::compare_static(&opened));
         }
         data(&opened)
@@ -166,11 +163,10 @@ fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Resu
 
 /// Compares text, JSON, TOML and all other files.
 fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
-    let change = Change::new(ChangeKind::Content);
-    let sizes = (opened.old.size(), opened.new.size());
-    let by_size = || change.clone().values(bytes(sizes.0), bytes(sizes.1));
-    if sizes.0.max(sizes.1) > text::LARGEST {
-        return Ok(Findings::change(by_size()));
+    let (old_size, new_size) = (opened.old.size(), opened.new.size());
+    let by_size = Change::new(ChangeKind::Content).values(bytes(old_size), bytes(new_size));
+    if old_size.max(new_size) > text::LARGEST {
+        return Ok(Findings::change(by_size));
     }
     let (old, new) = (whole(&*opened.old)?, whole(&*opened.new)?);
     if has_ending(opened.key, "pyc") && dist_info::same_bytecode(&old, &new) {
@@ -187,6 +183,6 @@ fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
         Some(text::Texts::Lines { new, lost }) => {
             Findings::change(Change::of(ChangeKind::Content, format!("+{new} −{lost} lines")))
         }
-        None => Findings::change(by_size()),
+        None => Findings::change(by_size),
     })
 }

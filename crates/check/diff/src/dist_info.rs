@@ -45,17 +45,16 @@ fn metadata(old: &str, new: &str, versions: &VersionChanges) -> Findings {
         ["name", "version", "requires-dist", "provides-extra", "requires-python", "metadata-version"];
     let (old, new) = (Headers::parse(old), Headers::parse(new));
     let mut changes = Vec::new();
-    let value = |headers: &Headers, field: &str| headers.get(field);
     let fields =
         [(ChangeKind::Name, "Name"), (ChangeKind::Version, "Version"), (ChangeKind::PythonRequires, "Requires-Python")];
     for (kind, field) in fields {
-        changes.extend(Change::of_value(kind, value(&old, field).as_deref(), value(&new, field).as_deref()));
+        changes.extend(Change::of_value(kind, old.get(field).as_deref(), new.get(field).as_deref()));
     }
     changes.extend(requirements(&old.all("Requires-Dist"), &new.all("Requires-Dist")));
-    let extras = |headers: &Headers| -> Vec<String> {
+    let [old_extras, new_extras] = [&old, &new].map(|headers| -> Vec<String> {
         headers.all("Provides-Extra").iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect()
-    };
-    changes.extend(Change::of_sets((ChangeKind::LostExtra, ChangeKind::NewExtra), &extras(&old), &extras(&new)));
+    });
+    changes.extend(Change::of_sets((ChangeKind::LostExtra, ChangeKind::NewExtra), &old_extras, &new_extras));
     changes.extend(other_fields(&old, &new, &OWN));
     for change in &mut changes {
         if let (ChangeKind::Requirement | ChangeKind::Metadata, Some(old), Some(new)) =
@@ -83,27 +82,28 @@ fn metadata(old: &str, new: &str, versions: &VersionChanges) -> Findings {
 
 /// Compares fields without a separate kind of change, each as a set of values.
 fn other_fields(old: &Headers, new: &Headers, own: &[&str]) -> Vec<Change> {
-    let fields = |headers: &Headers| -> BTreeMap<String, BTreeSet<String>> {
-        let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (name, value) in headers.iter() {
-            let name = name.to_ascii_lowercase();
-            if !own.contains(&name.as_str()) {
-                fields.entry(name).or_default().insert(value);
-            }
-        }
-        fields
-    };
-    let (old, new) = (fields(old), fields(new));
+    let (old, new) = (values_by_field(old, own), values_by_field(new, own));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let differing = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
     differing
         .map(|name| {
-            let text = |values: Option<&BTreeSet<String>>| {
-                values.map(|values| values.iter().cloned().collect::<Vec<_>>().join(", "))
-            };
-            Change { old: text(old.get(name)), new: text(new.get(name)), ..Change::of(ChangeKind::Metadata, name) }
+            let [old, new] = [old.get(name), new.get(name)]
+                .map(|values| values.map(|values| values.iter().cloned().collect::<Vec<_>>().join(", ")));
+            Change { old, new, ..Change::of(ChangeKind::Metadata, name) }
         })
         .collect()
+}
+
+/// Returns the values of all fields but `own`, by the name of the field in lower case.
+fn values_by_field(headers: &Headers, own: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, value) in headers.iter() {
+        let name = name.to_ascii_lowercase();
+        if !own.contains(&name.as_str()) {
+            fields.entry(name).or_default().insert(value);
+        }
+    }
+    fields
 }
 
 /// Compares requirements by meaning: spaces, quotes and brackets are ignored. Two requirements with
@@ -153,9 +153,9 @@ fn wheel_file(old: &str, new: &str, _: &VersionChanges) -> Findings {
     changes.extend(Change::of_value(ChangeKind::Build, old.get("Build").as_deref(), new.get("Build").as_deref()));
     changes.extend(other_fields(&old, &new, &OWN));
     let mut notes = Vec::new();
-    let generator = |headers: &Headers| headers.get("Generator").unwrap_or_else(|| "an unknown tool".to_owned());
-    if generator(&old) != generator(&new) {
-        notes.push(format!("made by {} instead of {}", generator(&new), generator(&old)));
+    let [old, new] = [old, new].map(|file| file.get("Generator").unwrap_or_else(|| "an unknown tool".to_owned()));
+    if old != new {
+        notes.push(format!("made by {new} instead of {old}"));
     }
     Findings { changes, notes, ..Findings::default() }
 }
@@ -179,14 +179,7 @@ fn tags(headers: &Headers) -> Vec<String> {
 }
 
 fn entry_points(old: &str, new: &str, _: &VersionChanges) -> Findings {
-    let flat = |text: &str| -> BTreeMap<String, String> {
-        let sections = text::ini(text).into_iter();
-        let points = sections.flat_map(|(section, points)| {
-            points.into_iter().map(move |(name, value)| (format!("{section}: {name}"), value))
-        });
-        points.collect()
-    };
-    let (old, new) = (flat(old), flat(new));
+    let (old, new) = (objects_by_entry_point(old), objects_by_entry_point(new));
     let mut changes = Change::of_sets((ChangeKind::LostEntryPoint, ChangeKind::NewEntryPoint), old.keys(), new.keys());
     let both = old.iter().filter_map(|(name, old)| new.get(name).map(|new| (name, old, new)));
     changes.extend(
@@ -196,17 +189,25 @@ fn entry_points(old: &str, new: &str, _: &VersionChanges) -> Findings {
     Findings { changes, ..Findings::default() }
 }
 
+/// Returns what each entry point calls, by its section and name.
+fn objects_by_entry_point(text: &str) -> BTreeMap<String, String> {
+    let sections = text::ini(text).into_iter();
+    let points = sections.flat_map(|(section, points)| {
+        points.into_iter().map(move |(name, value)| (format!("{section}: {name}"), value))
+    });
+    points.collect()
+}
+
 /// Returns a note if two documents of one format have the same content.
 pub(crate) fn same_document(key: &str, old: &[u8], new: &[u8]) -> Option<&'static str> {
     let (old, new) = (std::str::from_utf8(old).ok()?, std::str::from_utf8(new).ok()?);
     if has_ending(key, "json") {
-        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-        let (old, new) = (read(old)?, read(new)?);
+        let (old, new) = (serde_json::from_str(old).ok()?, serde_json::from_str(new).ok()?);
         return (sorted(old) == sorted(new)).then_some("the same JSON, written in another way");
     }
     if has_ending(key, "toml") {
-        let read = |text: &str| toml::from_str::<toml::Table>(text).ok();
-        return (read(old)? == read(new)?).then_some("the same TOML, written in another way");
+        let (old, new): (toml::Table, toml::Table) = (toml::from_str(old).ok()?, toml::from_str(new).ok()?);
+        return (old == new).then_some("the same TOML, written in another way");
     }
     None
 }

@@ -64,23 +64,15 @@ const ABOUT: [&str; 8] = [
 
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let (old_reader, new_reader) = (opened.old.open()?, opened.new.open()?);
-    let read = |reader: &dyn ReadAt| -> Result<Elf, Error> {
-        Elf::read(reader)?.ok_or_else(|| Error::Elf(rocwheel_elf::Error::NotElf))
-    };
     let sides =
         Sides { old: read(&old_reader)?, new: read(&new_reader)?, old_reader: &old_reader, new_reader: &new_reader };
     if sides.old.machine == AMD_GPU && sides.new.machine == AMD_GPU {
         return gpu::compare(opened, context);
     }
     let mut findings = Findings { changes: headers(&sides.old, &sides.new), ..Findings::default() };
-    let names = [sides.names(Side::Old)?, sides.names(Side::New)?];
-    let [old, new] = &names;
-    let offered = |symbols: &[Named]| -> BTreeSet<String> {
-        symbols.iter().filter(|symbol| symbol.exported).map(|symbol| symbol.name.clone()).collect()
-    };
-    findings.changes.extend(symbols(&offered(old), &offered(new)));
-    let is_same_names = old == new;
-    let sections = sections(&sides, is_same_names, context)?;
+    let (old, new) = (names(&old_reader)?, names(&new_reader)?);
+    findings.changes.extend(symbols(&old, &new));
+    let sections = sections(&sides, old == new, context)?;
     if sections.has_other_gpu_code {
         let gpu = gpu::compare(opened, context)?;
         findings.changes.extend(gpu.changes);
@@ -101,17 +93,15 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
     Ok(findings)
 }
 
+fn read(reader: &dyn ReadAt) -> Result<Elf, Error> {
+    Elf::read(reader)?.ok_or(Error::Elf(rocwheel_elf::Error::NotElf))
+}
+
 struct Sides<'a> {
     old: Elf,
     new: Elf,
     old_reader: &'a dyn ReadAt,
     new_reader: &'a dyn ReadAt,
-}
-
-#[derive(Clone, Copy)]
-enum Side {
-    Old,
-    New,
 }
 
 /// A dynamic symbol with its version.
@@ -122,75 +112,77 @@ struct Named {
     exported: bool,
 }
 
-impl Sides<'_> {
-    /// Returns the dynamic symbols in the order of their table.
-    fn names(&self, side: Side) -> Result<Vec<Named>, Error> {
-        let reader = match side {
-            Side::Old => self.old_reader,
-            Side::New => self.new_reader,
+/// Returns the dynamic symbols in the order of their table.
+fn names(reader: &dyn ReadAt) -> Result<Vec<Named>, Error> {
+    let mut names = Vec::new();
+    rocwheel_elf::visit_symbols(reader, &mut |symbol| {
+        let name = match symbol.version {
+            Some(version) => format!("{}@{version}", symbol.name),
+            None => symbol.name.to_string(),
         };
-        let mut names = Vec::new();
-        rocwheel_elf::visit_symbols(reader, &mut |symbol| {
-            let name = match symbol.version {
-                Some(version) => format!("{}@{version}", symbol.name),
-                None => symbol.name.to_string(),
-            };
-            names.push(Named { index: symbol.index, name, exported: symbol.exported });
-            Ok(())
-        })?;
-        names.sort();
-        Ok(names)
-    }
+        names.push(Named { index: symbol.index, name, exported: symbol.exported });
+        Ok(())
+    })?;
+    names.sort();
+    Ok(names)
 }
 
 /// Compares the headers that the loader reads.
 fn headers(old: &Elf, new: &Elf) -> Vec<Change> {
     let mut changes = Vec::new();
-    let machine =
-        |elf: &Elf| format!("{:?} for machine {}, {} bits", elf.kind, elf.machine, if elf.is_64 { 64 } else { 32 });
-    changes.extend(Change::of_value(ChangeKind::Machine, Some(&machine(old)), Some(&machine(new))));
-    changes.extend(Change::of_value(ChangeKind::Soname, old.soname.as_deref(), new.soname.as_deref()));
-    changes.extend(Change::of_value(ChangeKind::Interpreter, old.interpreter.as_deref(), new.interpreter.as_deref()));
+    for ((kind, old), (_, new)) in values(old).into_iter().zip(values(new)) {
+        changes.extend(Change::of_value(kind, old.as_deref(), new.as_deref()));
+    }
     let needed = Change::of_sets((ChangeKind::LostNeeded, ChangeKind::NewNeeded), &old.needed, &new.needed);
     if needed.is_empty() && old.needed != new.needed {
-        let text = |elf: &Elf| elf.needed.join(", ");
-        changes.push(Change::new(ChangeKind::NeededOrder).values(text(old), text(new)));
+        changes.push(Change::new(ChangeKind::NeededOrder).values(old.needed.join(", "), new.needed.join(", ")));
     }
     changes.extend(needed);
-    let search_path = |elf: &Elf| {
-        let tagged = |tag: &str, path: &Option<String>| path.as_ref().map(|path| format!("{tag} {path}"));
-        let paths: Vec<String> =
-            [tagged("RPATH", &elf.rpath), tagged("RUNPATH", &elf.runpath)].into_iter().flatten().collect();
-        (!paths.is_empty()).then(|| paths.join(", "))
-    };
-    changes.extend(Change::of_value(ChangeKind::SearchPath, search_path(old).as_deref(), search_path(new).as_deref()));
-    let versions = |elf: &Elf| -> Vec<String> {
-        let needs = elf.version_needs.iter();
-        needs.flat_map(|need| need.versions.iter().map(|version| format!("{version} of {}", need.library))).collect()
-    };
     let kinds = (ChangeKind::LostVersionNeed, ChangeKind::NewVersionNeed);
-    changes.extend(Change::of_sets(kinds, &versions(old), &versions(new)));
-    let stack = |elf: &Elf| {
-        let stack = elf.segments.iter().find(|segment| segment.kind == GNU_STACK);
-        if stack.is_none_or(|stack| stack.flags & EXECUTE != 0) { "executable" } else { "not executable" }
-    };
-    changes.extend(Change::of_value(ChangeKind::ExecutableStack, Some(stack(old)), Some(stack(new))));
-    let level = |elf: &Elf| elf.isa_needed.map(|bits| format!("{bits:#x}"));
-    changes.extend(Change::of_value(ChangeKind::CpuLevel, level(old).as_deref(), level(new).as_deref()));
+    changes.extend(Change::of_sets(kinds, &version_needs(old), &version_needs(new)));
     changes
 }
 
+/// Returns what every file has at most one value of.
+fn values(elf: &Elf) -> [(ChangeKind, Option<String>); 6] {
+    let bits = if elf.is_64 { 64 } else { 32 };
+    let stack = elf.segments.iter().find(|segment| segment.kind == GNU_STACK);
+    let is_executable = stack.is_none_or(|stack| stack.flags & EXECUTE != 0);
+    let stack = if is_executable { "executable" } else { "not executable" };
+    [
+        (ChangeKind::Machine, Some(format!("{:?} for machine {}, {bits} bits", elf.kind, elf.machine))),
+        (ChangeKind::Soname, elf.soname.clone()),
+        (ChangeKind::Interpreter, elf.interpreter.clone()),
+        (ChangeKind::SearchPath, search_path(elf)),
+        (ChangeKind::ExecutableStack, Some(stack.to_owned())),
+        (ChangeKind::CpuLevel, elf.isa_needed.map(|bits| format!("{bits:#x}"))),
+    ]
+}
+
+fn search_path(elf: &Elf) -> Option<String> {
+    let tagged = [("RPATH", &elf.rpath), ("RUNPATH", &elf.runpath)].into_iter();
+    let paths: Vec<String> = tagged.filter_map(|(tag, path)| Some(format!("{tag} {}", path.as_ref()?))).collect();
+    (!paths.is_empty()).then(|| paths.join(", "))
+}
+
+fn version_needs(elf: &Elf) -> Vec<String> {
+    let needs = elf.version_needs.iter();
+    needs.flat_map(|need| need.versions.iter().map(|version| format!("{version} of {}", need.library))).collect()
+}
+
 /// Compares the symbols that other files can use. Thousands of them make one change.
-fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
-    let change = |kind, names: Vec<&String>| {
-        (!names.is_empty()).then(|| {
-            let (count, names) = (names.len() as u64, names.into_iter().map(String::as_str).collect::<Vec<_>>());
-            Change { count: Some(count), ..Change::of(kind, names.join(", ")) }
+fn symbols(old: &[Named], new: &[Named]) -> Vec<Change> {
+    let [old, new] = [old, new].map(|symbols| -> BTreeSet<&str> {
+        symbols.iter().filter(|symbol| symbol.exported).map(|symbol| symbol.name.as_str()).collect()
+    });
+    let changes = [(ChangeKind::LostSymbol, &old - &new), (ChangeKind::NewSymbol, &new - &old)].into_iter();
+    changes
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(kind, names)| Change {
+            count: Some(names.len() as u64),
+            ..Change::of(kind, names.into_iter().collect::<Vec<_>>().join(", "))
         })
-    };
-    let lost = change(ChangeKind::LostSymbol, old.difference(new).collect());
-    let gained = change(ChangeKind::NewSymbol, new.difference(old).collect());
-    lost.into_iter().chain(gained).collect()
+        .collect()
 }
 
 /// Returns the change of code and data, with the total size of all sections that differ, if it
@@ -198,8 +190,8 @@ fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
 fn code(sections: &[Part]) -> Change {
     let names: Vec<&str> = sections.iter().map(|part| part.name.as_str()).collect();
     let change = Change::of(ChangeKind::Code, names.join(", "));
-    let sum = |size: fn(&Part) -> u64| sections.iter().map(size).sum::<u64>();
-    let (old, new) = (sum(|part| part.old), sum(|part| part.new));
+    let old = sections.iter().map(|part| part.old).sum::<u64>();
+    let new = sections.iter().map(|part| part.new).sum::<u64>();
     if old == new { change } else { change.values(bytes(old), bytes(new)) }
 }
 
@@ -252,8 +244,7 @@ fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Re
         } else if ABOUT.contains(&name) || name.starts_with(".debug") || name.starts_with(".zdebug") {
             differing.about.push(name.to_owned());
         } else {
-            let size = |section: Option<&&Section>| section.map_or(0, |section| section.size);
-            let (old, new) = (size(old.get(key)), size(new.get(key)));
+            let [old, new] = [old.get(key), new.get(key)].map(|section| section.map_or(0, |section| section.size));
             differing.content.push(Part { name: name.to_owned(), old, new });
         }
     }
@@ -263,10 +254,6 @@ fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Re
     if entry(sides.old_reader)? != entry(sides.new_reader)? {
         differing.content.push(Part::named("entry point"));
     }
-    let protected = |elf: &Elf| -> Vec<(u64, u64)> {
-        let segments = elf.segments.iter().filter(|segment| segment.kind == GNU_RELRO);
-        segments.map(|segment| (segment.address, segment.memory_size)).collect()
-    };
     if protected(&sides.old) != protected(&sides.new) {
         differing.content.push(Part::named("PT_GNU_RELRO"));
     }
@@ -296,11 +283,16 @@ fn entry(reader: &dyn ReadAt) -> Result<[u8; ENTRY.end - ENTRY.start], Error> {
     Ok(bytes)
 }
 
+/// Returns the addresses and sizes of memory that is read-only after relocation.
+fn protected(elf: &Elf) -> Vec<(u64, u64)> {
+    let segments = elf.segments.iter().filter(|segment| segment.kind == GNU_RELRO);
+    segments.map(|segment| (segment.address, segment.memory_size)).collect()
+}
+
 /// Returns the permissions of the memory that contains an address.
 fn permissions(elf: &Elf, address: u64) -> Option<u32> {
-    let holds = |start: u64, size: u64| address >= start && address - start < size;
-    let mut loads = elf.segments.iter().filter(|segment| segment.kind == LOAD);
-    loads.find(|segment| holds(segment.address, segment.memory_size)).map(|segment| segment.flags)
+    let mut loads = elf.segments.iter().filter(|segment| segment.kind == LOAD && address >= segment.address);
+    loads.find(|segment| address - segment.address < segment.memory_size).map(|segment| segment.flags)
 }
 
 /// Returns the sections by name and by the number of earlier sections with that name.
@@ -327,10 +319,8 @@ fn is_same(
     if old.kind == DYNSYM && new.kind == DYNSYM {
         // The loader finds the table by the dynamic section, at any address. Names are indices into
         // another table.
-        let values = |elf: &Elf, reader, section| symbol_values(elf, reader, section);
-        return Ok(
-            is_same_names && values(&sides.old, sides.old_reader, old)? == values(&sides.new, sides.new_reader, new)?
-        );
+        return Ok(is_same_names
+            && symbol_values(&sides.old, sides.old_reader, old)? == symbol_values(&sides.new, sides.new_reader, new)?);
     }
     if old.address != new.address
         || (old.address != 0 && permissions(&sides.old, old.address) != permissions(&sides.new, new.address))

@@ -80,11 +80,11 @@ impl File {
 
     /// `true` if two files are certain to differ, without reading them.
     pub(crate) fn surely_differs(&self, other: &File) -> bool {
-        let checksum = |file: &File| match &file.source {
+        let checksums = [self, other].map(|file| match &file.source {
             Source::Member { wheel, name } => wheel.member(name).map(rocwheel_archive::Listed::crc32),
             _ => None,
-        };
-        self.size != other.size || matches!((checksum(self), checksum(other)), (Some(one), Some(other)) if one != other)
+        });
+        self.size != other.size || matches!(checksums, [Some(one), Some(other)] if one != other)
     }
 
     /// `true` if two members have the same compressed bytes, so that they need not be unpacked.

@@ -60,6 +60,10 @@ pub(crate) fn read(error: io::Error, reporter: &dyn Reporter) -> Error {
     if reporter.interrupted() { Error::Interrupted(rocwheel_progress::Interrupted) } else { Error::Io(error) }
 }
 
+pub(crate) fn unreadable(archive: &str) -> impl FnOnce(io::Error) -> Error {
+    |source| Error::Archive { archive: archive.to_owned(), source }
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {

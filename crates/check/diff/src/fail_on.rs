@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
-use crate::report::{ComparisonReport, Described, PackageReport};
+use crate::report::{ComparisonReport, PackageReport};
 
 /// The kinds of changes that are failures unless they are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,7 +42,7 @@ impl FailOn {
             } else if rule == "any-but-version" {
                 parsed.kinds.extend(ChangeKind::ALL.iter().filter(|kind| !kind.is_version()));
             } else if let Some(limit) = rule.strip_prefix("growth=") {
-                parsed.growth = Some(Growth::parse(limit)?);
+                parsed.growth = Some(Growth::parse(limit).ok_or_else(|| Error::Growth { text: limit.to_owned() })?);
                 parsed.kinds.insert(ChangeKind::Growth);
             } else if rule == ChangeKind::Growth.name() {
                 return Err(Error::Growth { text: rule.to_owned() });
@@ -80,21 +80,19 @@ fn kind(rule: &str) -> Result<ChangeKind, Error> {
 }
 
 impl Growth {
-    fn parse(text: &str) -> Result<Growth, Error> {
+    fn parse(text: &str) -> Option<Growth> {
         const UNITS: [(&str, u64); 5] =
             [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000), ("KB", 1000), ("B", 1)];
-        let wrong = || Error::Growth { text: text.to_owned() };
         if let Some(percent) = text.strip_suffix('%') {
-            return Ok(Growth::Parts(scaled(percent, 100).ok_or_else(wrong)?));
+            return scaled(percent, 100).map(Growth::Parts);
         }
         let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
         let (amount, factor) = unit.unwrap_or((text, 1));
-        Ok(Growth::Bytes(scaled(amount, factor).ok_or_else(wrong)?))
+        scaled(amount, factor).map(Growth::Bytes)
     }
 
     fn of(self, package: &PackageReport) -> Option<Change> {
-        let size = |side: &Option<Described>| side.as_ref().map(|side| side.size);
-        let (old, new) = (size(&package.old)?, size(&package.new)?);
+        let (old, new) = (package.old.as_ref()?.size, package.new.as_ref()?.size);
         let allowed = match self {
             Growth::Parts(parts) => (u128::from(old) * u128::from(parts) / 10_000) as u64,
             Growth::Bytes(bytes) => bytes,
@@ -107,8 +105,7 @@ impl Growth {
 /// Multiplies a decimal number by a power of ten and truncates the result.
 fn scaled(text: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let is_plain = |digits: &str| digits.chars().all(|digit| digit.is_ascii_digit());
-    if whole.is_empty() || !is_plain(whole) || !is_plain(fraction) {
+    if whole.is_empty() || !whole.chars().chain(fraction.chars()).all(|digit| digit.is_ascii_digit()) {
         return None;
     }
     let mut value = whole.parse::<u64>().ok()?.checked_mul(factor)?;

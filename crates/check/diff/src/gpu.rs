@@ -21,15 +21,13 @@ pub(crate) fn may_hold(start: &[u8]) -> bool {
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let (old, new) = (read(&*opened.old, context)?, read(&*opened.new, context)?);
     let mut findings = Findings::default();
-    let faults = |surveyed: &Surveyed| -> BTreeSet<String> {
-        let faults = surveyed.findings.iter().filter(|finding| finding.weight == Weight::Fault);
-        faults.map(|finding| finding.message.clone()).collect()
-    };
-    let changes = faults(&new).difference(&faults(&old)).cloned().collect::<Vec<_>>();
-    findings.changes.extend(changes.into_iter().map(|fault| Change::of(ChangeKind::Unreadable, fault)));
-    if (old.wrappers, old.bundles.len()) != (new.wrappers, new.bundles.len()) {
-        let text = |surveyed: &Surveyed| format!("{} wrappers, {} bundles", surveyed.wrappers, surveyed.bundles.len());
-        findings.changes.push(Change::of(ChangeKind::GpuCode, "fat binary").values(text(&old), text(&new)));
+    for fault in faults(&new).difference(&faults(&old)) {
+        findings.changes.push(Change::of(ChangeKind::Unreadable, *fault));
+    }
+    let [old_counts, new_counts] =
+        [&old, &new].map(|code| format!("{} wrappers, {} bundles", code.wrappers, code.bundles.len()));
+    if old_counts != new_counts {
+        findings.changes.push(Change::of(ChangeKind::GpuCode, "fat binary").values(old_counts, new_counts));
     }
     if old.markers != new.markers {
         findings.changes.push(Change::of(ChangeKind::GpuCode, "marker of the archives"));
@@ -43,18 +41,24 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
             (Some(old), Some(new)) => Some(Change::of(ChangeKind::GpuCode, target).values(text(old), text(new))),
             (old, new) => {
                 let kind = if old.is_some() { ChangeKind::LostTarget } else { ChangeKind::NewTarget };
-                let text = |code: Option<&Vec<&FoundCode>>| code.map(|code| text(code));
-                Some(Change { old: text(old), new: text(new), ..Change::of(kind, target) })
+                let [old, new] = [old, new].map(|code| code.map(|code| text(code)));
+                Some(Change { old, new, ..Change::of(kind, target) })
             }
         };
-        let sum = |code: Option<&Vec<&FoundCode>>| code.map(|code| code.iter().map(|found| found.size).sum());
-        findings.targets.push((target.to_owned(), Sizes { old: sum(old), new: sum(new) }));
         findings.changes.extend(change);
+        let [old, new] = [old, new].map(|code| code.map(|code| code.iter().map(|found| found.size).sum()));
+        findings.targets.push((target.to_owned(), Sizes { old, new }));
     }
     if findings.changes.is_empty() {
         findings.notes.push("the same code objects, packed in another way".to_owned());
     }
     Ok(findings)
+}
+
+/// Returns the messages of the errors in GPU code.
+fn faults(surveyed: &Surveyed) -> BTreeSet<&str> {
+    let faults = surveyed.findings.iter().filter(|finding| finding.weight == Weight::Fault);
+    faults.map(|finding| finding.message.as_str()).collect()
 }
 
 fn read(content: &dyn Content, context: &Context<'_>) -> Result<Surveyed, Error> {
@@ -81,8 +85,9 @@ fn by_target(surveyed: &Surveyed) -> BTreeMap<&str, Vec<&FoundCode>> {
 
 /// `true` if the code objects are equal, each in the same bundle or under the same name.
 fn is_same(old: &[&FoundCode], new: &[&FoundCode]) -> bool {
-    let identity = |found: &FoundCode| (found.bundle, found.entry.clone(), found.digest);
-    old.len() == new.len() && old.iter().zip(new).all(|(old, new)| identity(old) == identity(new))
+    let [old, new] = [old, new]
+        .map(|code| -> Vec<_> { code.iter().map(|found| (found.bundle, &found.entry, found.digest)).collect() });
+    old == new
 }
 
 fn text(code: &[&FoundCode]) -> String {

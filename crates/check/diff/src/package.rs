@@ -22,12 +22,10 @@ use crate::side::{Form, Named, Package};
 const X86_64: u16 = 62;
 
 pub(crate) fn compare(pair: &PackagePair, context: &Context<'_>) -> Result<PackageReport, Error> {
-    let describe = |package: &Option<Package>| package.as_ref().map(|package| describe(package, context)).transpose();
-    let (old, new) = (describe(&pair.old)?, describe(&pair.new)?);
     let mut report = PackageReport {
         name: pair.name.clone(),
-        old,
-        new,
+        old: pair.old.as_ref().map(|package| describe(package, context)).transpose()?,
+        new: pair.new.as_ref().map(|package| describe(package, context)).transpose()?,
         same: 0,
         changes: Vec::new(),
         files: Vec::new(),
@@ -102,12 +100,10 @@ fn whole(old: &Package, new: &Package, report: &PackageReport) -> Vec<Change> {
         changes.extend(Change::of_value(ChangeKind::Version, old.version(), new.version()));
     }
     changes.extend(Change::of_sets((ChangeKind::LostTag, ChangeKind::NewTag), &old.tags(), &new.tags()));
-    let floor = |side: &Option<Described>| side.as_ref().and_then(|side| side.floor.clone());
-    let (old_floor, new_floor) = (floor(&report.old), floor(&report.new));
-    changes.extend(Change::of_value(ChangeKind::GlibcFloor, old_floor.as_deref(), new_floor.as_deref()));
+    let [old_floor, new_floor] = [&report.old, &report.new].map(|side| side.as_ref()?.floor.as_deref());
+    changes.extend(Change::of_value(ChangeKind::GlibcFloor, old_floor, new_floor));
     if let (Form::Wheel(old), Form::Wheel(new)) = (&old.form, &new.form) {
-        let build = |wheel: &Wheel| wheel.name.build.clone();
-        changes.extend(Change::of_value(ChangeKind::Build, build(old).as_deref(), build(new).as_deref()));
+        changes.extend(Change::of_value(ChangeKind::Build, old.name.build.as_deref(), new.name.build.as_deref()));
         changes.extend(record(old, new));
     }
     changes
@@ -115,30 +111,29 @@ fn whole(old: &Package, new: &Package, report: &PackageReport) -> Vec<Change> {
 
 /// Compares the errors in RECORD about its own files, counted by kind.
 fn record(old: &Wheel, new: &Wheel) -> Vec<Change> {
-    let problems = |wheel: &Wheel| -> BTreeMap<&'static str, u64> {
-        let mut counts = BTreeMap::new();
-        // A RECORD that cannot be parsed has no rows to check.
-        for problem in wheel.verify_rows().unwrap_or_default() {
-            let what = match problem {
-                WheelProblem::FileName(_) => "it belongs to another name",
-                WheelProblem::Missing(_) => "rows without a file",
-                WheelProblem::Unrecorded(_) => "files without a row",
-                WheelProblem::Repeated(_) => "rows that come twice",
-                WheelProblem::NoHash(_) => "rows without SHA-256",
-                WheelProblem::Hash(_) | WheelProblem::Size(_) | WheelProblem::Unreadable(_) => "rows that are wrong",
-            };
-            *counts.entry(what).or_default() += 1;
-        }
-        counts
-    };
-    let (before, after) = (problems(old), problems(new));
-    let count = |counts: &BTreeMap<&str, u64>, what| counts.get(what).copied().unwrap_or(0);
-    let more = after.keys().filter(|what| count(&after, **what) > count(&before, **what));
-    more.map(|what| {
-        let (old, new) = (count(&before, *what), count(&after, *what));
-        Change::of(ChangeKind::Record, *what).values(old.to_string(), new.to_string())
-    })
-    .collect()
+    let (old, new) = (count_problems(old), count_problems(new));
+    let counts = new.into_iter().map(|(what, count)| (what, old.get(what).copied().unwrap_or(0), count));
+    counts
+        .filter(|(_, old, new)| new > old)
+        .map(|(what, old, new)| Change::of(ChangeKind::Record, what).values(old.to_string(), new.to_string()))
+        .collect()
+}
+
+fn count_problems(wheel: &Wheel) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::new();
+    // A RECORD that cannot be parsed has no rows to check.
+    for problem in wheel.verify_rows().unwrap_or_default() {
+        let what = match problem {
+            WheelProblem::FileName(_) => "it belongs to another name",
+            WheelProblem::Missing(_) => "rows without a file",
+            WheelProblem::Unrecorded(_) => "files without a row",
+            WheelProblem::Repeated(_) => "rows that come twice",
+            WheelProblem::NoHash(_) => "rows without SHA-256",
+            WheelProblem::Hash(_) | WheelProblem::Size(_) | WheelProblem::Unreadable(_) => "rows that are wrong",
+        };
+        *counts.entry(what).or_default() += 1;
+    }
+    counts
 }
 
 fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Context<'_>) -> Result<(), Error> {
@@ -173,8 +168,7 @@ fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Con
 /// Returns reports of files that only one side has. A file with the same bytes at another path on
 /// the other side was moved.
 fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileReport>, Error> {
-    let only = |side: fn(&EntryPair<'_>) -> bool| pairs.iter().filter(move |pair| side(pair));
-    let lost = only(|pair| pair.new.is_none()).filter_map(|pair| pair.old);
+    let lost = pairs.iter().filter(|pair| pair.new.is_none()).filter_map(|pair| pair.old);
     let mut by_size: BTreeMap<u64, Vec<&Named>> = BTreeMap::new();
     let mut reports = Vec::new();
     for named in lost {
@@ -184,7 +178,7 @@ fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileRepo
             _ => reports.push(named.alone(ChangeKind::LostFile)),
         }
     }
-    for new in only(|pair| pair.old.is_none()).filter_map(|pair| pair.new) {
+    for new in pairs.iter().filter(|pair| pair.old.is_none()).filter_map(|pair| pair.new) {
         let candidates = new.entry.size().and_then(|size| by_size.get_mut(&size));
         match candidates.map(|candidates| take_same(candidates, new, context)).transpose()?.flatten() {
             Some(old) => reports.push(moved(old, new)),
@@ -203,8 +197,7 @@ fn take_same<'a>(
     context: &Context<'_>,
 ) -> Result<Option<&'a Named>, Error> {
     let Entry::File(file) = &new.entry else { return Ok(None) };
-    let name = |named: &Named| named.path.rsplit('/').next().unwrap_or_default().to_owned();
-    candidates.sort_by_key(|old| (name(old) != name(new), old.path.clone()));
+    candidates.sort_by_key(|old| (pair::is_renamed(&old.path, &new.path), old.path.clone()));
     for (index, old) in candidates.iter().enumerate() {
         if let Entry::File(old) = &old.entry
             && context.is_same(old, file)?

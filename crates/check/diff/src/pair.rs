@@ -26,24 +26,21 @@ pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>,
         let name = new.name();
         return Ok(vec![PackagePair { name, old: Some(old), new: Some(new) }]);
     }
-    let crowded = |name: &dyn Fn(&Package) -> String| -> BTreeSet<String> {
-        [&old, &new].into_iter().flat_map(|side| repeated(side.packages.iter().map(name))).collect()
-    };
-    let by_name = crowded(&Package::name);
-    let by_place = |package: &Package| {
-        let name = package.name();
-        if by_name.contains(&name) { format!("{name} {}", package.place()) } else { name }
-    };
-    let several = crowded(&by_place);
-    let key = |package: &Package| {
-        let name = by_place(package);
-        if several.contains(&name) && !package.folder.is_empty() {
-            format!("{} in {}", name.trim_end(), package.folder)
-        } else {
-            name.trim_end().to_owned()
+    let mut keys = [&old, &new].map(|side| side.packages.iter().map(Package::name).collect::<Vec<_>>());
+    let details: [fn(&Package) -> String; 2] = [
+        |package| format!(" {}", package.place()),
+        |package| if package.folder.is_empty() { String::new() } else { format!(" in {}", package.folder) },
+    ];
+    for detail in details {
+        let repeated: BTreeSet<String> = keys.iter().flat_map(|keys| repeated(keys)).collect();
+        for (package, key) in [&old, &new].into_iter().flat_map(|side| &side.packages).zip(keys.iter_mut().flatten()) {
+            if repeated.contains(key) {
+                key.push_str(detail(package).trim_end());
+            }
         }
-    };
-    let (mut old, new) = (by_key(old, &key)?, by_key(new, &key)?);
+    }
+    let [old_keys, new_keys] = keys;
+    let (mut old, new) = (by_key(old, old_keys)?, by_key(new, new_keys)?);
     let mut pairs: Vec<PackagePair> = new
         .into_iter()
         .map(|(name, package)| PackagePair { old: old.remove(&name), new: Some(package), name })
@@ -53,15 +50,14 @@ pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>,
     Ok(pairs)
 }
 
-fn repeated(names: impl Iterator<Item = String>) -> Vec<String> {
+fn repeated(names: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    names.filter(|name| !seen.insert(name.clone())).collect()
+    names.iter().filter(|name| !seen.insert(*name)).cloned().collect()
 }
 
-fn by_key(side: Side, key: &dyn Fn(&Package) -> String) -> Result<BTreeMap<String, Package>, Error> {
+fn by_key(side: Side, keys: Vec<String>) -> Result<BTreeMap<String, Package>, Error> {
     let mut packages: BTreeMap<String, Package> = BTreeMap::new();
-    for package in side.packages {
-        let key = key(&package);
+    for (package, key) in side.packages.into_iter().zip(keys) {
         if let Some(first) = packages.get(&key) {
             let (first, second) = (first.path.clone(), package.path);
             return Err(Error::Ambiguous { name: key, first, second });
@@ -119,6 +115,5 @@ fn unversioned(key: &str, named: &Named) -> String {
 /// `true` if the file name itself differs. Folders are ignored, because those of METADATA have the
 /// version in their name.
 pub(crate) fn is_renamed(old: &str, new: &str) -> bool {
-    let name = |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
-    name(old) != name(new)
+    Path::new(old).file_name() != Path::new(new).file_name()
 }

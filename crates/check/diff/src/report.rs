@@ -90,11 +90,11 @@ pub struct Sizes {
 
 impl Sizes {
     pub(crate) fn add(&mut self, other: Sizes) {
-        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (None, None) => None,
-            _ => Some(one.unwrap_or(0) + other.unwrap_or(0)),
-        };
-        (self.old, self.new) = (sum(self.old, other.old), sum(self.new, other.new));
+        for (sum, size) in [(&mut self.old, other.old), (&mut self.new, other.new)] {
+            if let Some(size) = size {
+                *sum.get_or_insert(0) += size;
+            }
+        }
     }
 }
 

@@ -177,11 +177,6 @@ impl Package {
         let packed = fs_err::metadata(path)?.len();
         let wheel = Arc::new(Wheel::open_renamed(path)?);
         let data = format!("{}.data", wheel.info().strip_suffix(".dist-info").unwrap_or_default());
-        let key = |name: &str| {
-            let folder =
-                |old: &str, new: &str| name.strip_prefix(old)?.strip_prefix('/').map(|rest| format!("{new}/{rest}"));
-            folder(wheel.info(), "*.dist-info").or_else(|| folder(&data, "*.data")).unwrap_or_else(|| name.to_owned())
-        };
         let mut entries = BTreeMap::new();
         for member in wheel.members() {
             let entry = match member.kind {
@@ -195,7 +190,11 @@ impl Package {
                     Entry::File(File { size: member.size, executable: member.executable, source })
                 }
             };
-            entries.insert(key(&member.name), Named { path: member.name.clone(), entry });
+            let key = [(wheel.info(), "*.dist-info"), (&data, "*.data")].into_iter().find_map(|(folder, key)| {
+                Some(format!("{key}/{}", member.name.strip_prefix(folder)?.strip_prefix('/')?))
+            });
+            let path = member.name.clone();
+            entries.insert(key.unwrap_or_else(|| path.clone()), Named { path, entry });
         }
         let (path, folder) = (path.to_owned(), String::new());
         Ok(Package { path, folder, form: Form::Wheel(wheel), entries, packed: Some(packed) })
@@ -231,25 +230,25 @@ impl Package {
     pub(crate) fn place(&self) -> String {
         let Form::Wheel(wheel) = &self.form else { return String::new() };
         let name = &wheel.name;
-        let system = |platform: &String| -> String {
+        let systems = name.platforms.iter().map(|platform| {
             let system = ["manylinux", "musllinux", "linux", "macosx", "win"];
             let system = system.into_iter().find(|system| platform.starts_with(system)).unwrap_or(platform);
             // A `linux` wheel that was repaired is a `manylinux` one.
-            if system == "manylinux" { "linux".to_owned() } else { system.to_owned() }
-        };
-        let systems: BTreeSet<String> = name.platforms.iter().map(system).collect();
-        let systems: Vec<String> = systems.into_iter().collect();
+            if system == "manylinux" { "linux" } else { system }
+        });
+        let systems: Vec<&str> = systems.collect::<BTreeSet<_>>().into_iter().collect();
         format!("{}-{}-{}", name.pythons.join("."), name.abis.join("."), systems.join("."))
     }
 }
 
 /// Returns a path in a folder without the versions in the names of `.dist-info` folders.
 fn installed_key(path: &str) -> String {
-    let part = |part: &str| match part.strip_suffix(".dist-info").and_then(|stem| stem.split_once('-')) {
-        Some((name, _)) => format!("{}-*.dist-info", canonical_name(name)),
-        None => part.to_owned(),
-    };
-    path.split('/').map(part).collect::<Vec<_>>().join("/")
+    let parts =
+        path.split('/').map(|part| match part.strip_suffix(".dist-info").and_then(|stem| stem.split_once('-')) {
+            Some((name, _)) => format!("{}-*.dist-info", canonical_name(name)),
+            None => part.to_owned(),
+        });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// Removes the top folder, which is named after the version, from the entries of a source
@@ -260,6 +259,6 @@ fn below_one_folder(entries: BTreeMap<String, Entry>) -> BTreeMap<String, Named>
         [top] => format!("{top}/"),
         _ => String::new(),
     };
-    let key = |path: &str| path.strip_prefix(&top).unwrap_or(path).to_owned();
-    entries.into_iter().map(|(path, entry)| (key(&path), Named { path, entry })).collect()
+    let named = entries.into_iter();
+    named.map(|(path, entry)| (path.strip_prefix(&top).unwrap_or(&path).to_owned(), Named { path, entry })).collect()
 }

@@ -64,13 +64,14 @@ pub(crate) fn unpack(
         }
     })?;
     let unpacked: Unpacked = Arc::new(unpacked);
-    let entry = |part| match part {
+    let entries = parts.into_iter().map(|(path, part)| match part {
         Part::File { size, executable, start } => {
-            Entry::File(File { size, executable, source: Source::Part { unpacked: Arc::clone(&unpacked), start } })
+            let source = Source::Part { unpacked: Arc::clone(&unpacked), start };
+            (path, Entry::File(File { size, executable, source }))
         }
-        Part::Link(target) => Entry::Link { target },
-    };
-    Ok(parts.into_iter().map(|(path, part)| (path, entry(part))).collect())
+        Part::Link(target) => (path, Entry::Link { target }),
+    });
+    Ok(entries.collect())
 }
 
 /// A member while the temporary file is still being written.
@@ -97,7 +98,6 @@ fn collect<'r>(
         Some(Packing::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
         Some(Packing::None) | None => Box::new(source),
     };
-    let malformed = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
     let mut archive = tar::Archive::new(decoder);
     let mut parts: BTreeMap<String, Part> = BTreeMap::new();
     let mut written = 0;
@@ -110,16 +110,14 @@ fn collect<'r>(
             let reason = format!("`{name}` is a sparse file in the PAX format, which is not supported");
             return Err(malformed(format!("{reason}: {PACK_WITHOUT_SPARSE}")));
         }
-        let text =
-            |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start_matches("./").trim_end_matches('/').to_owned();
-        let path = text(&member.path_bytes());
+        let path = member_path(&member.path_bytes());
         let link = member.link_name_bytes().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let part = match member.header().entry_type() {
             EntryType::Directory | EntryType::XGlobalHeader => continue,
             EntryType::Symlink => Part::Link(link.unwrap_or_default()),
             // A hard link is another name of the same bytes.
             EntryType::Link => {
-                let first = text(link.unwrap_or_default().as_bytes());
+                let first = member_path(link.unwrap_or_default().as_bytes());
                 let part = parts.get(&first).cloned();
                 part.ok_or_else(|| malformed(format!("`{path}` is a hard link to `{first}`, which does not exist")))?
             }
@@ -141,4 +139,12 @@ fn collect<'r>(
     // The archive is read up to its checksum, to detect that it is cut or damaged.
     io::copy(&mut archive.into_inner(), &mut io::sink())?;
     Ok(parts)
+}
+
+fn malformed(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+fn member_path(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_start_matches("./").trim_end_matches('/').to_owned()
 }

@@ -49,13 +49,15 @@ pub(crate) fn compare(old: &[u8], new: &[u8]) -> Option<Texts> {
     if [old, new].iter().any(|text| text.contains('\0')) {
         return None;
     }
-    let plain = |text: &str| text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    if plain(old) == plain(new) {
+    let [old_text, new_text] =
+        [old, new].map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n"));
+    if old_text == new_text {
         return Some(Texts::Alike("the same text with other line ends"));
     }
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
-    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
-    Some(Texts::Lines { new: count(ChangeTag::Insert), lost: count(ChangeTag::Delete) })
+    let [new, lost] = [ChangeTag::Insert, ChangeTag::Delete]
+        .map(|tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count());
+    Some(Texts::Lines { new, lost })
 }
 
 /// Parses an INI file as Python's `configparser` does with `entry_points.txt`: section → name →

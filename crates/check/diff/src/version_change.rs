@@ -17,15 +17,15 @@ impl VersionChanges {
     pub(crate) fn between(pairs: &[PackagePair]) -> VersionChanges {
         let mut changes: Vec<VersionSpelling> = Vec::new();
         for pair in pairs {
-            let version = |side: &Option<Package>| side.as_ref().and_then(Package::version).map(str::to_owned);
-            let (Some(old), Some(new)) = (version(&pair.old), version(&pair.new)) else { continue };
+            let versions = [&pair.old, &pair.new].map(|side| side.as_ref().and_then(Package::version));
+            let [Some(old), Some(new)] = versions else { continue };
             if old == new {
                 continue;
             }
             for plus in SPELLINGS_OF_PLUS.into_iter().filter(|_| old.contains('+') || new.contains('+')) {
                 changes.push(VersionSpelling { old: old.replace('+', plus), new: new.replace('+', plus) });
             }
-            changes.push(VersionSpelling { old, new });
+            changes.push(VersionSpelling { old: old.to_owned(), new: new.to_owned() });
         }
         changes.sort();
         changes.dedup();
@@ -65,8 +65,9 @@ mod tests {
     use super::*;
 
     fn changes(rows: &[[&str; 2]]) -> VersionChanges {
-        let change = |[old, new]: &[&str; 2]| VersionSpelling { old: (*old).to_owned(), new: (*new).to_owned() };
-        VersionChanges(rows.iter().map(change).collect())
+        VersionChanges(
+            rows.iter().map(|row| VersionSpelling { old: row[0].to_owned(), new: row[1].to_owned() }).collect(),
+        )
     }
 
     #[test]

@@ -37,9 +37,9 @@ impl LoaderFile {
         const SHORTEST: usize = 6;
         let name = file_name(library);
         let stem = name.split(".so").next().unwrap_or(name);
-        let is_start = |start: &str| start.len() >= SHORTEST && name.starts_with(start);
+        let mut starts = self.starts.iter().map(|start| file_name(start));
         self.texts.iter().map(|text| file_name(text)).any(|text| text == name || text == stem)
-            || self.starts.iter().map(|start| file_name(start)).any(is_start)
+            || starts.any(|start| start.len() >= SHORTEST && name.starts_with(start))
     }
 }
 
@@ -67,10 +67,10 @@ pub fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<String> {
     let wanted = module.strip_prefix(&walk.packages)?;
     let files = site.files.iter().filter(|(path, placed)| placed.wheel == wheel && path.ends_with(".py")).take(MOST);
     let mut read = files.filter_map(|(path, _)| Some((path, read(site, path)?)));
-    let imports = |path: &str, found: &Module| {
+    let importer = read.find(|(path, found)| {
         found.imports.iter().any(|import| walk.modules(path, import).iter().any(|parts| parts == wanted))
-    };
-    read.find(|(path, found)| imports(path, found)).map(|(path, _)| path.clone())
+    });
+    importer.map(|(path, _)| path.clone())
 }
 
 /// The libraries that an import of a wheel's packages loads by path, in load order. `required` are
@@ -89,17 +89,11 @@ pub fn loaded_at_import(
     let mut followed: BTreeSet<usize> = libraries.iter().map(|path| site.files[*path].wheel).collect();
     followed.insert(wheel);
     let mut walk = Walk::new(site, followed);
-    let is_start = |path: &str| {
+    let starts = site.files.iter().filter(|(path, placed)| {
         let inside = path.strip_prefix(&walk.packages).and_then(|inside| inside.strip_suffix("/__init__.py"));
-        inside.is_some_and(|folder| !folder.contains('/'))
-    };
-    let starts: Vec<&String> = site
-        .files
-        .iter()
-        .filter(|(path, placed)| placed.wheel == wheel && is_start(path))
-        .map(|(path, _)| path)
-        .collect();
-    for start in starts {
+        placed.wheel == wheel && inside.is_some_and(|folder| !folder.contains('/'))
+    });
+    for start in starts.map(|(path, _)| path).collect::<Vec<_>>() {
         walk.import(start);
     }
     let mut loaded: Vec<String> = Vec::new();
@@ -182,12 +176,12 @@ impl<'a> Walk<'a> {
 
     /// The Python files that an import statement of `path` runs.
     fn files(&self, path: &str, import: &Import) -> Vec<String> {
-        let file = |module: String| {
+        let files = self.modules(path, import).into_iter().filter_map(|module| {
             let base = format!("{}{module}", self.packages);
             let candidates = [format!("{base}/__init__.py"), format!("{base}.py")];
             candidates.into_iter().find(|file| self.site.files.contains_key(file))
-        };
-        self.modules(path, import).into_iter().filter_map(file).collect()
+        });
+        files.collect()
     }
 
     /// The modules that an import statement may load, as paths below site-packages: each package on

@@ -110,11 +110,11 @@ impl PreloadList {
     /// The existing files of the list in load order, for
     /// [`rocwheel_loader::simulation::Scenario::preloaded`].
     pub fn files(&self) -> Vec<String> {
-        let file = |library: &Preloaded| match &library.found {
+        let files = self.libraries.iter().filter_map(|library| match &library.found {
             Resolved::File(path) => Some(path.clone()),
             _ => None,
-        };
-        self.libraries.iter().filter_map(file).collect()
+        });
+        files.collect()
     }
 }
 
@@ -153,25 +153,7 @@ impl Preloads {
 
     fn read_table(&mut self, path: &str, text: &str) {
         for call in calls(text, &["LibraryEntry"]) {
-            let required = |place, name| call.argument(place, name).and_then(text_of);
-            let with_default = |place, name, default: &str| {
-                call.argument(place, name).map_or_else(|| Some(default.to_owned()), text_of)
-            };
-            let optional = match call.argument(6, "optional") {
-                None => Some(false),
-                Some(Value::Bool(optional)) => Some(*optional),
-                Some(_) => None,
-            };
-            let entry = (|| {
-                Some(LibraryEntry {
-                    shortname: required(0, "shortname")?,
-                    package: required(1, "package_name")?,
-                    pattern: required(2, "so_pattern")?,
-                    folder: with_default(4, "posix_relpath", "lib")?,
-                    optional: optional?,
-                })
-            })();
-            match entry {
+            match library_entry(&call) {
                 // Every package has a copy of the same table.
                 Some(entry) => drop(self.table.entry(entry.shortname.clone()).or_insert(entry)),
                 None => self.note(path, call.line, "a row of the table of libraries is not literal"),
@@ -243,6 +225,21 @@ impl Preloads {
     fn note(&mut self, file: &str, line: usize, what: &'static str) {
         self.unclear.push(UnclearPreload { file: file.to_owned(), line, what });
     }
+}
+
+/// A row of the table of libraries; `None` if it is not literal.
+fn library_entry(call: &Call) -> Option<LibraryEntry> {
+    Some(LibraryEntry {
+        shortname: text_of(call.argument(0, "shortname")?)?,
+        package: text_of(call.argument(1, "package_name")?)?,
+        pattern: text_of(call.argument(2, "so_pattern")?)?,
+        folder: call.argument(4, "posix_relpath").map_or_else(|| Some("lib".to_owned()), text_of)?,
+        optional: match call.argument(6, "optional") {
+            None => false,
+            Some(Value::Bool(optional)) => *optional,
+            Some(_) => return None,
+        },
+    })
 }
 
 fn text_of(value: &Value) -> Option<String> {

@@ -104,13 +104,11 @@ impl Module {
             return module;
         }
         // For a name without a folder, the loader searches the system's libraries.
-        let is_path = |value: Option<&Value>| match value {
+        module.loads_by_path = find_calls(&tokens, &LOADING).iter().any(|call| match call.argument(0, "name") {
             Some(Value::Text(text)) => text.contains(['/', '\\']),
             Some(_) => true,
             None => false,
-        };
-        let calls = find_calls(&tokens, &LOADING);
-        module.loads_by_path = calls.iter().any(|call| is_path(call.argument(0, "name")));
+        });
         module
     }
 }
@@ -148,12 +146,15 @@ fn plain_imports(tokens: &[Token<'_>]) -> Vec<Import> {
             return imports;
         }
         imports.push(Import { level: 0, module, names: Vec::new() });
-        let is_end = |token: &Token<'_>| matches!(token.kind, TokenKind::LineEnd | TokenKind::Operator(',' | ';'));
-        let Some(end) = rest[length..].iter().position(is_end).map(|end| length + end) else { return imports };
-        if rest[end].kind != TokenKind::Operator(',') {
-            return imports;
+        let mut ends = rest
+            .iter()
+            .enumerate()
+            .skip(length)
+            .filter(|(_, token)| matches!(token.kind, TokenKind::LineEnd | TokenKind::Operator(',' | ';')));
+        match ends.next() {
+            Some((end, token)) if token.kind == TokenKind::Operator(',') => rest = &rest[end + 1..],
+            _ => return imports,
         }
-        rest = &rest[end + 1..];
     }
 }
 

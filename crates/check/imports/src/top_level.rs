@@ -62,8 +62,8 @@ struct TopLevel<'a> {
 impl<'a> TopLevel<'a> {
     fn new(site: &Site, top: &'a str, files: &[&'a str]) -> TopLevel<'a> {
         let folder = format!("{}/{top}/", site.packages());
-        let first = |path: &&'a str| path.strip_prefix(folder.as_str())?.split(['/', '.']).next();
-        let mut inside: Vec<&str> = files.iter().filter_map(first).collect();
+        let inside = files.iter().filter_map(|path| path.strip_prefix(folder.as_str())?.split(['/', '.']).next());
+        let mut inside: Vec<&str> = inside.collect();
         inside.dedup();
         TopLevel { top, name: top.strip_suffix(".py").unwrap_or(top), inside }
     }
@@ -77,8 +77,7 @@ impl<'a> TopLevel<'a> {
     /// (`tests.run:main`), or has `-m` and the name of this module or of one inside.
     fn is_named_in(&self, text: &str) -> bool {
         let option = format!("-m {}", self.name);
-        let ends_there = |(at, _): (usize, &str)| !text[at + option.len()..].starts_with(is_of_name);
-        if text.match_indices(&option).any(ends_there) {
+        if text.match_indices(&option).any(|(at, _)| !text[at + option.len()..].starts_with(is_of_name)) {
             return true;
         }
         let Some(rest) = text.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('.')) else { return false };
@@ -90,18 +89,18 @@ impl<'a> TopLevel<'a> {
 
     fn used_by(&self, text: &str, module: &Module) -> Option<ModuleUse> {
         let is_import = module.imports.iter().any(|import| import.level == 0 && self.is_or_has(&import.module));
-        let is_argument = |value: Option<&Value>| matches!(value, Some(Value::Text(name)) if self.is_or_has(name));
-        if is_import || calls(text, &IMPORTING).iter().any(|call| is_argument(call.argument(0, "name"))) {
+        if is_import
+            || calls(text, &IMPORTING)
+                .iter()
+                .any(|call| matches!(call.argument(0, "name"), Some(Value::Text(name)) if self.is_or_has(name)))
+        {
             return Some(ModuleUse::Imports);
         }
         // `[sys.executable, "-m", "tests"]`
         let is_option = module.texts.windows(2).any(|pair| pair[0] == "-m" && self.is_or_has(&pair[1]));
         // `f"tests.{name}"`
-        let begins = |start: &String| {
-            start.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('.')).is_some_and(is_dotted)
-        };
-        let is_named =
-            is_option || module.texts.iter().any(|text| self.is_named_in(text)) || module.starts.iter().any(begins);
+        let mut starts = module.starts.iter().filter_map(|start| start.strip_prefix(self.name)?.strip_prefix('.'));
+        let is_named = is_option || module.texts.iter().any(|text| self.is_named_in(text)) || starts.any(is_dotted);
         is_named.then_some(ModuleUse::Names)
     }
 }
@@ -133,16 +132,10 @@ fn uses<'a>(site: &Site, path: &str, modules: &[TopLevel<'a>]) -> Vec<(ModuleUse
         return Vec::new();
     }
     if are_entry_points {
-        let is_target = |module: &TopLevel<'a>| {
-            EntryPointFile::parse(&text).entries.iter().any(|entry| module.is_or_has(entry.module()))
-        };
-        return named
-            .into_iter()
-            .filter(|module| is_target(module))
-            .map(|module| (ModuleUse::Names, module.top))
-            .collect();
+        let entries = EntryPointFile::parse(&text).entries;
+        let targets = named.into_iter().filter(|module| entries.iter().any(|entry| module.is_or_has(entry.module())));
+        return targets.map(|module| (ModuleUse::Names, module.top)).collect();
     }
     let module = Module::read_with_texts(&text);
-    let used = |top: &TopLevel<'a>| Some((top.used_by(&text, &module)?, top.top));
-    named.into_iter().filter_map(used).collect()
+    named.into_iter().filter_map(|top| Some((top.used_by(&text, &module)?, top.top))).collect()
 }

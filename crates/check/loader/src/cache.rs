@@ -75,12 +75,11 @@ impl FactsCache {
 
     /// The SHA-256 of an open wheel.
     fn digest(&self, wheel: &Wheel) -> Option<Digest> {
-        let known = || self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(digest) = known().get(wheel.path()) {
+        if let Some(digest) = self.0.known.lock().unwrap_or_else(PoisonError::into_inner).get(wheel.path()) {
             return *digest;
         }
         let digest = self.0.digests.sha256(wheel.file()).ok();
-        known().insert(wheel.path().to_owned(), digest);
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner).insert(wheel.path().to_owned(), digest);
         digest
     }
 }

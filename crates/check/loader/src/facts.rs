@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::cache::FactsCache;
-use crate::site::Site;
+use crate::site::{Placed, Site};
 use cached_facts::Kept;
 pub use cached_facts::{KnownHeaders, known_headers};
 
@@ -211,11 +211,9 @@ impl SiteFacts {
 
     /// Reads all files that are neither known nor `data`.
     fn complete(mut self, site: &Site, data: &BTreeSet<&str>, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
-        let is_known = |path: &String| {
-            self.objects.contains_key(path) || self.windows.contains_key(path) || data.contains(path.as_str())
-        };
         let large = site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path);
-        let mut paths: Vec<&String> = large.filter(|path| !is_known(path)).collect();
+        let unread = large.filter(|path| !self.objects.contains_key(*path) && !self.windows.contains_key(*path));
+        let mut paths: Vec<&String> = unread.filter(|path| !data.contains(path.as_str())).collect();
         // The time goes into unpacking the few large files, so bytes tell more than their number.
         let total = paths.iter().map(|path| site.files[*path].size).sum();
         let stage = reporter.stage("Reading headers", Some(total), Unit::Bytes);
@@ -260,23 +258,22 @@ impl SiteFacts {
         if let Some(cache) = cache {
             cached_facts::read_loads(self, site, cache);
         }
-        let is_open = |object: &Object| object.loads.is_none() && object.calls_dlopen();
-        let mut callers: Vec<(&String, &mut Object)> =
-            self.objects.iter_mut().filter(|(_, object)| is_open(object)).collect();
-        let wheel = |path: &str| site.files.get(path).map(|placed| placed.wheel);
-        let mut new: BTreeSet<usize> = callers.iter().filter_map(|(path, _)| wheel(path)).collect();
+        let callers = self.objects.iter_mut().filter(|(_, object)| object.loads.is_none() && object.calls_dlopen());
+        let mut callers: Vec<(&String, &mut Object)> = callers.collect();
+        let mut new: BTreeSet<usize> =
+            callers.iter().filter_map(|(path, _)| Some(site.files.get(*path)?.wheel)).collect();
         let total = callers.iter().map(|(_, object)| object.size).sum();
         let stage = reporter.stage("Reading names of libraries", Some(total), Unit::Bytes);
         callers.sort_by_key(|(_, object)| std::cmp::Reverse(object.size));
-        let search = |(path, object): (&String, &mut Object)| {
+        let failed = callers.into_par_iter().map(|(path, object)| {
             reporter.check()?;
             let names = mentions(site, path, &object.elf);
-            let failed = names.is_none().then(|| wheel(path)).flatten();
+            let placed = site.files.get(path).filter(|_| names.is_none());
             object.loads = Some(names.unwrap_or_default());
             reporter.advance(object.size);
-            Ok(failed)
-        };
-        let failed: Vec<Option<usize>> = callers.into_par_iter().map(search).collect::<Result<_, Error>>()?;
+            Ok(placed.map(|placed| placed.wheel))
+        });
+        let failed: Vec<Option<usize>> = failed.collect::<Result<_, Error>>()?;
         drop(stage);
         if let Some(cache) = cache {
             for wheel in failed.into_iter().flatten() {
@@ -309,26 +306,28 @@ fn look(site: &Site, path: &str) -> Found {
         Ok(_) => return Found::Data,
         Err(_) => return Found::Unread,
     };
-    let read = || -> Result<Found, String> {
-        let places = distribution.places(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;
-        let reader = places.reader();
-        if format == "ELF" {
-            // If the ranges cannot be predicted, the read below finds them and reports the error.
-            places.want(&rocwheel_elf::header_places(reader, placed.size).unwrap_or_default());
-            places.want(&rocwheel_elf::dynamic_places(reader).unwrap_or_default());
-            let object = Object::read(reader, placed.size).map_err(|error| with_causes(&error))?;
-            return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
-        }
-        // Programs for DOS and texts that begin with these letters are not programs for Windows.
-        if !rocwheel_elf::is_pe(reader).map_err(|error| with_causes(&error))? {
-            return Ok(Found::Data);
-        }
-        let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
-        places.want(&pe.import_places());
-        let imports = pe.imports(reader).map_err(|error| with_causes(&error));
-        Ok(Found::Windows(Some(Box::new(WindowsObject { pe, imports, size: placed.size }))))
-    };
-    read().unwrap_or_else(|reason| Found::Unreadable(UnreadableFile { format, reason }))
+    read(site, placed, format).unwrap_or_else(|reason| Found::Unreadable(UnreadableFile { format, reason }))
+}
+
+fn read(site: &Site, placed: &Placed, format: &str) -> Result<Found, String> {
+    let distribution = &site.distributions[placed.wheel];
+    let places = distribution.places(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;
+    let reader = places.reader();
+    if format == "ELF" {
+        // If the ranges cannot be predicted, the read below finds them and reports the error.
+        places.want(&rocwheel_elf::header_places(reader, placed.size).unwrap_or_default());
+        places.want(&rocwheel_elf::dynamic_places(reader).unwrap_or_default());
+        let object = Object::read(reader, placed.size).map_err(|error| with_causes(&error))?;
+        return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
+    }
+    // Programs for DOS and texts that begin with these letters are not programs for Windows.
+    if !rocwheel_elf::is_pe(reader).map_err(|error| with_causes(&error))? {
+        return Ok(Found::Data);
+    }
+    let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
+    places.want(&pe.import_places());
+    let imports = pe.imports(reader).map_err(|error| with_causes(&error));
+    Ok(Found::Windows(Some(Box::new(WindowsObject { pe, imports, size: placed.size }))))
 }
 
 /// The names of libraries in the data of a file, except its own and those of the libraries it is
@@ -336,17 +335,16 @@ fn look(site: &Site, path: &str) -> Found {
 fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
     let placed = site.files.get(path)?;
     let places = site.distributions[placed.wheel].places(&placed.member, site.scratch()).ok()?;
-    let ends =
-        |section: &rocwheel_elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
-    places.want(&rocwheel_elf::data_sections(elf).map(ends).collect::<Vec<_>>());
+    let sections = rocwheel_elf::data_sections(elf)
+        .map(|section| section.offset..section.offset.saturating_add(section.size).min(placed.size));
+    places.want(&sections.collect::<Vec<_>>());
     let file = path.rsplit('/').next().unwrap_or(path);
     // A name without a version in the data means the same library as the versioned name in
     // DT_NEEDED.
-    let is_known = |name: &String| {
-        file.starts_with(name.as_str())
-            || elf.soname.iter().chain(&elf.needed).any(|known| known.starts_with(name.as_str()))
-    };
     let mut names = rocwheel_elf::library_names(places.reader(), elf);
-    names.retain(|name| !is_known(name));
+    names.retain(|name| {
+        !file.starts_with(name.as_str())
+            && !elf.soname.iter().chain(&elf.needed).any(|known| known.starts_with(name.as_str()))
+    });
     Some(names)
 }

@@ -133,6 +133,16 @@ pub enum Where {
     System(String),
 }
 
+impl Where {
+    /// The path of a file of the environment.
+    pub fn site(&self) -> Option<&str> {
+        match self {
+            Where::Site(path) => Some(path),
+            Where::System(_) => None,
+        }
+    }
+}
+
 /// The rule by which a library was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchRule {

@@ -157,8 +157,8 @@ impl Site {
         for folder in folders {
             reporter.check()?;
             let found = folder.read(place, Role::Audited)?;
-            let is_new = |one: &Distribution| one.is_rest() || !names.contains(&one.name);
-            let seen: Vec<Distribution> = found.distributions.into_iter().filter(is_new).collect();
+            let seen = found.distributions.into_iter().filter(|one| one.is_rest() || !names.contains(&one.name));
+            let seen: Vec<Distribution> = seen.collect();
             names.extend(seen.iter().map(|one| one.name.clone()));
             kept.extend(seen);
             notes.extend(found.notes);
@@ -204,10 +204,12 @@ impl Site {
     /// An environment of which only the paths and sizes of files are known, for simulations with
     /// files that are not in a wheel yet. The files belong to no distribution and cannot be read.
     pub fn of_files(files: impl IntoIterator<Item = (String, u64)>, place: &PythonEnvironment) -> Site {
-        let placed = |size| Placed { wheel: 0, member: String::new(), size, executable: false, identity: None };
+        let files = files.into_iter().map(|(path, size)| {
+            (path, Placed { wheel: 0, member: String::new(), size, executable: false, identity: None })
+        });
         let mut site = Site {
             distributions: Vec::new(),
-            files: files.into_iter().map(|(path, size)| (path, placed(size))).collect(),
+            files: files.collect(),
             scripts: BTreeMap::new(),
             clashes: Vec::new(),
             place: place.clone(),
@@ -294,14 +296,14 @@ impl Site {
     /// `true` if files with the same path have the same bytes, judged by archives or RECORD. If
     /// both are installed, one has overwritten the other, so the file itself would prove nothing.
     fn are_same(&self, owners: &[(usize, Option<String>)]) -> bool {
-        let all = || owners.iter().map(|(index, member)| Some((&self.distributions[*index], member.as_deref()?)));
+        let all = owners.iter().map(|(index, member)| Some((&self.distributions[*index], member.as_deref()?)));
         let recorded: Option<Vec<&str>> =
-            all().map(|owner| owner.and_then(|(owner, member)| owner.installed()?.recorded(member))).collect();
+            all.clone().map(|owner| owner.and_then(|(owner, member)| owner.installed()?.recorded(member))).collect();
         if let Some(hashes) = recorded {
             return hashes.windows(2).all(|pair| pair[0] == pair[1]);
         }
         let checksums: Option<Vec<(u64, u32)>> =
-            all().map(|owner| owner.and_then(|(owner, member)| owner.checksum(member))).collect();
+            all.map(|owner| owner.and_then(|(owner, member)| owner.checksum(member))).collect();
         checksums.is_some_and(|checksums| checksums.windows(2).all(|pair| pair[0] == pair[1]))
     }
 

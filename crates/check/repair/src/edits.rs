@@ -42,21 +42,20 @@ impl Read {
     /// Reads the libraries and the file lists of all packages, which takes a while.
     pub(crate) fn new(resolution: &Resolution, reporter: &dyn Reporter) -> Result<Read, Error> {
         let externals = &resolution.externals;
-        let hashes = || -> Result<Vec<String>, Error> {
-            let files: Vec<&Path> = externals.iter().map(|external| external.found.real.as_path()).collect();
-            files
-                .par_iter()
-                .map(|file| {
+        let (hashes, owners) = rayon::join(
+            || -> Result<Vec<String>, Error> {
+                let files: Vec<&Path> = externals.iter().map(|external| external.found.real.as_path()).collect();
+                let hashes = files.par_iter().map(|file| {
                     reporter.check()?;
                     sha256_ahead(file).map(|digest| hexadecimal(&digest)).map_err(Error::file("read", *file))
-                })
-                .collect()
-        };
-        let owners = || {
-            let files = externals.iter().flat_map(|external| [&external.found.real, &external.found.path]);
-            packages::owners(&files.cloned().collect::<BTreeSet<PathBuf>>())
-        };
-        let (hashes, owners) = rayon::join(hashes, owners);
+                });
+                hashes.collect()
+            },
+            || {
+                let files = externals.iter().flat_map(|external| [&external.found.real, &external.found.path]);
+                packages::owners(&files.cloned().collect::<BTreeSet<PathBuf>>())
+            },
+        );
         Ok(Read { hashes: hashes?, owners })
     }
 }
@@ -99,8 +98,8 @@ impl<'a> Edits<'a> {
             if self.wheel.member(&member).is_some() {
                 continue;
             }
-            let owner = |path: &PathBuf| self.read.owners.get(path);
-            let package = owner(&external.found.real).or_else(|| owner(&external.found.path)).cloned();
+            let owners = &self.read.owners;
+            let package = owners.get(&external.found.real).or_else(|| owners.get(&external.found.path)).cloned();
             if let Some((graft, _)) = grafts.get_mut(name) {
                 let users: BTreeSet<String> =
                     graft.needed_by.drain(..).chain(external.needed_by.iter().cloned()).collect();
@@ -228,12 +227,11 @@ impl<'a> Edits<'a> {
             }
         };
         let wanted = if known { self.folders(needs, &folder) } else { Vec::new() };
-        let keeps = |entry: &str| match paths::of_origin(entry) {
-            Some(rest) if known => moved_to.is_none() && !paths::leaves(&paths::join(&folder, rest)),
-            rest => rest.is_some(),
-        };
         let (mut entries, dropped): (Vec<String>, Vec<String>) =
-            binary.entries().into_iter().map(str::to_owned).partition(|entry| keeps(entry));
+            binary.entries().into_iter().map(str::to_owned).partition(|entry| match paths::of_origin(entry) {
+                Some(rest) if known => moved_to.is_none() && !paths::leaves(&paths::join(&folder, rest)),
+                rest => rest.is_some(),
+            });
         let mut reached: BTreeSet<String> =
             entries.iter().filter_map(|entry| Some(paths::join(&folder, paths::of_origin(entry)?))).collect();
         let before = entries.len();

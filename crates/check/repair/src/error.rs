@@ -131,12 +131,12 @@ pub enum Error {
 }
 
 fn list(missing: &[MissingLibrary]) -> String {
-    let line = |missing: &MissingLibrary| {
+    let lines = missing.iter().map(|missing| {
         let mut line = format!("\n  {}, needed by {}", missing.library, missing.needed_by.join(", needed by "));
         missing.refused.iter().for_each(|refused| line.push_str(&format!("\n    {refused}")));
         line
-    };
-    missing.iter().map(line).collect()
+    });
+    lines.collect()
 }
 
 fn first(reasons: &[String]) -> String {

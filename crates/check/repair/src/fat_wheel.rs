@@ -63,10 +63,8 @@ pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
         let needed: Vec<String> = inventory.binaries.iter().flat_map(|binary| binary.elf.needed.clone()).collect();
         include_needed(&mut candidates, needed);
     }
-    let has_library = |candidate: &Candidate| {
-        candidate.excluded.is_none() && (candidate.elf.is_some() || candidate.path.to_lowercase().ends_with(".dll"))
-    };
-    if !candidates.iter().any(has_library) {
+    let mut included = candidates.iter().filter(|candidate| candidate.excluded.is_none());
+    if !included.any(|candidate| candidate.elf.is_some() || candidate.path.to_lowercase().ends_with(".dll")) {
         let what = if is_windows { "DLL" } else { "shared library" };
         return Err(Error::Tree { path: root.clone(), reason: format!("there is no {what} in it") });
     }
@@ -117,7 +115,6 @@ fn list(root: &Path, is_windows: bool, left_out: &mut BTreeMap<String, Vec<Strin
     let exclusions = exclusions(is_windows);
     let mut candidates = Vec::new();
     let mut links: Vec<(String, PathBuf)> = Vec::new();
-    let mut leave = |reason: &str, path: String| left_out.entry(reason.to_owned()).or_default().push(path);
     for entry in WalkDir::new(root).sort_by_file_name() {
         let entry = entry.map_err(|error| {
             let path = error.path().unwrap_or(root).to_owned();
@@ -134,27 +131,21 @@ fn list(root: &Path, is_windows: bool, left_out: &mut BTreeMap<String, Vec<Strin
     let libraries: BTreeMap<PathBuf, usize> =
         candidates.iter().enumerate().map(|(index, candidate)| (candidate.real.clone(), index)).collect();
     for (path, link) in links {
-        let Ok(real) = rocwheel_system::canonicalize(&link) else {
-            leave("links to nothing", path);
-            continue;
+        let reason = match rocwheel_system::canonicalize(&link) {
+            Err(_) => "links to nothing",
+            Ok(real) if !real.starts_with(root) => "links that leave the tree",
+            Ok(real) => match libraries.get(&real).map(|index| &candidates[*index]) {
+                None => "links to folders",
+                Some(target) if target.elf.is_some() => "links to libraries",
+                Some(target) if target.executable => "links to programs",
+                Some(_) => {
+                    let copy = candidate(&real, path, &exclusions, is_windows)?;
+                    candidates.push(Candidate { name: None, ..copy });
+                    continue;
+                }
+            },
         };
-        if !real.starts_with(root) {
-            leave("links that leave the tree", path);
-            continue;
-        }
-        let Some(target) = libraries.get(&real).map(|index| &candidates[*index]) else {
-            leave("links to folders", path);
-            continue;
-        };
-        if target.elf.is_some() {
-            leave("links to libraries", path);
-        } else if target.executable {
-            leave("links to programs", path);
-        } else {
-            let mut copy = candidate(&real, path, &exclusions, is_windows)?;
-            copy.name = None;
-            candidates.push(copy);
-        }
+        left_out.entry(reason.to_owned()).or_default().push(path);
     }
     Ok(candidates)
 }
@@ -169,8 +160,8 @@ fn candidate(
     let metadata = opened.metadata().map_err(Error::file("read", file))?;
     let elf = if is_windows || metadata.len() < 64 { None } else { Elf::read(opened.file()).ok().flatten() };
     let elf = elf.filter(|elf| elf.kind == ElfKind::SharedLibrary && elf.machine == MACHINE && elf.is_64);
-    let matching = |patterns: &Vec<Pattern>| patterns.iter().any(|pattern| pattern.matches(&path));
-    let excluded = exclusions.iter().find(|(_, patterns)| matching(patterns)).map(|(reason, _)| reason.clone());
+    let excluded = exclusions.iter().find(|(_, patterns)| patterns.iter().any(|pattern| pattern.matches(&path)));
+    let excluded = excluded.map(|(reason, _)| reason.clone());
     let soname = elf.as_ref().and_then(|elf| elf.soname.clone());
     let name = soname.filter(|soname| soname != paths::name(&path) && !soname.contains('/'));
     Ok(Candidate {
@@ -229,20 +220,20 @@ fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<St
     }
     // Of packages of equal size, the first one by name.
     let largest = sizes.iter().rev().max_by_key(|(_, size)| **size).map(|(package, _)| (*package).to_owned());
-    let fail = |package: &str, reason: &str| Error::Package {
+    let (package, reason) = match (&request.package, largest) {
+        (Some(package), _) if wheel.member(&format!("{package}/__init__.py")).is_none() => {
+            (package.as_str(), "the wheel has no such package")
+        }
+        (Some(package), _) => return Ok(package.clone()),
+        (None, Some(package)) => return Ok(package),
+        (None, None) => ("it", "it has no package with binaries"),
+    };
+    Err(Error::Package {
         wheel: wheel.path().to_owned(),
         package: package.to_owned(),
         reason: reason.to_owned(),
         hint: "name a package of the wheel with `--package`".to_owned(),
-    };
-    match (&request.package, largest) {
-        (Some(package), _) if wheel.member(&format!("{package}/__init__.py")).is_none() => {
-            Err(fail(package, "the wheel has no such package"))
-        }
-        (Some(package), _) => Ok(package.clone()),
-        (None, Some(package)) => Ok(package),
-        (None, None) => Err(fail("it", "it has no package with binaries")),
-    }
+    })
 }
 
 /// The version of ROCm: the one in the request, or else the one in the tree.

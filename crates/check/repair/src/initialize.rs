@@ -74,12 +74,6 @@ impl Hook<'_> {
 
     /// The texts to add or change in `package`.
     pub(crate) fn texts(&self, wheel: &Wheel, package: &str) -> Result<Vec<WrittenText>, Error> {
-        let fail = |reason: String| Error::Package {
-            wheel: wheel.path().to_owned(),
-            package: package.to_owned(),
-            reason,
-            hint: "use `--resolve rpath`, which needs no Python".to_owned(),
-        };
         let mut texts = Vec::new();
         let member = format!("{package}/{}.py", self.module);
         let present = wheel.member(&member).is_some();
@@ -88,7 +82,7 @@ impl Hook<'_> {
         }
         let member = format!("{package}/__init__.py");
         if wheel.member(&member).is_none() {
-            return Err(fail(format!("it has no `{member}`")));
+            return Err(unusable(wheel, package, format!("it has no `{member}`")));
         }
         let source = wheel.bytes(&member)?;
         // PyTorch imports the module itself if it exists.
@@ -96,7 +90,7 @@ impl Hook<'_> {
         if !is_run {
             let statement = format!("from . import {0}; {0}.initialize()", self.module);
             let source = python_source::prepend(&source, &statement)
-                .ok_or_else(|| fail(format!("`{member}` breaks off in the middle")))?;
+                .ok_or_else(|| unusable(wheel, package, format!("`{member}` breaks off in the middle")))?;
             texts.push(text(&member, "runs it before everything else", true, source));
         }
         Ok(texts)
@@ -118,6 +112,15 @@ pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<WrittenText>, Error> {
         }
     }
     Ok(texts)
+}
+
+fn unusable(wheel: &Wheel, package: &str, reason: String) -> Error {
+    Error::Package {
+        wheel: wheel.path().to_owned(),
+        package: package.to_owned(),
+        reason,
+        hint: "use `--resolve rpath`, which needs no Python".to_owned(),
+    }
 }
 
 fn text(member: &str, purpose: &str, replaces: bool, bytes: Vec<u8>) -> WrittenText {

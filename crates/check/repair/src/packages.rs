@@ -67,13 +67,13 @@ fn installed(status: &str, names: &BTreeSet<&str>) -> BTreeMap<String, SystemPac
     let (distribution, release) = system();
     let mut packages = BTreeMap::new();
     for paragraph in status.split("\n\n") {
-        let field =
-            |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim);
-        let (Some(name), Some(version)) = (field("Package"), field("Version")) else { continue };
+        let [name, version, architecture] = ["Package", "Version", "Architecture"]
+            .map(|name| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim));
+        let (Some(name), Some(version)) = (name, version) else { continue };
         if !names.contains(name) {
             continue;
         }
-        let architecture = field("Architecture").unwrap_or("amd64");
+        let architecture = architecture.unwrap_or("amd64");
         let copyright = PathBuf::from(format!("/usr/share/doc/{name}/copyright"));
         let text = read_copyright(&copyright);
         let purl = format!(
@@ -112,11 +112,11 @@ fn licenses(copyright: &str) -> Vec<String> {
 /// Name and release of the system, from os-release: `debian`, `12`.
 fn system() -> (String, String) {
     let text = fs_err::read_to_string("/etc/os-release").unwrap_or_default();
-    let field = |name: &str| {
+    let [name, release] = [("ID", "linux"), ("VERSION_ID", "unknown")].map(|(name, unknown)| {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        value.map(|value| value.trim_matches(['"', '\'']).to_owned())
-    };
-    (field("ID").unwrap_or_else(|| "linux".to_owned()), field("VERSION_ID").unwrap_or_else(|| "unknown".to_owned()))
+        value.map_or(unknown, |value| value.trim_matches(['"', '\''])).to_owned()
+    });
+    (name, release)
 }
 
 fn rpm(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, SystemPackage> {

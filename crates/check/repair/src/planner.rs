@@ -10,7 +10,7 @@ use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 
 use crate::edits::{Edits, Read};
-use crate::inventory::{Binary, Inventory};
+use crate::inventory::Inventory;
 use crate::plan::{
     FileEdit, Graft, KeptOut, NotCopiedReason, Plan, RepairMode, RequirementChange, RocmTree, Tags, ValueChange,
     WrittenText,
@@ -63,31 +63,27 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
 
 /// The default mode: rocm if libraries of ROCm or torch were left to other packages, else graft.
 fn mode(resolution: &Resolution) -> RepairMode {
-    let is_family = |reason| {
+    let has_family = resolution.left.values().any(|left| {
         matches!(
-            reason,
+            left.reason,
             NotCopiedReason::Beside | NotCopiedReason::Family(LibraryProduct::Rocm | LibraryProduct::Torch)
         )
-    };
-    let has_family = resolution.left.values().any(|left| is_family(left.reason));
+    });
     if has_family { RepairMode::Rocm } else { RepairMode::Graft }
 }
 
 fn check_system(wheel: &Wheel, request: &Request) -> Result<(), Error> {
-    let foreign = |what: &str, hint| Error::Foreign { wheel: wheel.path().to_owned(), what: what.to_owned(), hint };
     for platform in &wheel.name.platforms {
-        if platform.starts_with("musllinux") {
-            return Err(foreign("a wheel for musl systems", "repair it with auditwheel: ROCm needs glibc"));
-        }
-        if platform.starts_with("macosx") {
-            return Err(foreign("a wheel for macOS", "repair it with delocate"));
-        }
-        if platform.starts_with("win") && request.mode != Some(RepairMode::Fat) {
-            return Err(foreign(
-                "a wheel for Windows",
-                "repair it with delvewheel, or put ROCm into it with `--mode fat`",
-            ));
-        }
+        let (what, hint) = if platform.starts_with("musllinux") {
+            ("a wheel for musl systems", "repair it with auditwheel: ROCm needs glibc")
+        } else if platform.starts_with("macosx") {
+            ("a wheel for macOS", "repair it with delocate")
+        } else if platform.starts_with("win") && request.mode != Some(RepairMode::Fat) {
+            ("a wheel for Windows", "repair it with delvewheel, or put ROCm into it with `--mode fat`")
+        } else {
+            continue;
+        };
+        return Err(Error::Foreign { wheel: wheel.path().to_owned(), what: what.to_owned(), hint });
     }
     Ok(())
 }
@@ -228,9 +224,10 @@ impl Draft<'_> {
         if self.request.resolve.has_preload() {
             let shortnames = initialize::shortnames(left.keys().copied());
             let hook = initialize::Hook::preload(&shortnames, version);
-            let needs_rocm =
-                |binary: &Binary| binary.elf.needed.iter().any(|name| left.contains_key(paths::name(name)));
-            let packages = initialize::packages(self.inventory, needs_rocm).map_err(|module| Error::Package {
+            let packages = initialize::packages(self.inventory, |binary| {
+                binary.elf.needed.iter().any(|name| left.contains_key(paths::name(name)))
+            });
+            let packages = packages.map_err(|module| Error::Package {
                 wheel: self.wheel.path().to_owned(),
                 package: module,
                 reason: "it is a module by itself, in no package".to_owned(),
@@ -312,19 +309,14 @@ impl Draft<'_> {
     fn stacks(&self) -> Vec<String> {
         let of_wheel =
             self.inventory.binaries.iter().map(|binary| (binary.member.clone(), &binary.elf, &binary.content));
-        let stays = |elf: &rocwheel_elf::Elf, reader: &dyn positioned_io::ReadAt| {
-            elf.kind == rocwheel_elf::ElfKind::SharedLibrary
-                && elf.wants_executable_stack()
-                && !elf.has_needless_stack_flag(reader).unwrap_or(false)
-        };
         let of_wheel = of_wheel.filter_map(|(member, elf, content)| {
             let reader = elf.wants_executable_stack().then(|| content.open().ok()).flatten()?;
-            stays(elf, &reader).then_some(member)
+            needs_executable_stack(elf, &reader).then_some(member)
         });
         let of_machine = self.resolution.externals.iter().filter_map(|external| {
             let elf = &external.found.elf;
             let file = elf.wants_executable_stack().then(|| fs_err::File::open(&external.found.real).ok()).flatten()?;
-            stays(elf, file.file()).then(|| external.found.real.display().to_string())
+            needs_executable_stack(elf, file.file()).then(|| external.found.real.display().to_string())
         });
         of_wheel
             .chain(of_machine)
@@ -345,4 +337,10 @@ impl Draft<'_> {
         let is_same = releases.iter().any(|release| major == Some(release.to_string().as_str()));
         (!is_same).then(|| format!("`{library}` is needed, which ROCm {version} does not have"))
     }
+}
+
+fn needs_executable_stack(elf: &rocwheel_elf::Elf, reader: &dyn positioned_io::ReadAt) -> bool {
+    elf.kind == rocwheel_elf::ElfKind::SharedLibrary
+        && elf.wants_executable_stack()
+        && !elf.has_needless_stack_flag(reader).unwrap_or(false)
 }

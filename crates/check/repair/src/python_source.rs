@@ -68,8 +68,9 @@ fn ends_statement(token: &Token<'_>) -> bool {
 /// The number of tokens of an import; `None` if a bracket is not closed.
 fn import_length(tokens: &[Token<'_>]) -> Option<usize> {
     let length = tokens.iter().position(ends_statement).unwrap_or(tokens.len());
-    let count = |bracket| tokens[..length].iter().filter(|token| token.kind == TokenKind::Operator(bracket)).count();
-    (count('(') <= count(')')).then_some(length)
+    let [opened, closed] = ['(', ')']
+        .map(|bracket| tokens[..length].iter().filter(|token| token.kind == TokenKind::Operator(bracket)).count());
+    (opened <= closed).then_some(length)
 }
 
 /// The number of tokens of a statement of string literals, 0 if the statement is another one;

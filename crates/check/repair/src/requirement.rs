@@ -75,8 +75,10 @@ pub(crate) fn pin(metadata: &Headers, rocm: &Rocm<'_>) -> Vec<RequirementChange>
     extras.extend(rocm.extras.iter().cloned());
     let listed: Vec<&str> = extras.iter().map(String::as_str).collect();
     let after = if listed.is_empty() { format!("rocm{wanted}") } else { format!("rocm[{}]{wanted}", listed.join(",")) };
-    let as_wanted = |parts: &Parts| parts.specifier == wanted && parts.extras == extras;
-    if present.len() == 1 && as_wanted(&present[0].1) {
+    if let [(_, parts)] = &present[..]
+        && parts.specifier == wanted
+        && parts.extras == extras
+    {
         return Vec::new();
     }
     let mut changes =

@@ -174,14 +174,14 @@ fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
     let scenario = Scenario::python(None);
     let loader = Loader::new(&site, &facts, &scenario).only_everywhere();
     let roots: Vec<&String> = numbers.keys().collect();
-    let of_root = |leads, root: &&String| {
+    let leads = roots.par_iter().fold(Leads::new, |leads, root| {
         let led = loader.lead(root).into_iter().filter_map(|Led { path, name, to }| {
             let lead = Lead { is_own: path == root.as_str(), to: to.and_then(|to| numbers.get(to)).copied() };
             Some(((*numbers.get(path)?, name), lead))
         });
         merge(leads, led.collect())
-    };
-    let leads: Leads = roots.par_iter().fold(Leads::new, of_root).reduce(Leads::new, merge);
+    });
+    let leads: Leads = leads.reduce(Leads::new, merge);
     let mut reached = vec![BTreeMap::new(); binaries.len()];
     for ((from, name), lead) in leads {
         if let Some(to) = lead.to {
@@ -247,13 +247,12 @@ impl Index {
     /// near.
     fn nearest(&self, name: &str, folder: &str, binaries: &[Binary]) -> Option<(usize, bool)> {
         let candidates = self.names.get(name)?;
-        let distance = |number: &usize| {
+        let distances = candidates.iter().map(|number| {
             let other = binaries[*number].site().map_or("", paths::folder);
             (paths::relative(folder, other).split('/').filter(|part| !part.is_empty()).count(), *number)
-        };
-        let best = candidates.iter().copied().min_by_key(distance)?;
-        let equal = candidates.iter().filter(|other| distance(other).0 == distance(&best).0).count() > 1;
-        Some((best, equal))
+        });
+        let (least, best) = distances.clone().min()?;
+        Some((best, distances.filter(|(distance, _)| *distance == least).count() > 1))
     }
 }
 
@@ -498,11 +497,13 @@ fn is_python(library: &str) -> bool {
     let Some(rest) = library.strip_prefix("libpython") else { return false };
     let Some((version, end)) = rest.split_once(".so") else { return false };
     let version = version.trim_end_matches(['m', 't', 'd']);
-    let is_number =
-        |text: &str| !text.is_empty() && text.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     // libpython3.so belongs to the stable ABI. Programs that search for their interpreter link to
     // it on purpose.
-    version.contains('.') && is_number(version) && (end.is_empty() || end.strip_prefix('.').is_some_and(is_number))
+    version.contains('.') && is_version(version) && (end.is_empty() || end.strip_prefix('.').is_some_and(is_version))
+}
+
+fn is_version(text: &str) -> bool {
+    !text.is_empty() && text.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]

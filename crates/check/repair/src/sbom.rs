@@ -12,13 +12,13 @@ use crate::plan::{Graft, RocmTree};
 
 /// The name of the file below `sboms/`; a second repair uses another name.
 pub(crate) fn name(taken: impl Fn(&str) -> bool) -> String {
-    let numbered =
-        |number: u32| if number == 1 { "rocwheel.cdx.json".to_owned() } else { format!("rocwheel-{number}.cdx.json") };
+    let mut name = "rocwheel.cdx.json".to_owned();
     let mut number = 1;
-    while taken(&numbered(number)) {
+    while taken(&name) {
         number += 1;
+        name = format!("rocwheel-{number}.cdx.json");
     }
-    numbered(number)
+    name
 }
 
 pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&RocmTree, &str)>) -> Vec<u8> {

@@ -4,7 +4,7 @@
 //! crash. Such a result is discarded.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rocwheel_content::{Content, Reader, WINDOW};
@@ -38,25 +38,7 @@ pub(crate) fn strip(
     program: &Path,
     scratch: &Path,
 ) -> Result<Option<Stripped>, Error> {
-    let failed = |path: &Path| {
-        let path = PathBuf::from(path);
-        move |source| Error::File { action: "write", path, source }
-    };
-    let named = write_error(scratch);
-    let mut copy = NamedTempFile::new_in(scratch).map_err(&named).map_err(failed(scratch))?;
-    let mut read = || -> io::Result<()> {
-        let reader = content.open()?;
-        let mut window = vec![0; WINDOW.min(content.size() as usize)];
-        let mut position = 0;
-        while position < content.size() {
-            let length = (content.size() - position).min(WINDOW as u64) as usize;
-            reader.read_exact_at(position, &mut window[..length])?;
-            io::Write::write_all(copy.as_file_mut(), &window[..length]).map_err(&named)?;
-            position += length as u64;
-        }
-        Ok(())
-    };
-    read().map_err(failed(scratch))?;
+    let copy = copied(content, scratch).map_err(Error::file("write", scratch))?;
     let output = Command::new(program)
         .arg("--strip-all")
         .arg("--preserve-dates")
@@ -69,11 +51,26 @@ pub(crate) fn strip(
         return Err(Error::Strip { file: name.to_owned(), message: message.trim().to_owned() });
     }
     let path = copy.into_temp_path();
-    let size = fs_err::metadata(&path).map_err(failed(&path))?.len();
+    let size = fs_err::metadata(&path).map_err(Error::file("write", &path))?.len();
     let stripped = Stripped { path, size };
-    let before = loaded(content).map_err(failed(scratch))?;
-    let is_same = before.is_some() && before == loaded(&stripped).map_err(failed(&stripped.path))?;
+    let before = loaded(content).map_err(Error::file("write", scratch))?;
+    let is_same = before.is_some() && before == loaded(&stripped).map_err(Error::file("write", &stripped.path))?;
     Ok(is_same.then_some(stripped))
+}
+
+fn copied(content: &dyn Content, scratch: &Path) -> io::Result<NamedTempFile> {
+    let named = write_error(scratch);
+    let mut copy = NamedTempFile::new_in(scratch).map_err(&named)?;
+    let reader = content.open()?;
+    let mut window = vec![0; WINDOW.min(content.size() as usize)];
+    let mut position = 0;
+    while position < content.size() {
+        let length = (content.size() - position).min(WINDOW as u64) as usize;
+        reader.read_exact_at(position, &mut window[..length])?;
+        io::Write::write_all(copy.as_file_mut(), &window[..length]).map_err(&named)?;
+        position += length as u64;
+    }
+    Ok(copy)
 }
 
 /// The parts of a binary that the kernel and the loader read: program headers without file offsets,

@@ -36,10 +36,10 @@ impl Wanted {
             return Ok(Wanted::Linux);
         }
         let policies = Policies::built_in();
-        let matches = |policy: &&Policy| {
+        let policy = policies.policies().iter().find(|policy| {
             policies.tags(policy).iter().any(|known| known == tag || known.strip_suffix("_x86_64") == Some(tag))
-        };
-        match policies.policies().iter().find(matches) {
+        });
+        match policy {
             Some(policy) if only => Ok(Wanted::Only(policy.clone())),
             Some(policy) => Ok(Wanted::Policy(policy.clone())),
             None => {
@@ -109,15 +109,15 @@ pub(crate) fn tags(wheel: &Wheel, files: &[Judged<'_>], wanted: &Wanted) -> Resu
         return Ok(Tags { after: before.clone(), before, floor: tag, reasons, untrue: Vec::new(), wheel: None });
     }
     let added = added(wheel, wanted, deserved.as_ref(), &reasons)?;
-    let is_untrue = |platform: &String| match (&deserved, wanted) {
+    let platforms = before.iter().cloned();
+    let (untrue, kept): (Vec<String>, Vec<String>) = platforms.partition(|platform| match (&deserved, wanted) {
         (_, Wanted::Linux) => platform.starts_with("manylinux"),
         (Some(deserved), _) => policies
             .policies()
             .iter()
             .any(|policy| policy.glibc < deserved.glibc && policies.tags(policy).contains(platform)),
         (None, _) => false,
-    };
-    let (untrue, kept): (Vec<String>, Vec<String>) = before.iter().cloned().partition(is_untrue);
+    });
     let kept = kept.into_iter().filter(|platform| platform != "any" && platform != LINUX);
     let kept: Vec<String> = if matches!(wanted, Wanted::Only(_)) { Vec::new() } else { kept.collect() };
     let after: Vec<String> = kept.into_iter().chain(added).collect::<BTreeSet<_>>().into_iter().collect();
@@ -130,25 +130,20 @@ pub(crate) fn tags(wheel: &Wheel, files: &[Judged<'_>], wanted: &Wanted) -> Resu
 
 fn added(wheel: &Wheel, wanted: &Wanted, deserved: Option<&Policy>, reasons: &[String]) -> Result<Vec<String>, Error> {
     let policies = Policies::built_in();
-    let fail = |wanted: &str, floor: Option<String>| Error::Tag {
-        wheel: wheel.path().to_owned(),
-        wanted: wanted.to_owned(),
-        reasons: reasons.to_vec(),
-        floor,
-    };
-    match (wanted, deserved) {
-        (Wanted::Linux, _) => Ok(vec![LINUX.to_owned()]),
-        (Wanted::Lowest, Some(deserved)) => Ok(policies.tags(deserved)),
-        (Wanted::Lowest, None) => Err(fail("manylinux, as no policy promises what its files need", None)),
-        (Wanted::Policy(policy) | Wanted::Only(policy), None) => {
-            Err(fail(&format!("`{}`", policies.tags(policy)[0]), None))
-        }
+    let (wanted, floor) = match (wanted, deserved) {
+        (Wanted::Linux, _) => return Ok(vec![LINUX.to_owned()]),
+        (Wanted::Lowest, Some(deserved)) => return Ok(policies.tags(deserved)),
+        (Wanted::Lowest, None) => ("manylinux, as no policy promises what its files need".to_owned(), None),
+        (Wanted::Policy(policy) | Wanted::Only(policy), None) => (format!("`{}`", policies.tags(policy)[0]), None),
         (Wanted::Policy(policy) | Wanted::Only(policy), Some(deserved)) if policy.glibc < deserved.glibc => {
-            Err(fail(&format!("`{}`", policies.tags(policy)[0]), Some(policies.tags(deserved)[0].clone())))
+            (format!("`{}`", policies.tags(policy)[0]), Some(policies.tags(deserved)[0].clone()))
         }
-        (Wanted::Policy(policy), Some(deserved)) => Ok([policies.tags(deserved), policies.tags(policy)].concat()),
-        (Wanted::Only(policy), Some(_)) => Ok(policies.tags(policy)),
-    }
+        (Wanted::Policy(policy), Some(deserved)) => {
+            return Ok([policies.tags(deserved), policies.tags(policy)].concat());
+        }
+        (Wanted::Only(policy), Some(_)) => return Ok(policies.tags(policy)),
+    };
+    Err(Error::Tag { wheel: wheel.path().to_owned(), wanted, reasons: reasons.to_vec(), floor })
 }
 
 /// The new text of WHEEL; `None` if it contains these tags already.

@@ -75,8 +75,8 @@ impl Beside {
 
     /// The version of ROCm's packages, if one of them is among the wheels.
     pub(crate) fn rocm_version(&self) -> Option<&str> {
-        let is_rocm = |held: &&Held| held.distribution.starts_with("rocm-sdk-");
-        self.libraries.values().find(is_rocm).map(|held| held.version.as_str())
+        let mut held = self.libraries.values();
+        held.find(|held| held.distribution.starts_with("rocm-sdk-")).map(|held| held.version.as_str())
     }
 }
 

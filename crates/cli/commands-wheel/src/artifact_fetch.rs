@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::Component;
 use rocwheel_artifact::flatten::Replaceable;
 use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
@@ -22,7 +21,7 @@ use rocwheel_progress::Exit;
 use rocwheel_store::{FolderStore, S3Address, S3Options, Signing, StoreLocking};
 use serde::Serialize;
 
-use crate::artifact_import;
+use crate::{artifact_import, artifact_inputs};
 
 const PLANNED: [Column; 3] = [("Artifact", Left), ("Size", Right), ("Checksum", Left)];
 const FETCHED: [Column; 4] = [("Artifact", Left), ("Size", Right), ("Verified by", Left), ("From", Left)];
@@ -164,21 +163,12 @@ impl From<SystemArgument> for BuildSystem {
 
 impl SelectionArguments {
     fn filter(&self) -> Result<ArtifactFilter> {
-        let component = |name: &String| {
-            if Component::parse(name).is_some() {
-                return Ok(name.clone());
-            }
-            let known = Component::CHAIN.map(Component::name).join(", ");
-            Err(Usage::new(format!("there is no component `{name}`")).hint(format!("the components are {known}")))
-        };
-        let words = |list: &Option<String>| {
-            let words = list.as_deref().unwrap_or_default().split([',', ';']).map(str::trim);
-            words.filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>()
-        };
+        self.components.iter().try_for_each(|name| artifact_inputs::component(name).map(drop))?;
+        let targets = self.targets.as_deref().unwrap_or_default().split([',', ';']).map(str::trim);
         Ok(ArtifactFilter {
             artifacts: self.artifacts()?,
-            components: self.components.iter().map(component).collect::<Result<_, Usage>>()?,
-            targets: words(&self.targets),
+            components: self.components.clone(),
+            targets: targets.filter(|target| !target.is_empty()).map(str::to_owned).collect(),
             include: patterns(&self.include)?,
             exclude: patterns(&self.exclude)?,
             exclude_may_miss: self.exclude_may_miss,
@@ -186,24 +176,21 @@ impl SelectionArguments {
     }
 
     fn artifacts(&self) -> Result<Option<std::collections::BTreeSet<String>>> {
-        let unknown = |kind: &str, name: &str, known: Vec<&str>| {
+        let (kind, name) = match (&self.stage, &self.group) {
+            (Some(stage), _) if stage != "all" => ("stage", stage),
+            (None, Some(group)) => ("group", group),
+            _ => return Ok(None),
+        };
+        let topology = BuildTopology::read(&self.topology)?;
+        let (artifacts, known) = match kind {
+            "stage" => (topology.needed_by(name), topology.stages()),
+            _ => (topology.of_group(name), topology.groups()),
+        };
+        let artifacts = artifacts.ok_or_else(|| {
             Usage::new(format!("`{}` has no {kind} `{name}`", self.topology.display()))
                 .hint(format!("there are {}", known.join(", ")))
-        };
-        Ok(match (&self.stage, &self.group) {
-            (Some(stage), _) if stage == "all" => None,
-            (Some(stage), _) => {
-                let topology = BuildTopology::read(&self.topology)?;
-                let needed = topology.needed_by(stage);
-                Some(needed.ok_or_else(|| unknown("stage", stage, topology.stages()))?)
-            }
-            (None, Some(group)) => {
-                let topology = BuildTopology::read(&self.topology)?;
-                let made = topology.of_group(group);
-                Some(made.ok_or_else(|| unknown("group", group, topology.groups()))?)
-            }
-            (None, None) => None,
-        })
+        });
+        Ok(Some(artifacts?))
     }
 }
 
@@ -343,22 +330,19 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 /// The newest run that has what is wanted. Runs of a commit may have ended before they made
 /// anything.
 fn choose(settings: &Settings, printer: &Printer) -> Result<(FoundRun, FetchPlan)> {
-    let look = |found: FoundRun| {
-        let wait = (settings.awaited.as_slice(), settings.patience);
-        let plan = rocwheel_fetch::plan(&*found.source, &settings.filter, wait, printer.reporter())?;
-        Ok::<_, Failure>((found, plan))
-    };
     let query = match &settings.run {
-        WantedRun::Number(id) => return look(settings.open(Some(id), settings.is_fork, printer)?),
+        WantedRun::Number(id) => return settings.plan(settings.open(Some(id), settings.is_fork, printer)?, printer),
         WantedRun::Search(query) => query,
-        WantedRun::Folder | WantedRun::Release(_) => return look(settings.open(None, false, printer)?),
+        WantedRun::Folder | WantedRun::Release(_) => {
+            return settings.plan(settings.open(None, false, printer)?, printer);
+        }
     };
     let base = environment::first_of(&["GITHUB_API_URL"]).unwrap_or_else(|| GITHUB.to_owned());
     let token = environment::first_of(&["GITHUB_TOKEN", "GH_TOKEN"]);
     let github = GitHub::new(&base, token, environment::proxy().as_deref())?;
     let mut first = None;
     for WorkflowRun { id, is_fork, commit } in github.runs(&settings.repository, &settings.workflow, query)? {
-        match look(settings.open(Some(&id), is_fork, printer)?) {
+        match settings.plan(settings.open(Some(&id), is_fork, printer)?, printer) {
             Ok(found) => {
                 printer.note(format!("run {id} of commit {commit}"));
                 return Ok(found);
@@ -408,13 +392,21 @@ impl Settings {
         Ok(FoundRun { source, id })
     }
 
+    fn plan(&self, found: FoundRun, printer: &Printer) -> Result<(FoundRun, FetchPlan)> {
+        let wait = (self.awaited.as_slice(), self.patience);
+        let plan = rocwheel_fetch::plan(&*found.source, &self.filter, wait, printer.reporter())?;
+        Ok((found, plan))
+    }
+
     fn bucket(&self, address: S3Address, region: Option<&str>, printer: &Printer) -> Result<Box<dyn ArtifactSource>> {
+        const CREDENTIALS: [&str; 4] = [
+            "AWS_ACCESS_KEY_ID",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        ];
         let variables = environment::aws_variables();
-        let has = |name: &str| variables.iter().any(|(known, value)| known == name && !value.is_empty());
-        let is_signed = has("AWS_ACCESS_KEY_ID")
-            || has("AWS_WEB_IDENTITY_TOKEN_FILE")
-            || has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-            || has("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+        let is_signed = variables.iter().any(|(name, value)| CREDENTIALS.contains(&name.as_str()) && !value.is_empty());
         let options = S3Options {
             address,
             endpoint: self.endpoint.clone(),

@@ -55,13 +55,8 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let component = |name: &String| {
-            Component::parse(name).ok_or_else(|| {
-                let known = Component::CHAIN.map(Component::name).join(", ");
-                Usage::new(format!("there is no component `{name}`")).hint(format!("the components are {known}"))
-            })
-        };
-        let components = arguments.components.iter().map(component).collect::<Result<_, _>>()?;
+        let components = arguments.components.iter().map(|name| artifact_inputs::component(name));
+        let components = components.collect::<Result<_, _>>()?;
         let targets = match &arguments.targets {
             Some(list) => {
                 let mut targets = TargetTable::embedded().expand(list)?;

@@ -11,7 +11,7 @@ use rocwheel_console::failure::Result;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::{environment, message};
 use rocwheel_import::{
-    self as import, ArtifactSummary, ImportOptions, ImportPlan, ImportReport, ImportSource, Skipped, Sonames,
+    self as import, ArtifactSummary, ImportOptions, ImportPlan, ImportReport, ImportSource, Sonames,
 };
 use rocwheel_output::Mode;
 use rocwheel_output::OutputTree;
@@ -202,13 +202,13 @@ fn show_lost_links(report: &ImportReport, printer: &Printer) {
 
 /// The artifacts of a split in the form of an import.
 fn summaries(outcome: &SplitArtifactsReport) -> Vec<ArtifactSummary> {
-    let summary = |artifact: &tree::WrittenArtifact| ArtifactSummary {
+    let summaries = outcome.artifacts.iter().map(|artifact| ArtifactSummary {
         name: artifact.name.to_string(),
         files: artifact.files - artifact.links,
         links: artifact.links,
         bytes: artifact.bytes,
-    };
-    outcome.artifacts.iter().map(summary).collect()
+    });
+    summaries.collect()
 }
 
 fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> Result<()> {
@@ -232,8 +232,9 @@ fn show_remarks(report: &ImportReport, printer: &Printer) {
     for displaced in &report.displaced {
         printer.warn(format!("skipped `{}` of `{}`: it is {}", displaced.path, displaced.source, displaced.reason));
     }
-    let is_told = |skipped: &Skipped| skipped.target.is_some() || report.displaced.contains(skipped);
-    for skipped in report.skipped.iter().filter(|skipped| !is_told(skipped)) {
+    let untold =
+        report.skipped.iter().filter(|skipped| skipped.target.is_none() && !report.displaced.contains(skipped));
+    for skipped in untold {
         printer.detail(format!("skipped {} of {}: {}", skipped.path, skipped.source, skipped.reason));
     }
     for path in &report.copies {
@@ -265,16 +266,15 @@ fn show_remarks(report: &ImportReport, printer: &Printer) {
 
 fn show_total(report: &ImportReport, mode: Mode, printer: &Printer) {
     let bytes = report.artifacts.iter().map(|artifact| artifact.bytes).sum();
-    let number = |length: usize, one, many| message::count(length as u64, one, many);
     printer.note(format!(
         "ROCm {}{}: {} of {}, code for {}; {} included, {} of {} skipped",
         report.version,
         if mode == Mode::DryRun { " would become" } else { "" },
-        number(report.artifacts.len(), "artifact", "artifacts"),
+        message::count(report.artifacts.len() as u64, "artifact", "artifacts"),
         message::bytes(bytes),
         if report.targets.is_empty() { "no GPU".to_owned() } else { report.targets.join(", ") },
-        number(report.system_libraries.len(), "system library", "system libraries"),
-        number(report.skipped.len(), "file", "files"),
+        message::count(report.system_libraries.len() as u64, "system library", "system libraries"),
+        message::count(report.skipped.len() as u64, "file", "files"),
         report.input_entries
     ));
 }

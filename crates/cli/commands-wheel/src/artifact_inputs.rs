@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_artifact::{ArtifactLocation, ArtifactName, Ignored};
-use rocwheel_console::failure::Result;
+use rocwheel_artifact::{ArtifactLocation, ArtifactName, Component, Ignored};
+use rocwheel_console::failure::{Result, Usage};
 use rocwheel_console::printer::Printer;
 
 /// The file that makes a directory an artifact.
@@ -17,6 +17,13 @@ pub(crate) enum Forms {
     Directories,
     /// Directories, and archives without a directory of the same name.
     All,
+}
+
+pub(crate) fn component(name: &str) -> Result<Component, Usage> {
+    Component::parse(name).ok_or_else(|| {
+        let known = Component::CHAIN.map(Component::name).join(", ");
+        Usage::new(format!("there is no component `{name}`")).hint(format!("the components are {known}"))
+    })
 }
 
 /// Replaces each directory that is not an artifact with the artifacts in it.

@@ -198,11 +198,11 @@ fn show(folder: &str, files: &[PushedFile], pushed: bool, printer: &Printer) -> 
     if printer.format() == ResultFormat::Json {
         return printer.json(&Document { folder, pushed, artifacts: files });
     }
-    let row = |file: &PushedFile| {
+    let rows = files.iter().map(|file| {
         let state = if file.state == PushState::New { "new" } else { "there already" };
         vec![file.key.clone(), message::bytes(file.size), state.to_owned()]
-    };
-    printer.table(&COLUMNS, files.iter().map(row))?;
+    });
+    printer.table(&COLUMNS, rows)?;
     let new = files.iter().filter(|file| file.state == PushState::New);
     let count = message::count(new.count() as u64, "archive", "archives");
     printer.note(format!("{count} {} `{folder}`", if pushed { "pushed to" } else { "would go to" }));

@@ -49,14 +49,13 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let finding = format!("{}: {}{path}: {}", finding.severity.name(), finding.artifact, finding.message);
         printer.line(message::one_line(&finding))?;
     }
-    let number = |severity, one, many| message::count(report.count(severity) as u64, one, many);
     printer.note(format!(
         "{}, {}: {}, {}, {}",
         message::count(report.artifacts, "artifact", "artifacts"),
         message::count(report.files, "file", "files"),
-        number(Severity::Error, "error", "errors"),
-        number(Severity::Warning, "warning", "warnings"),
-        number(Severity::Note, "note", "notes")
+        message::count(report.count(Severity::Error) as u64, "error", "errors"),
+        message::count(report.count(Severity::Warning) as u64, "warning", "warnings"),
+        message::count(report.count(Severity::Note) as u64, "note", "notes")
     ));
     Ok(exit)
 }

@@ -235,7 +235,10 @@ pub fn ignored(texts: &[String]) -> Result<IgnoredFindings, Usage> {
 }
 
 fn library_path(given: &[PathBuf]) -> Result<Option<SetLibraryPath>, Usage> {
-    let absolute = |path: &PathBuf| match std::path::absolute(path) {
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let directories = given.iter().map(|path| match std::path::absolute(path) {
         Ok(absolute) if path.is_dir() => Ok(absolute.to_string_lossy().into_owned()),
         _ => {
             let shown = path.display();
@@ -246,11 +249,8 @@ fn library_path(given: &[PathBuf]) -> Result<Option<SetLibraryPath>, Usage> {
                  without the option, wheels are checked as they load without LD_LIBRARY_PATH",
             ))
         }
-    };
-    if given.is_empty() {
-        return Ok(None);
-    }
-    let directories = given.iter().map(absolute).collect::<Result<_, _>>()?;
+    });
+    let directories = directories.collect::<Result<_, _>>()?;
     let machine = Root::read(Path::new("/")).map_err(|error| Usage::new(error.to_string()))?;
     Ok(Some(SetLibraryPath { machine, directories }))
 }
@@ -300,12 +300,11 @@ fn look(look: &AuditSettings, printer: &Printer) -> Result<Exit> {
     for (old, new) in &fixed {
         printer.note(format!("fixed `{}`: `{}`", old.display(), new.display()));
     }
-    let after =
-        |path: &PathBuf| fixed.iter().find(|(old, _)| old == path).map_or_else(|| path.clone(), |(_, new)| new.clone());
     // An environment is one folder and is never rewritten. Beside wheels it is not audited again.
     let wheels: Vec<&PathBuf> = given.iter().filter(|path| !path.is_dir()).collect();
     let audited: Vec<&PathBuf> = if wheels.is_empty() { given.iter().collect() } else { wheels };
-    report_on(look, &audited.into_iter().map(after).collect::<Vec<_>>(), printer)
+    let after = audited.into_iter().map(|path| fixed.iter().find(|(old, _)| old == path).map_or(path, |(_, new)| new));
+    report_on(look, &after.cloned().collect::<Vec<_>>(), printer)
 }
 
 /// Audits wheels without printing; `install` is what installers do wrong with them.
@@ -384,12 +383,12 @@ fn glibc(look: &AuditSettings) -> Option<(u16, u16)> {
 }
 
 fn exit(report: &AuditReport, fail_on: &[FailOn]) -> Exit {
-    let fails = |what: &FailOn| match what {
+    let fails = fail_on.iter().any(|what| match what {
         FailOn::Error => report.has(Severity::Error),
         FailOn::Warning => report.has(Severity::Warning),
         FailOn::Unknown => report.verdict().answer != LoadAnswer::Loads,
-    };
-    if fail_on.iter().any(fails) { Exit::Failed } else { Exit::Done }
+    });
+    if fails { Exit::Failed } else { Exit::Done }
 }
 
 /// Opens the wheels, and those that they require as far as `--with` has them. The second value is
@@ -535,13 +534,11 @@ fn is_wheel(text: &str) -> bool {
 }
 
 fn same_distribution(one: &Path, other: &Path) -> bool {
-    let name = |path: &Path| path.file_name()?.to_str()?.parse::<WheelName>().ok();
-    match (name(one), name(other)) {
-        (Some(one), Some(other)) => {
-            rocwheel_wheel::canonical_name(&one.distribution) == rocwheel_wheel::canonical_name(&other.distribution)
-        }
-        _ => false,
-    }
+    let [one, other] = [one, other].map(|path| {
+        let name = path.file_name()?.to_str()?.parse::<WheelName>().ok()?;
+        Some(rocwheel_wheel::canonical_name(&name.distribution))
+    });
+    one.is_some() && one == other
 }
 
 /// The environment, as known before the search for wheels.
@@ -564,8 +561,8 @@ fn gather(
     let target = InstallTarget { python, platform: Platform::of_files(audited), glibc: glibc(look) };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
     let client = AnyIndex::new(offline)?;
-    let is_file = |source: &Source| matches!(source, Source::Index(address) if address.scheme() == "file");
-    let fetch = (!offline || sources.iter().any(is_file)).then_some(&client as &dyn Fetch);
+    let has_file = sources.iter().any(|source| matches!(source, Source::Index(address) if address.scheme() == "file"));
+    let fetch = (!offline || has_file).then_some(&client as &dyn Fetch);
     let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
     let gathered = index::gather(&request, printer.reporter())?;
     for unmet in &gathered.unmet {

@@ -212,12 +212,11 @@ pub fn print(report: &ComparisonReport, detail: Detail, printer: &Printer) -> Re
 
 /// The heading of a package: `rocm-sdk-core  OLD FILE → NEW FILE`.
 fn heading(package: &PackageReport) -> String {
-    let file = |side: &Option<Described>| match side {
+    let [old, new] = [&package.old, &package.new].map(|side| match side {
         Some(side) if package.name.is_empty() => side.path.display().to_string(),
         Some(side) => side.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         None => "nothing".to_owned(),
-    };
-    let (old, new) = (file(&package.old), file(&package.new));
+    });
     let change = if old == new { old } else { format!("{old} → {new}") };
     if package.name.is_empty() { change } else { format!("{}  {change}", package.name) }
 }
@@ -234,14 +233,13 @@ fn changed_versions(report: &ComparisonReport) -> String {
 
 /// Sizes and their growth: `120.3 MB → 125.1 MB (+4.0 %), unpacked 300.0 MB → 310.0 MB (+3.3 %)`.
 fn sizes(old: &Described, new: &Described) -> String {
-    let of = |old: u64, new: u64| match growth(old, new) {
-        Some(growth) => format!("{} → {} ({growth})", message::bytes(old), message::bytes(new)),
-        None => message::bytes(new),
-    };
-    if (old.size, new.size) == (old.unpacked, new.unpacked) {
-        return of(old.size, new.size);
-    }
-    format!("{}, unpacked {}", of(old.size, new.size), of(old.unpacked, new.unpacked))
+    let [packed, unpacked] =
+        [(old.size, new.size), (old.unpacked, new.unpacked)].map(|(old, new)| match growth(old, new) {
+            Some(growth) => format!("{} → {} ({growth})", message::bytes(old), message::bytes(new)),
+            None => message::bytes(new),
+        });
+    let is_folder = (old.size, new.size) == (old.unpacked, new.unpacked);
+    if is_folder { packed } else { format!("{packed}, unpacked {unpacked}") }
 }
 
 /// The growth in per cent, such as `+4.0 %`; `None` if the size is the same.
@@ -258,46 +256,44 @@ fn growth(old: u64, new: u64) -> Option<String> {
 }
 
 fn counts(package: &PackageReport) -> String {
-    let has = |file: &&FileReport, kind| file.changes.iter().any(|change: &Change| change.kind == kind);
-    let count = |wanted: &dyn Fn(&&FileReport) -> bool| package.files.iter().filter(wanted).count();
     let parts = [
         (package.same as usize, "the same"),
-        (count(&|file| file.kept == Kept::Meaning), "the same in meaning"),
-        (count(&|file| file.kept == Kept::AllButVersion), "the same but for the version"),
-        (count(&|file| file.kept == Kept::Some), "different"),
-        (count(&|file| has(file, ChangeKind::NewFile)), "new"),
-        (count(&|file| has(file, ChangeKind::LostFile)), "lost"),
-        (count(&|file| file.kept == Kept::Moved), "moved"),
+        (count(package, |file| file.kept == Kept::Meaning), "the same in meaning"),
+        (count(package, |file| file.kept == Kept::AllButVersion), "the same but for the version"),
+        (count(package, |file| file.kept == Kept::Some), "different"),
+        (count(package, |file| file.changes.iter().any(|change| change.kind == ChangeKind::NewFile)), "new"),
+        (count(package, |file| file.changes.iter().any(|change| change.kind == ChangeKind::LostFile)), "lost"),
+        (count(package, |file| file.kept == Kept::Moved), "moved"),
     ];
     let needed = package.files.iter().flat_map(|file| &file.changes);
     let needed: BTreeSet<&str> =
         needed.filter(|change| change.kind == ChangeKind::NewNeeded).map(|change| change.subject.as_str()).collect();
     let parts = parts.into_iter().chain([(needed.len(), "newly needed by some of them")]);
     let parts: Vec<String> =
-        parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        parts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if parts.is_empty() { "no files".to_owned() } else { format!("files: {}", parts.join(", ")) }
 }
 
+fn count(package: &PackageReport, is_wanted: impl Fn(&FileReport) -> bool) -> usize {
+    package.files.iter().filter(|file| is_wanted(file)).count()
+}
+
 fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
-    let is_shown = |change: &&Change| detail == Detail::All || change.accepted.is_none();
-    let what = |change: &Change| match &change.accepted {
-        Some(reason) => format!("{} (accepted: {reason})", in_short(change, detail)),
-        None => in_short(change, detail),
-    };
-    let whole = package.changes.iter().filter(is_shown);
     // The same change in several files is one row.
     let mut alike: BTreeMap<(ChangeKind, String), Vec<String>> = BTreeMap::new();
-    let mut rows: Vec<Vec<String>> =
-        whole.map(|change| vec![change.kind.name().to_owned(), "-".to_owned(), what(change)]).collect();
+    let mut rows: Vec<Vec<String>> = shown(&package.changes, detail)
+        .map(|change| vec![change.kind.name().to_owned(), "-".to_owned(), in_words(change, detail)])
+        .collect();
     // Folders with many new, lost or moved files.
     let mut groups: BTreeMap<(ChangeKind, &str), Vec<&FileReport>> = BTreeMap::new();
     for file in &package.files {
-        for change in file.changes.iter().filter(is_shown) {
+        for change in shown(&file.changes, detail) {
             let is_grouped = [ChangeKind::NewFile, ChangeKind::LostFile, ChangeKind::MovedFile].contains(&change.kind);
             if is_grouped && detail == Detail::Grouped {
                 groups.entry((change.kind, folder(&file.path))).or_default().push(file);
             } else {
-                let what = if is_grouped && change.old.is_none() { whole_size(file) } else { what(change) };
+                let is_size = is_grouped && change.old.is_none();
+                let what = if is_size { whole_size(file) } else { in_words(change, detail) };
                 alike.entry((change.kind, what)).or_default().push(file.path.clone());
             }
         }
@@ -334,6 +330,15 @@ fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
     rows
 }
 
+fn shown(changes: &[Change], detail: Detail) -> impl Iterator<Item = &Change> {
+    changes.iter().filter(move |change| detail == Detail::All || change.accepted.is_none())
+}
+
+fn in_words(change: &Change, detail: Detail) -> String {
+    let words = in_short(change, detail);
+    change.accepted.as_ref().map_or_else(|| words.clone(), |reason| format!("{words} (accepted: {reason})"))
+}
+
 /// The change in words; a long list of symbols is shortened to its count and first names.
 fn in_short(change: &Change, detail: Detail) -> String {
     let Some(count) = change.count.filter(|count| *count > 1 && detail == Detail::Grouped) else {
@@ -364,9 +369,9 @@ fn targets(package: &PackageReport, printer: &Printer) -> Result<()> {
         .iter()
         .filter(|(_, sizes)| sizes.old != sizes.new)
         .map(|(target, sizes)| {
-            let text = |size: Option<u64>| size.map_or_else(|| "-".to_owned(), message::bytes);
             let change = growth(sizes.old.unwrap_or(0), sizes.new.unwrap_or(0)).unwrap_or_default();
-            vec![target.clone(), text(sizes.old), text(sizes.new), change]
+            let [old, new] = [sizes.old, sizes.new].map(|size| size.map_or_else(|| "-".to_owned(), message::bytes));
+            vec![target.clone(), old, new, change]
         })
         .collect();
     if rows.is_empty() { Ok(()) } else { printer.table(&TARGETS, rows) }

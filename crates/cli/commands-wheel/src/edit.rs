@@ -214,7 +214,6 @@ fn read_edit(
     ) -> Result<Option<T>, Usage> {
         text.map(|text| read(text).map_err(|error| Usage::of(&error))).transpose()
     }
-    let name = |name: &str| rocwheel_wheel::check_name(name).map(|()| name.to_owned());
     let new_version = match (&version.version, &version.local_version, version.no_local) {
         (Some(version), _, _) => Some(VersionEdit::set(version).map_err(|error| Usage::of(&error))?),
         (None, Some(local), _) => Some(VersionEdit::local(local).map_err(|error| Usage::of(&error))?),
@@ -227,8 +226,9 @@ fn read_edit(
             .hint("add `--version`, `--local-version` or `--no-local`"));
     }
     // Removals come first, so that additions are kept.
-    let mut requirements: Vec<RequirementEdit> =
-        all(&metadata.remove_requires, |text| name(text).map(RequirementEdit::Remove))?;
+    let mut requirements: Vec<RequirementEdit> = all(&metadata.remove_requires, |name| {
+        rocwheel_wheel::check_name(name).map(|()| RequirementEdit::Remove(name.to_owned()))
+    })?;
     let parse = WrittenRequirement::parse;
     requirements.extend(all(&metadata.replace_requires, |text| parse(text).map(RequirementEdit::Replace))?);
     requirements.extend(all(&metadata.requires, |text| parse(text).map(RequirementEdit::Add))?);
@@ -243,7 +243,7 @@ fn read_edit(
     search_paths.extend(all(&members.remove_rpath, SearchPathEdit::remove)?);
     search_paths.extend(all(&members.rpath, SearchPathEdit::parse)?);
     Ok(WheelEdit {
-        name: one(version.rename.as_ref(), name)?,
+        name: one(version.rename.as_ref(), |name| rocwheel_wheel::check_name(name).map(|()| name.to_owned()))?,
         version: new_version,
         python_tags: one(tags.python_tag.as_ref(), |text| TagEdit::parse(TagPart::Python, text))?,
         abi_tags: one(tags.abi_tag.as_ref(), |text| TagEdit::parse(TagPart::Abi, text))?,
@@ -370,12 +370,13 @@ fn scope(edit: &WheelEdit, plan: &Plan) -> AuditScope {
     let WheelEdit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
     // The fields that the audit reads have their own options.
     let WheelEdit { requirements, extras, pins: _, fields: _, search_paths, drop, also_in, .. } = edit;
-    let says_rocm = |version: &str| version.to_ascii_lowercase().contains("rocm");
+    let [was_rocm, is_rocm] =
+        [&plan.old_version, &plan.version].map(|version| version.to_ascii_lowercase().contains("rocm"));
     let is_of_names = name.is_none()
         && [python_tags, abi_tags, platform_tags].iter().all(|tags| tags.is_none())
         && (requirements.is_empty() && extras.is_empty())
         && (search_paths.is_empty() && drop.is_empty() && also_in.is_empty())
-        && (says_rocm(&plan.old_version) || !says_rocm(&plan.version));
+        && (was_rocm || !is_rocm);
     if is_of_names { AuditScope::Names } else { AuditScope::Files }
 }
 

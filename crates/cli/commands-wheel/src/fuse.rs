@@ -215,8 +215,9 @@ impl Job<'_> {
     /// builds of one library.
     fn needs_builds_of_one(&self, plan: &Plan, hosts: &[PathBuf]) -> Result<()> {
         let folder = hosts[0].parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let apart = |host: &PathBuf| host.file_name() != hosts[0].file_name() && host.parent() == hosts[0].parent();
-        if plan.differences.is_empty() || !hosts[1..].iter().all(apart) {
+        let (name, parent) = (hosts[0].file_name(), hosts[0].parent());
+        let are_apart = hosts[1..].iter().all(|host| host.file_name() != name && host.parent() == parent);
+        if plan.differences.is_empty() || !are_apart {
             return Ok(());
         }
         self.show_differences(plan)?;
@@ -227,9 +228,8 @@ impl Job<'_> {
     /// Refuses a named archive that nothing uses. An unused archive of a named directory is only
     /// noted.
     fn needs_archives(&self, plan: &Plan, archives: &[PathBuf]) -> Result<()> {
-        let is_used =
-            |archive: &&PathBuf| plan.used.iter().any(|used| Path::new(used).file_name() == archive.file_name());
-        for archive in archives.iter().filter(|archive| !is_used(archive)) {
+        let used: Vec<_> = plan.used.iter().map(|used| Path::new(used).file_name()).collect();
+        for archive in archives.iter().filter(|archive| !used.contains(&archive.file_name())) {
             if self.settings.inputs.contains(archive) {
                 let text = format!("`{}` holds no code for the files that are put together", archive.display());
                 let hint = "`rocwheel kernels` shows what it holds; remove it, or give the file that it is for";
@@ -244,8 +244,8 @@ impl Job<'_> {
         let mut builds: Vec<Build> = Vec::new();
         for input in &self.settings.inputs {
             let next = builds::of_directory(input)?;
-            let free = |build: &Build| next.view.items().all(|(path, _)| build.view.get(path).is_none());
-            match builds.iter_mut().rev().find(|build| free(build)) {
+            let mut latest = builds.iter_mut().rev();
+            match latest.find(|build| next.view.items().all(|(path, _)| build.view.get(path).is_none())) {
                 Some(build) => next.view.items().for_each(|(path, item)| drop(build.view.insert(path, item.clone()))),
                 None => builds.push(next),
             }
@@ -339,8 +339,7 @@ impl Job<'_> {
 
     /// Refuses inputs without anything to fuse, which are probably not the intended ones.
     fn needs_code(plans: &[&Plan]) -> Result<()> {
-        let idle = |plan: &&Plan| plan.binaries.is_empty() && plan.differences.is_empty();
-        if plans.iter().all(idle) {
+        if plans.iter().all(|plan| plan.binaries.is_empty() && plan.differences.is_empty()) {
             let usage =
                 Usage::new("there is no GPU code to put together: no file has its code in archives or in two builds");
             return Err(usage.hint("`rocwheel kernels` shows what is in a file").into());

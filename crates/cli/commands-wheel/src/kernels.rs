@@ -168,39 +168,17 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     };
     let mut tally = Tally::new(settings.by, printer.format());
     let mut notes: BTreeMap<String, u64> = BTreeMap::new();
-    let mut add = |file: Surveyed| {
-        if !file.is_of_interest() {
-            printer.detail(format!("`{}` has no GPU code", file.location));
-        }
-        for finding in &file.findings {
-            let message = format!("`{}`: {}", file.location, finding.message);
-            match finding.weight {
-                Weight::Fault => printer.warn(message),
-                Weight::Note => {
-                    let count = notes.entry(finding.message.clone()).or_default();
-                    *count += 1;
-                    if *count <= MOST_NOTES || printer.has_details() {
-                        printer.note(message);
-                    }
-                }
-            }
-        }
-        for marker in &file.markers {
-            let paths = marker.search_paths.join("`, `");
-            printer
-                .note(format!("`{}` is split: its code is in `{paths}`, as `{}`", file.location, marker.kernel_name));
-        }
-        tally.add(file);
-    };
     survey::survey(&settings.paths, &options, printer.reporter(), |file| {
-        add(file);
+        show_findings(&file, &mut notes, printer);
+        tally.add(file);
         Ok::<(), rocwheel_kpack::Error>(())
     })?;
     let mut unread = 0;
     for (text, scheme) in &settings.addresses {
         distant::survey_address((text, scheme), &options, printer, &mut |file| {
             unread += u64::from(file.findings.iter().any(|finding| finding.subject == Subject::Skipped));
-            add(file);
+            show_findings(&file, &mut notes, printer);
+            tally.add(file);
         })?;
     }
     for (message, count) in notes.iter().filter(|(_, count)| **count > MOST_NOTES && !printer.has_details()) {
@@ -231,15 +209,38 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     })
 }
 
+/// Prints what is notable about a file. `notes` counts the notes with one text.
+fn show_findings(file: &Surveyed, notes: &mut BTreeMap<String, u64>, printer: &Printer) {
+    if !file.is_of_interest() {
+        printer.detail(format!("`{}` has no GPU code", file.location));
+    }
+    for finding in &file.findings {
+        let message = format!("`{}`: {}", file.location, finding.message);
+        match finding.weight {
+            Weight::Fault => printer.warn(message),
+            Weight::Note => {
+                let count = notes.entry(finding.message.clone()).or_default();
+                *count += 1;
+                if *count <= MOST_NOTES || printer.has_details() {
+                    printer.note(message);
+                }
+            }
+        }
+    }
+    for marker in &file.markers {
+        let paths = marker.search_paths.join("`, `");
+        printer.note(format!("`{}` is split: its code is in `{paths}`, as `{}`", file.location, marker.kernel_name));
+    }
+}
+
 /// Fails unless the code is for exactly the expected targets.
 fn compare(expected: &BTreeSet<String>, tally: &Tally) -> Result<()> {
     let found: BTreeSet<String> = tally.targets.keys().cloned().collect();
-    let list = |targets: Vec<&String>| {
-        let mut targets: Vec<String> = targets.into_iter().cloned().collect();
+    let [missing, more] = [expected - &found, &found - expected].map(|targets| {
+        let mut targets: Vec<String> = targets.into_iter().collect();
         rocwheel_tables::target::sort(&mut targets);
         targets.join(", ")
-    };
-    let (missing, more) = (list(expected.difference(&found).collect()), list(found.difference(expected).collect()));
+    });
     match (missing.is_empty(), more.is_empty()) {
         (true, true) => Ok(()),
         (false, true) => Err(Failure::message(format!("there is no code for {missing}"))),
@@ -281,14 +282,12 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
 
 /// Writes the picture.
 fn draw(file: &OutputFile, settings: &Settings, tally: &Tally) -> Result<()> {
-    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let names = settings.paths.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into());
     let addresses = settings.addresses.iter().map(|(text, _)| text_without_users(text));
-    let names: Vec<String> = settings.paths.iter().map(name).chain(addresses).collect();
+    let names: Vec<String> = names.chain(addresses).collect();
     let title = match names.as_slice() {
-        [one] => one.clone(),
-        names => {
-            format!("{} and {} more", names.first().map_or("", |name| name.as_str()), names.len().saturating_sub(1))
-        }
+        [first, rest @ ..] if !rest.is_empty() => format!("{first} and {} more", rest.len()),
+        names => names.concat(),
     };
     file.write(&plot::svg(&title, tally.groups()))
 }

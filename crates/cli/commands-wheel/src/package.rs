@@ -268,9 +268,9 @@ struct Artifacts {
 
 impl Artifacts {
     fn open(request: &Request, scratch: &Scratch, printer: &Printer) -> Result<Artifacts, rocwheel_artifact::Error> {
-        let open = |folder: &PathBuf| Catalog::open_over(folder, scratch, printer.reporter());
-        let windows = request.windows_artifacts.as_ref().map(open).transpose()?;
-        Ok(Artifacts { first: open(&request.artifacts)?, windows })
+        let windows = request.windows_artifacts.as_ref();
+        let windows = windows.map(|folder| Catalog::open_over(folder, scratch, printer.reporter())).transpose()?;
+        Ok(Artifacts { first: Catalog::open_over(&request.artifacts, scratch, printer.reporter())?, windows })
     }
 
     fn plan(&self, request: &Request, printer: &Printer) -> Result<Plan> {
@@ -408,7 +408,7 @@ fn looks<'a>(
         [Some(library.clone()), stem].into_iter().flatten()
     });
     let left_out: BTreeSet<String> = unknown.chain(allowed).collect();
-    let look = |set: rocwheel_package::StagedSet| {
+    let looks = prepared.sets(folder).into_iter().map(|set| {
         let what = match set.system {
             Platform::Linux => "the set",
             Platform::Windows => "the set for Windows",
@@ -422,24 +422,20 @@ fn looks<'a>(
             ..written::WheelSet::default()
         };
         Look { set, what: what.to_owned(), scratch }
-    };
-    prepared.sets(folder).into_iter().map(look).collect()
+    });
+    looks.collect()
 }
 
 fn show_outcome(outcome: &PackagingReport, seconds: f64, printer: &Printer) -> Result<()> {
-    let mut rows: Vec<Vec<String>> = outcome
-        .packages
-        .iter()
-        .map(|package| {
-            let time = if package.written { format!("{:.1} s", package.seconds) } else { "up to date".to_owned() };
-            row(&package.path, [package.files, package.raw, package.compressed], time)
-        })
-        .collect();
-    let sum = |of: fn(&rocwheel_package::WrittenPackage) -> u64| outcome.packages.iter().map(of).sum();
-    let sums = [sum(|package| package.files), sum(|package| package.raw), sum(|package| package.compressed)];
+    let rows = outcome.packages.iter().map(|package| {
+        let time = if package.written { format!("{:.1} s", package.seconds) } else { "up to date".to_owned() };
+        row(&package.path, [package.files, package.raw, package.compressed], time)
+    });
+    let sums = outcome.packages.iter().fold([0; 3], |[files, raw, compressed], package| {
+        [files + package.files, raw + package.raw, compressed + package.compressed]
+    });
     let packages = message::count(outcome.packages.len() as u64, "package", "packages");
-    rows.push(row(&packages, sums, format!("{seconds:.1} s")));
-    printer.table(&WRITTEN, rows)
+    printer.table(&WRITTEN, rows.chain([row(&packages, sums, format!("{seconds:.1} s"))]))
 }
 
 fn row(package: &str, [files, raw, compressed]: [u64; 3], time: String) -> Vec<String> {
@@ -467,11 +463,10 @@ fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> Result<Exit> 
         printer.json(plan)?;
         return Ok(exit_of(plan));
     }
-    let list = |targets: &[String]| if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
-    let on = |(system, targets): (&Platform, &Vec<String>)| format!("{} on {system}", list(targets));
+    let systems = plan.systems.iter().map(|(system, targets)| format!("{} on {system}", listed(targets)));
     let targets = match plan.systems.len() {
-        1 if plan.systems.contains_key(&Platform::Linux) => list(&plan.targets),
-        _ => plan.systems.iter().map(on).collect::<Vec<_>>().join("; "),
+        1 if plan.systems.contains_key(&Platform::Linux) => listed(&plan.targets),
+        _ => systems.collect::<Vec<_>>().join("; "),
     };
     printer.line(format!("version {}, shape {}, GPU targets: {targets}\n", plan.version, plan.shape))?;
     let wheels = plan.wheels.iter().map(|wheel| {
@@ -525,6 +520,10 @@ fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
     ));
 }
 
+fn listed(targets: &[String]) -> String {
+    if targets.is_empty() { "none".to_owned() } else { targets.join(", ") }
+}
+
 /// Prints the files that are in no package, the packages that are not made, and the changes to
 /// packaged files.
 fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
@@ -532,14 +531,11 @@ fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
     for incomplete in &plan.incomplete {
         printer.warn(format!("`{}` is not made: {}", incomplete.package, incomplete.reasons.join("; ")));
     }
-    let is_made = |logical| plan.wheels.iter().any(|wheel| wheel.logical == logical);
-    if plan.systems.contains_key(&Platform::Linux) && !is_made(Logical::Profiler) && request.only.is_empty() {
-        let is_known = plan.incomplete.iter().any(|incomplete| incomplete.package == "rocm-profiler");
-        if !is_known {
-            printer.note("no artifact is for `rocm-profiler`: there is no such package, and no extra `profiler`");
-        }
+    let is_known = plan.wheels.iter().any(|wheel| wheel.logical == Logical::Profiler)
+        || plan.incomplete.iter().any(|incomplete| incomplete.package == "rocm-profiler");
+    if plan.systems.contains_key(&Platform::Linux) && !is_known && request.only.is_empty() {
+        printer.note("no artifact is for `rocm-profiler`: there is no such package, and no extra `profiler`");
     }
-    let files = |left_out: &LeftOut| message::count(left_out.files as u64, "file", "files");
     if plan.systems.contains_key(&Platform::Windows) {
         printer.note("the packages for Windows are experimental: they have not been run on Windows");
     }
@@ -551,10 +547,12 @@ fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
         ));
     }
     for left_out in &plan.unclaimed {
-        printer.warn(format!("no rule claims `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
+        let files = message::count(left_out.files as u64, "file", "files");
+        printer.warn(format!("no rule claims `{}` ({files}): {}", left_out.what, left_out.reason));
     }
     for left_out in &plan.left_out {
-        printer.note(format!("skipped `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
+        let files = message::count(left_out.files as u64, "file", "files");
+        printer.note(format!("skipped `{}` ({files}): {}", left_out.what, left_out.reason));
     }
     for dropped in &plan.dropped_search_paths {
         printer.detail(format!("dropped the search path `{}` of `{}`", dropped.entry, dropped.file));

@@ -253,11 +253,11 @@ impl FileGroup<'_> {
 
 /// Groups the files of an input, in the order of each group's first file.
 fn group(input: &Pruned, is_detailed: bool) -> Vec<FileGroup<'_>> {
-    let result = |file: &PrunedFile| (file.action, file.kept.clone(), file.dropped.clone(), file.note.clone());
     let mut groups: Vec<FileGroup<'_>> = Vec::new();
     let mut numbers = HashMap::new();
     for file in &input.files {
-        let number = *numbers.entry(result(file)).or_insert(groups.len());
+        let result = (file.action, &file.kept, &file.dropped, &file.note);
+        let number = *numbers.entry(result).or_insert(groups.len());
         match groups.get_mut(number) {
             Some(group) => group.files.push(file),
             None => groups.push(FileGroup { input: &input.path, files: vec![file] }),
@@ -265,9 +265,9 @@ fn group(input: &Pruned, is_detailed: bool) -> Vec<FileGroup<'_>> {
     }
     let (large, small): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|group| group.files.len() > MOST_ROWS && !is_detailed);
-    let single = |file| FileGroup { input: &input.path, files: vec![file] };
-    let mut groups: Vec<FileGroup<'_>> = small.into_iter().flat_map(|group| group.files).map(single).collect();
-    groups.extend(large);
+    let small = small.into_iter().flat_map(|group| group.files);
+    let small = small.map(|file| FileGroup { input: &input.path, files: vec![file] });
+    let mut groups: Vec<FileGroup<'_>> = small.chain(large).collect();
     groups.sort_by(|left, right| left.files[0].path.cmp(&right.files[0].path));
     groups
 }
@@ -279,13 +279,14 @@ fn row(group: &FileGroup<'_>) -> Vec<String> {
         PruneAction::Changed => "changed",
         PruneAction::Dropped => "dropped",
     };
-    let targets = |targets: &[String]| if targets.is_empty() { "-".to_owned() } else { targets.join(",") };
+    let [kept, dropped] = [&first.kept, &first.dropped]
+        .map(|targets| if targets.is_empty() { "-".to_owned() } else { targets.join(",") });
     vec![
         action.to_owned(),
         message::bytes(group.files.iter().map(|file| file.before).sum()),
         about(group.files.iter().map(|file| file.after).sum(), group.files.iter().any(|file| file.estimated)),
-        targets(&first.kept),
-        targets(&first.dropped),
+        kept,
+        dropped,
         format!("{}{}", group.path().display(), group.count()),
     ]
 }

@@ -177,11 +177,10 @@ pub(crate) fn wheel_links(
     purpose: &str,
     servers: &mut Servers<'_>,
 ) -> Result<Vec<PageLink>> {
-    let attempt = || format!("cannot read `{root}` for {purpose}");
     let reporter = servers.printer.reporter();
     let first = IndexPage::read(http, root, reporter);
     reporter.check()?;
-    let first = first.with_context(attempt)?;
+    let first = first.with_context(|| format!("cannot read `{root}` for {purpose}"))?;
     // The JSON form of a list of projects has no files.
     let links = first.wheels().unwrap_or_default();
     if links.is_empty() {
@@ -254,9 +253,8 @@ impl<'a> Servers<'a> {
     /// The server of an address.
     pub(crate) fn of(&mut self, address: &Url) -> Arc<RemoteServer> {
         let origin = address.origin();
-        let printer = self.printer;
-        let make = || RemoteServer::new(format!("`{}`", origin.ascii_serialization()), printer.progress());
-        Arc::clone(self.all.entry(origin.clone()).or_insert_with(make))
+        let name = format!("`{}`", origin.ascii_serialization());
+        Arc::clone(self.all.entry(origin).or_insert_with(|| RemoteServer::new(name, self.printer.progress())))
     }
 }
 

@@ -364,8 +364,9 @@ fn show_remarks(plan: &TreePlan, printer: &Printer) {
 
 /// Notes the targets that no table has.
 pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printer: &Printer) {
-    let is_known = |target: &str| RocmTables::in_use().has_target(rocwheel_tables::target::base_target(target));
-    for target in targets.filter(|target| !is_known(target)).collect::<BTreeSet<_>>() {
+    let tables = RocmTables::in_use();
+    let unknown = targets.filter(|target| !tables.has_target(rocwheel_tables::target::base_target(target)));
+    for target in unknown.collect::<BTreeSet<_>>() {
         printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
     }
 }
@@ -401,11 +402,8 @@ fn verify(
         )?
     } else if is_artifacts(before) {
         let scratch = environment::scratch_beside(settings.scratch.as_deref(), None)?;
-        let read = |path: &Path| -> Result<Catalog> {
-            let paths = artifact_inputs::expand(&[path.to_owned()], Forms::All, printer)?;
-            Ok(Catalog::read(&paths, scratch.path(), reporter)?)
-        };
-        tree::verify_catalogs(&read(before)?, &read(after)?, &Checks { selection, ..Checks::default() }, reporter)?
+        let (before, after) = (catalog(before, scratch.path(), printer)?, catalog(after, scratch.path(), printer)?);
+        tree::verify_catalogs(&before, &after, &Checks { selection, ..Checks::default() }, reporter)?
     } else {
         let (before, after) = (tree::view_of_directory(before)?, tree::view_of_directory(after)?);
         rocwheel_split::verify(&before, &after, &Checks { selection, ..Checks::default() }, reporter)?
@@ -418,13 +416,19 @@ fn verify(
     Ok(if report.is_clean() { Exit::Done } else { Exit::Failed })
 }
 
+fn catalog(path: &Path, scratch: &Path, printer: &Printer) -> Result<Catalog> {
+    let paths = artifact_inputs::expand(&[path.to_owned()], Forms::All, printer)?;
+    Ok(Catalog::read(&paths, scratch, printer.reporter())?)
+}
+
 /// `true` if a path is an artifact or a directory with artifacts.
 pub(crate) fn is_artifacts(path: &Path) -> bool {
-    let is_artifact = |path: &Path| {
-        path.join("artifact_manifest.txt").exists() || (path.is_file() && artifact_inputs::name_of(path).is_some())
-    };
     is_artifact(path)
         || fs_err::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| is_artifact(&entry.path())))
+}
+
+fn is_artifact(path: &Path) -> bool {
+    path.join("artifact_manifest.txt").exists() || (path.is_file() && artifact_inputs::name_of(path).is_some())
 }
 
 /// Prints the table, then the differences, then one line.

@@ -33,6 +33,11 @@ pub enum Error {
     Exists { path: PathBuf },
 }
 
+/// A value that cannot be used as `what`.
+pub(crate) fn unusable(what: &'static str, value: &str, reason: impl Into<String>) -> rocwheel_wheel::Error {
+    rocwheel_wheel::Error::Name { what, value: value.to_owned(), reason: reason.into() }
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {

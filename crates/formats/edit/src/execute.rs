@@ -61,9 +61,9 @@ pub fn prepare(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Staged<Edited>, Error> {
-    let open = |source| rocwheel_archive::Error::Open { path: plan.input.clone(), source };
     // Resolves a link, so that it stays a link to the file.
-    let input = rocwheel_system::canonicalize(&plan.input).map_err(open)?;
+    let input = rocwheel_system::canonicalize(&plan.input)
+        .map_err(|source| rocwheel_archive::Error::Open { path: plan.input.clone(), source })?;
     let folder = match &place.destination {
         Destination::Folder(folder) => folder.clone(),
         Destination::InPlace => input.parent().unwrap_or(Path::new("/")).to_owned(),
@@ -83,19 +83,17 @@ pub fn prepare(
     let staging = StagingFolder::for_results(&folder, ".rocwheel-");
     let staging = staging.map_err(|source| rocwheel_archive::Error::Create { directory: folder.clone(), source })?;
     let staged = staging.path().join(&plan.output);
-    let write = || -> Result<Edited, Error> {
-        let written = match &plan.steps {
-            _ if !plan.changes_anything() => copy_file(&input, &staged, options, reporter)?,
-            Steps::Wheel(steps) => write_wheel(steps, staging.path(), &place.scratch, options, reporter)?,
-            Steps::Sdist(steps) => sdist::write(steps, &staged, options, reporter)?,
-        };
-        Ok(Edited { path: written.path, size: written.compressed, sha256: written.sha256, unchanged: false })
+    let written = match &plan.steps {
+        _ if !plan.changes_anything() => copy_file(&input, &staged, options, reporter).map_err(Error::from),
+        Steps::Wheel(steps) => write_wheel(steps, staging.path(), &place.scratch, options, reporter),
+        Steps::Sdist(steps) => sdist::write(steps, &staged, options, reporter),
     };
-    let mut edited = write().map_err(|error| called(error, &staged, &path))?;
+    let written = written.map_err(|error| called(error, &staged, &path))?;
+    let mut edited = Edited { path: written.path, size: written.compressed, sha256: written.sha256, unchanged: false };
     if exists {
-        let read = |source| rocwheel_archive::Error::Open { path: path.clone(), source };
         // If the same edit was done before, there is nothing to refuse and nothing to replace.
-        if !is_equal(&edited.path, &path).map_err(read)? {
+        let is_equal = is_equal(&edited.path, &path);
+        if !is_equal.map_err(|source| rocwheel_archive::Error::Open { path: path.clone(), source })? {
             return Err(Error::Exists { path });
         }
         edited.unchanged = true;

@@ -2,6 +2,8 @@
 
 use rocwheel_wheel::{Error, Headers, check_value};
 
+use crate::error::unusable;
+
 /// The fields of core metadata 2.5 that can be set by name. The others have their own options.
 const FIELDS: [&str; 27] = [
     "Author",
@@ -58,14 +60,15 @@ impl FieldEdit {
     /// Parses `FIELD=VALUE`, `FIELD+=VALUE` (adds a value to a field that may occur several times)
     /// or `FIELD=` (removes the field). Fails for an unknown field and for one with its own option.
     pub fn parse(text: &str) -> Result<FieldEdit, Error> {
-        let fail = |reason: String| Error::Name { what: "change of a field", value: text.to_owned(), reason };
-        let (name, value) = text.split_once('=').ok_or_else(|| fail("FIELD=VALUE is expected".to_owned()))?;
+        let parts = text.split_once('=');
+        let (name, value) = parts.ok_or_else(|| unusable("change of a field", text, "FIELD=VALUE is expected"))?;
         let (name, adds) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
         if let Some((_, hint)) = ELSEWHERE.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)) {
-            return Err(fail((*hint).to_owned()));
+            return Err(unusable("change of a field", text, *hint));
         }
         let known = FIELDS.into_iter().find(|field| field.eq_ignore_ascii_case(name));
-        let name = known.ok_or_else(|| fail(format!("`{name}` is no field of core metadata")))?;
+        let name = known
+            .ok_or_else(|| unusable("change of a field", text, format!("`{name}` is no field of core metadata")))?;
         let value = match (value, adds) {
             ("", false) => FieldValue::Remove,
             (value, false) => FieldValue::Set(value.to_owned()),

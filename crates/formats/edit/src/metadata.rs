@@ -40,8 +40,8 @@ pub(crate) fn apply(
     if edit.fields.iter().any(FieldEdit::sets_metadata_version) {
         return Ok(());
     }
-    let is_new = |(name, value): &(&str, String)| !before.all(name).contains(value);
-    let new: Vec<String> = headers.iter().filter(is_new).map(|(name, _)| name.to_owned()).collect();
+    let new = headers.iter().filter(|(name, value)| !before.all(name).contains(value));
+    let new: Vec<String> = new.map(|(name, _)| name.to_owned()).collect();
     raise_metadata_version(headers, new.iter().map(String::as_str))
 }
 
@@ -80,11 +80,11 @@ fn apply_requirement(headers: &mut Headers, edit: &RequirementEdit, notes: &mut 
 }
 
 fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>) -> Result<(), Error> {
-    let has =
-        |headers: &Headers, extra: &str| headers.all("Provides-Extra").iter().any(|one| canonical_name(one) == extra);
+    let (ExtraEdit::Add { name, .. } | ExtraEdit::Remove(name)) = edit;
+    let is_there = headers.all("Provides-Extra").iter().any(|one| canonical_name(one) == *name);
     match edit {
         ExtraEdit::Add { name, requirement } => {
-            if !has(headers, name) {
+            if !is_there {
                 headers.push("Provides-Extra", name)?;
             }
             if let Some(requirement) = requirement {
@@ -95,7 +95,7 @@ fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>)
             }
         }
         ExtraEdit::Remove(name) => {
-            if !has(headers, name) {
+            if !is_there {
                 notes.push(format!("nothing to remove: there is no extra `{name}`"));
             }
             headers.remove("Provides-Extra", |one| canonical_name(one) == *name);

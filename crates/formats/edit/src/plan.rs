@@ -62,8 +62,8 @@ pub struct FieldChange {
 
 impl FieldChange {
     pub(crate) fn new(subject: &str, before: Option<&str>, after: Option<&str>) -> FieldChange {
-        let own = |text: Option<&str>| text.map(str::to_owned);
-        FieldChange { subject: subject.to_owned(), before: own(before), after: own(after) }
+        let [before, after] = [before, after].map(|text| text.map(str::to_owned));
+        FieldChange { subject: subject.to_owned(), before, after }
     }
 }
 

@@ -3,6 +3,8 @@
 use rocwheel_wheel::requirement::WrittenRequirement;
 use rocwheel_wheel::{Error, canonical_name, check_name};
 
+use crate::error::unusable;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequirementEdit {
     /// Adds this one, unless it exists already.
@@ -45,7 +47,6 @@ impl ExtraEdit {
 
 /// Checks the name of an extra and returns its canonical form (PEP 685).
 fn canonical_extra(extra: &str) -> Result<String, Error> {
-    let fail = |reason: &str| Error::Name { what: "extra", value: extra.to_owned(), reason: reason.to_owned() };
-    check_name(extra).map_err(|_| fail("letters, digits, `-`, `_` and `.` are expected"))?;
+    check_name(extra).map_err(|_| unusable("extra", extra, "letters, digits, `-`, `_` and `.` are expected"))?;
     Ok(canonical_name(extra))
 }

@@ -115,8 +115,7 @@ pub(crate) fn apply(before: &str, edit: &WheelEdit, identity: &Identity, sibling
 fn add(sections: &mut Vec<Section>, extra: &str, new: &WrittenRequirement) {
     let section = section(sections, extra, new.marker().unwrap_or_default());
     let head = WrittenRequirement::parse(new.head()).ok();
-    let is_there = |line: &String| head.as_ref().is_some_and(|head| head.is(line));
-    if !section.lines.iter().any(is_there) {
+    if !section.lines.iter().any(|line| head.as_ref().is_some_and(|head| head.is(line))) {
         section.lines.push(new.head().to_owned());
     }
 }

@@ -56,13 +56,13 @@ pub(crate) fn plan(
     check_options(sdist, request)?;
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
     let file_name = sdist.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let stem = |text: &str, what: &str| {
+    let file = file_name.strip_suffix(".tar.gz").unwrap_or_default();
+    let [file, top] = [(file, "the file"), (&sdist.top, "the folder in it")].map(|(text, what)| {
         let reason =
             format!("its PKG-INFO is of `{}` `{}`, and {what} is called `{text}`", identity.name, identity.version);
         Stem::new(text, identity).ok_or_else(|| sdist.malformed(reason))
-    };
-    let file = stem(file_name.strip_suffix(".tar.gz").unwrap_or_default(), "the file")?;
-    let top = stem(&sdist.top, "the folder in it")?;
+    });
+    let (file, top) = (file?, top?);
     let output = format!("{}.tar.gz", file.new);
     if output != file_name {
         changes.push(FieldChange::new("file name", Some(&file_name), Some(&output)));
@@ -85,23 +85,12 @@ pub(crate) fn plan(
     folders.push((format!("{}/", top.old), format!("{}/", top.new)));
 
     let mut texts = BTreeMap::new();
-    apply_metadata(
-        sdist,
-        headers,
-        identity,
-        request,
-        &mut Found { changes: &mut changes, notes: &mut notes, texts: &mut texts },
-    )?;
-    let drop = dropped(sdist, request, &mut notes)?;
-    changes.extend(drop.iter().map(|member| FieldChange::new("member", Some(member), None)));
-    texts.retain(|member, _| !drop.contains(member));
-    also_in(
-        sdist,
-        identity,
-        request,
-        &drop,
-        &mut Found { changes: &mut changes, notes: &mut notes, texts: &mut texts },
-    );
+    let mut found = Found { changes: &mut changes, notes: &mut notes, texts: &mut texts };
+    apply_metadata(sdist, headers, identity, request, &mut found)?;
+    let drop = dropped(sdist, request, found.notes)?;
+    found.changes.extend(drop.iter().map(|member| FieldChange::new("member", Some(member), None)));
+    found.texts.retain(|member, _| !drop.contains(member));
+    also_in(sdist, identity, request, &drop, &mut found);
     let is_about_needs = !request.edit.requirements.is_empty() || !request.edit.extras.is_empty();
     let sources: Vec<&str> = BUILD_FILES.into_iter().filter(|file| sdist.files.contains(*file)).collect();
     if is_about_needs && !sources.is_empty() {
@@ -118,12 +107,11 @@ pub(crate) fn plan(
             notes.push("there are more texts than were searched for the old version".to_owned());
         }
     }
-    let whole = |member: String| format!("{}/{member}", sdist.top);
     let steps = SdistSteps {
         input: sdist.path.clone(),
         folders,
-        drop: drop.into_iter().map(whole).collect(),
-        texts: texts.into_iter().map(|(member, text)| (whole(member), text)).collect(),
+        drop: drop.into_iter().map(|member| format!("{}/{member}", sdist.top)).collect(),
+        texts: texts.into_iter().map(|(member, text)| (format!("{}/{member}", sdist.top), text)).collect(),
     };
     Ok(Plan {
         input: sdist.path.clone(),
@@ -159,11 +147,11 @@ fn check_options(sdist: &SdistFile, request: &Request<'_>) -> Result<(), Error> 
 /// Paths of the distribution's own `.egg-info` folders.
 fn egg_infos(sdist: &SdistFile, identity: &Identity) -> BTreeSet<String> {
     let folders = sdist.files.iter().filter_map(|file| file.rsplit_once('/')).map(|(folder, _)| folder);
-    let is_own = |folder: &&str| {
+    let own = folders.filter(|folder| {
         let name = folder.rsplit('/').next().and_then(|name| name.strip_suffix(".egg-info"));
         name.is_some_and(|name| canonical_name(name) == canonical_name(&identity.name))
-    };
-    folders.filter(is_own).map(str::to_owned).collect()
+    });
+    own.map(str::to_owned).collect()
 }
 
 struct Found<'a> {
@@ -191,9 +179,8 @@ fn apply_metadata(
         found.texts.insert("PKG-INFO".to_owned(), text.into_bytes());
     }
     for folder in egg_infos(sdist, identity) {
-        let has = |file: &str| sdist.texts.contains_key(&format!("{folder}/{file}"));
-        if has("PKG-INFO") {
-            let name = format!("{folder}/PKG-INFO");
+        let name = format!("{folder}/PKG-INFO");
+        if sdist.texts.contains_key(&name) {
             let before = Headers::parse(&sdist.text(&name)?);
             let mut after = before.clone();
             // Parts without effect are reported once, for the file at the top.
@@ -202,13 +189,13 @@ fn apply_metadata(
                 found.texts.insert(name, text.into_bytes());
             }
         }
-        if has("requires.txt") {
-            let name = format!("{folder}/requires.txt");
+        let name = format!("{folder}/requires.txt");
+        if sdist.texts.contains_key(&name) {
             let before = sdist.text(&name)?;
             let after = requires_txt::apply(&before, request.edit, identity, &request.siblings);
             if after != before {
-                let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-                let differences = metadata::differences(&name, &lines(&before), &lines(&after));
+                let [old, new] = [&before, &after].map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+                let differences = metadata::differences(&name, &old, &new);
                 if differences.is_empty() {
                     found.changes.push(FieldChange::new(&name, Some("as it was"), Some("written anew")));
                 }
@@ -216,8 +203,8 @@ fn apply_metadata(
                 found.texts.insert(name, after.into_bytes());
             }
         }
-        if has("SOURCES.txt") && canonical_name(&identity.name) != canonical_name(&identity.new_name) {
-            let name = format!("{folder}/SOURCES.txt");
+        let name = format!("{folder}/SOURCES.txt");
+        if sdist.texts.contains_key(&name) && canonical_name(&identity.name) != canonical_name(&identity.new_name) {
             let parent = &folder[..folder.rfind('/').map_or(0, |at| at + 1)];
             let new = format!("{parent}{}.egg-info/", file_name_part(&identity.new_name));
             let text = sdist.text(&name)?.replace(&format!("{folder}/"), &new);
@@ -258,8 +245,8 @@ fn also_in(
     if identity.version == identity.new_version {
         return;
     }
-    let is_meant = |member: &&str| patterns.iter().any(|pattern| pattern.matches(member)) && !drop.contains(*member);
-    for member in members.into_iter().filter(is_meant) {
+    let meant = members.into_iter().filter(|member| patterns.iter().any(|pattern| pattern.matches(member)));
+    for member in meant.filter(|member| !drop.contains(*member)) {
         // Metadata has been edited already, by its own rules.
         if found.texts.contains_key(member) {
             continue;
@@ -287,15 +274,6 @@ pub(crate) fn write(
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
     let mut archive = TarGzWriter::create(path, options)?;
-    let renamed = |name: &str| {
-        let slashed = format!("{name}/");
-        let folder = steps.folders.iter().find(|(old, _)| name.starts_with(old.as_str()) || slashed == *old);
-        match folder {
-            Some((old, new)) if slashed == *old => new.trim_end_matches('/').to_owned(),
-            Some((old, new)) => format!("{new}{}", &name[old.len()..]),
-            None => name.to_owned(),
-        }
-    };
     let mut window = vec![0; WINDOW];
     let stage =
         reporter.stage(&format!("writing {}", path.file_name().unwrap_or_default().display()), None, Unit::Bytes);
@@ -303,12 +281,12 @@ pub(crate) fn write(
         if steps.drop.contains(&entry.path) {
             return Ok(());
         }
-        let name = renamed(&entry.path);
+        let name = renamed(steps, &entry.path);
         let (size, executable) = match &entry.kind {
             SdistMemberKind::File { size, executable } => (*size, *executable),
             SdistMemberKind::Directory => return Ok(archive.directory(&name)?),
             SdistMemberKind::Symlink(target) => return Ok(archive.symlink(&name, target)?),
-            SdistMemberKind::HardLink(target) => return Ok(archive.hard_link(&name, &renamed(target))?),
+            SdistMemberKind::HardLink(target) => return Ok(archive.hard_link(&name, &renamed(steps, target))?),
         };
         if let Some(text) = steps.texts.get(&entry.path) {
             return archive.file(&name, executable, text.len() as u64, |sink| Ok(sink(text)?));
@@ -330,4 +308,15 @@ pub(crate) fn write(
     })?;
     drop(stage);
     Ok(archive.finish()?)
+}
+
+/// The new path of a member.
+fn renamed(steps: &SdistSteps, name: &str) -> String {
+    let slashed = format!("{name}/");
+    let folder = steps.folders.iter().find(|(old, _)| name.starts_with(old.as_str()) || slashed == *old);
+    match folder {
+        Some((old, new)) if slashed == *old => new.trim_end_matches('/').to_owned(),
+        Some((old, new)) => format!("{new}{}", &name[old.len()..]),
+        None => name.to_owned(),
+    }
 }

@@ -29,8 +29,8 @@ impl SdistFile {
     /// folder or occurs twice, if there is not exactly one top folder, and if it contains devices
     /// or other types that a source distribution does not need.
     pub(crate) fn read(path: &Path, wanted: &[MemberPattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
-        let open = |source| Error::OpenSdist { path: path.to_owned(), source };
-        let size = fs_err::metadata(path).map_err(open)?.len();
+        let metadata = fs_err::metadata(path);
+        let size = metadata.map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?.len();
         let mut sdist = SdistFile {
             path: path.to_owned(),
             size,
@@ -69,7 +69,7 @@ impl SdistFile {
                 return Ok(());
             }
             let mut bytes = Vec::with_capacity(size as usize);
-            content.read_to_end(&mut bytes).map_err(open)?;
+            content.read_to_end(&mut bytes).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
             sdist.texts.insert(rest.to_owned(), bytes);
             Ok(())
         })?;

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use rocwheel_wheel::{Error, TagPart};
 
+use crate::error::unusable;
+
 /// A change of the interpreters, ABIs or platforms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagEdit {
@@ -22,12 +24,11 @@ impl TagEdit {
             Some(b'-') => (TagEdit::Remove, &text[1..]),
             _ => (TagEdit::Set, text),
         };
-        let good = |part: &str| {
-            !part.is_empty() && part.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
-        };
-        if let Some(part) = rest.split('.').find(|part| !good(part)) {
-            let reason = format!("`{part}` should be letters, digits and `_`");
-            return Err(Error::Name { what: "set of tags", value: text.to_owned(), reason });
+        let wrong = rest.split('.').find(|part| {
+            part.is_empty() || part.contains(|character: char| !character.is_ascii_alphanumeric() && character != '_')
+        });
+        if let Some(part) = wrong {
+            return Err(unusable("set of tags", text, format!("`{part}` should be letters, digits and `_`")));
         }
         if !text.starts_with('-') {
             part.check(rest)?;
@@ -45,8 +46,7 @@ impl TagEdit {
             TagEdit::Remove(gone) => tags.retain(|tag| !gone.contains(tag)),
         }
         if tags.is_empty() {
-            let reason = "no tag would be left".to_owned();
-            return Err(Error::Name { what: "change of the tags", value: old.join("."), reason });
+            return Err(unusable("change of the tags", &old.join("."), "no tag would be left"));
         }
         Ok((tags != before).then(|| tags.into_iter().cloned().collect()))
     }

@@ -4,6 +4,8 @@
 use pep440_rs::Version;
 use rocwheel_wheel::{Error, check_version};
 
+use crate::error::unusable;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionEdit {
     /// Set this version, which is in PEP 440's canonical form.
@@ -20,32 +22,27 @@ impl VersionEdit {
 
     /// A change to a local version: letters, digits and dots in PEP 440's canonical form.
     pub fn local(label: &str) -> Result<VersionEdit, Error> {
-        let fail = |reason| Error::Name { what: "local version", value: label.to_owned(), reason };
         let whole = format!("0+{label}");
-        match whole.parse::<Version>().map(|version| version.to_string()) {
-            Ok(canonical) if canonical == whole => Ok(VersionEdit::Local(label.to_owned())),
-            Ok(canonical) => Err(fail(format!("its canonical form is `{}`", &canonical["0+".len()..]))),
-            Err(_) => Err(fail("letters and digits with dots between them are expected".to_owned())),
-        }
+        let reason = match whole.parse::<Version>().map(|version| version.to_string()) {
+            Ok(canonical) if canonical == whole => return Ok(VersionEdit::Local(label.to_owned())),
+            Ok(canonical) => format!("its canonical form is `{}`", &canonical["0+".len()..]),
+            Err(_) => "letters and digits with dots between them are expected".to_owned(),
+        };
+        Err(unusable("local version", label, reason))
     }
 
     /// The new version for `old`. Fails if `old` must be parsed and is not a version.
     pub(crate) fn apply(&self, old: &str) -> Result<String, Error> {
-        let parsed = || {
-            let fail = |error: pep440_rs::VersionParseError| Error::Name {
-                what: "version",
-                value: old.to_owned(),
-                reason: error.to_string(),
-            };
-            old.parse::<Version>().map_err(fail)
+        let local = match self {
+            VersionEdit::Set(version) => return Ok(version.clone()),
+            VersionEdit::Local(label) => Some(label),
+            VersionEdit::NoLocal => None,
         };
-        Ok(match self {
-            VersionEdit::Set(version) => version.clone(),
-            VersionEdit::Local(label) => format!("{}+{label}", parsed()?.without_local()),
-            VersionEdit::NoLocal => match parsed()? {
-                version if version.is_local() => version.without_local().to_string(),
-                _ => old.to_owned(),
-            },
+        let version = old.parse::<Version>().map_err(|error| unusable("version", old, error.to_string()))?;
+        Ok(match local {
+            Some(label) => format!("{}+{label}", version.without_local()),
+            None if version.is_local() => version.without_local().to_string(),
+            None => old.to_owned(),
         })
     }
 }
@@ -53,7 +50,10 @@ impl VersionEdit {
 /// Byte offsets at which `version` occurs in `text` as a complete version: `7.0` does not occur in
 /// `17.0`, `7.0.1`, `7.0rc1` or `7.0+x`.
 pub(crate) fn occurrences(text: &str, version: &str) -> Vec<usize> {
-    let is_alone = |(at, _): &(usize, &str)| {
+    if version.is_empty() {
+        return Vec::new();
+    }
+    let alone = text.match_indices(version).filter(|(at, _)| {
         let before = &text.as_bytes()[..*at];
         let after = &text.as_bytes()[at + version.len()..];
         let begins = match before {
@@ -70,11 +70,8 @@ pub(crate) fn occurrences(text: &str, version: &str) -> Vec<usize> {
             [] => true,
         };
         begins && ends
-    };
-    if version.is_empty() {
-        return Vec::new();
-    }
-    text.match_indices(version).filter(is_alone).map(|(at, _)| at).collect()
+    });
+    alone.map(|(at, _)| at).collect()
 }
 
 /// Replaces the version at these positions. The number counts the replacements.
@@ -98,8 +95,7 @@ pub(crate) fn check_build(build: &str) -> Result<(), Error> {
     if good {
         return Ok(());
     }
-    let reason = "a digit is expected, and letters, digits, `_` and `.` after it".to_owned();
-    Err(Error::Name { what: "build tag", value: build.to_owned(), reason })
+    Err(unusable("build tag", build, "a digit is expected, and letters, digits, `_` and `.` after it"))
 }
 
 #[cfg(test)]

@@ -83,12 +83,11 @@ pub(crate) fn plan(
 /// Finds the problems in the rows of RECORD that rewriting it fixes.
 fn renewed(wheel: &Wheel) -> Result<Option<FieldChange>, Error> {
     let problems = wheel.verify_rows()?;
-    let count = |test: fn(&WheelProblem) -> bool| problems.iter().filter(|problem| test(problem)).count();
-    let unhashed = count(|problem| matches!(problem, WheelProblem::NoHash(_)));
-    let astray = count(|problem| {
+    let unhashed = problems.iter().filter(|problem| matches!(problem, WheelProblem::NoHash(_)));
+    let astray = problems.iter().filter(|problem| {
         matches!(problem, WheelProblem::Missing(_) | WheelProblem::Unrecorded(_) | WheelProblem::Repeated(_))
     });
-    let before = match (unhashed, astray) {
+    let before = match (unhashed.count(), astray.count()) {
         (0, 0) => return Ok(None),
         (unhashed, 0) => format!("no usable hash for {unhashed} of its files"),
         (_, astray) => format!("{astray} rows too many or too few"),
@@ -334,10 +333,8 @@ fn search_path(
     request: &Request<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Option<SearchPathChange>, Error> {
-    let fail =
-        |source| Error::Elf { path: wheel.path().to_owned(), member: member.to_owned(), source: Box::new(source) };
     let reader = wheel.reader(member, request.scratch)?;
-    let Some(elf) = Elf::read(&reader).map_err(fail)? else { return Ok(None) };
+    let Some(elf) = Elf::read(&reader).map_err(elf_error(wheel, member))? else { return Ok(None) };
     let entries = match &edit.entries {
         Entries::Set(entries) => entries.clone(),
         Entries::DropAbsolute => {
@@ -363,8 +360,12 @@ fn search_path(
             notes.push(format!("`{member}` is not changed: {error}"));
             return Ok(None);
         }
-        Err(error) => return Err(fail(error)),
+        Err(error) => return Err(elf_error(wheel, member)(error)),
     };
     let is_changed = patch.outcome == EditOutcome::Changed;
     Ok(is_changed.then(|| SearchPathChange { patch, before: elf.runpath.or(elf.rpath), after }))
+}
+
+fn elf_error(wheel: &Wheel, member: &str) -> impl FnOnce(rocwheel_elf::Error) -> Error {
+    |source| Error::Elf { path: wheel.path().to_owned(), member: member.to_owned(), source: Box::new(source) }
 }

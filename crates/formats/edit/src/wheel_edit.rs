@@ -2,6 +2,7 @@
 
 use rocwheel_wheel::{Error, MemberPattern};
 
+use crate::error::unusable;
 use crate::field_edit::FieldEdit;
 use crate::requirement_edit::{ExtraEdit, RequirementEdit};
 use crate::tags::TagEdit;
@@ -88,12 +89,11 @@ pub enum Entries {
 impl SearchPathEdit {
     /// Parses `GLOB=PATH:PATH`.
     pub fn parse(text: &str) -> Result<SearchPathEdit, Error> {
-        let fail =
-            |reason: &str| Error::Name { what: "search path", value: text.to_owned(), reason: reason.to_owned() };
-        let (glob, paths) = text.split_once('=').ok_or_else(|| fail("GLOB=PATHS is expected"))?;
+        let parts = text.split_once('=');
+        let (glob, paths) = parts.ok_or_else(|| unusable("search path", text, "GLOB=PATHS is expected"))?;
         let entries: Vec<String> = paths.split(':').filter(|entry| !entry.is_empty()).map(str::to_owned).collect();
         if entries.is_empty() {
-            return Err(fail("there is no path behind the `=`"));
+            return Err(unusable("search path", text, "there is no path behind the `=`"));
         }
         Ok(SearchPathEdit { files: MemberPattern::parse(glob)?, entries: Entries::Set(entries) })
     }

@@ -35,23 +35,23 @@ struct List {
 
 /// The problems that no expanded tree in `folder` explains.
 pub(crate) fn unexplained(folder: &Path, problems: Vec<WheelProblem>) -> Vec<WheelProblem> {
-    let concerns = |problem: &WheelProblem| match problem {
+    let are_of_trees = problems.iter().any(|problem| match problem {
         WheelProblem::Missing(name) | WheelProblem::NoHash(name) => name.starts_with(TREE) || name.starts_with(PACKAGE),
         _ => false,
-    };
-    if !problems.iter().any(concerns) {
+    });
+    if !are_of_trees {
         return problems;
     }
     let mut may_be_missing: Option<BTreeSet<String>> = None;
-    let mut is_explained = |problem: &WheelProblem| match problem {
-        WheelProblem::NoHash(name) => is_in_tree(name),
+    let unexplained = problems.into_iter().filter(|problem| match problem {
+        WheelProblem::NoHash(name) => !is_in_tree(name),
         WheelProblem::Missing(name) => {
-            may_be_missing.get_or_insert_with(|| without_file(folder)).contains(name)
-                || is_in_tree(name) && TEMPORARY.contains(&name.rsplit('/').next().unwrap_or_default())
+            let is_temporary = is_in_tree(name) && TEMPORARY.contains(&name.rsplit('/').next().unwrap_or_default());
+            !may_be_missing.get_or_insert_with(|| without_file(folder)).contains(name) && !is_temporary
         }
-        _ => false,
-    };
-    problems.into_iter().filter(|problem| !is_explained(problem)).collect()
+        _ => true,
+    });
+    unexplained.collect()
 }
 
 /// `true` if a row is for a file in an expanded tree.

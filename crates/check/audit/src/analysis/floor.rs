@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_loader::facts::Object;
 use rocwheel_loader::simulation::Where;
 use rocwheel_wheel::manylinux;
 use rocwheel_wheel::manylinux::{DottedVersion, FileNeeds, Policies};
@@ -40,12 +39,12 @@ fn needs_of(context: &Context<'_>, wheel: usize, is_wanted: impl Fn(&str) -> boo
             }
         }
     }
-    let of = |(path, object): (&str, &Object)| {
+    let needs = context.native(wheel).filter(|(path, _)| is_wanted(path)).map(|(path, object)| {
         let mut needs = FileNeeds::of(context.member(path), &object.elf);
         needs.libraries.retain(|needed| !brought.contains(&(path, needed.library.as_str())));
         needs
-    };
-    context.native(wheel).filter(|(path, _)| is_wanted(path)).map(of).collect()
+    });
+    needs.collect()
 }
 
 /// The oldest system on which a wheel runs. `None` for wheels without ELF files and for musl.

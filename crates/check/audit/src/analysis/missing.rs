@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use rocwheel_tables::dlopen::{DlopenTable, Load};
+use rocwheel_tables::dlopen::DlopenTable;
 use rocwheel_wheel::manylinux::Policies;
 
 use super::required_release::{cuda, needs_torch, require, wrong_requirement};
@@ -107,12 +107,12 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
             let holder = holder(context, wheel, (owner, library));
             // For example, `rocm-sdk-libraries-gfx94x-dcgpu` holds the files of
             // `rocm-sdk-libraries`.
-            let is_holder = |name: &&String| {
+            let there = given.iter().find(|name| {
                 holder.as_ref().is_none_or(|holder| {
                     name.strip_prefix(holder.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
                 })
-            };
-            if let Some(there) = given.iter().find(is_holder) {
+            });
+            if let Some(there) = there {
                 let code = if is_dll { Code::DllNotFound } else { Code::LibraryNotFound };
                 return Verdict::new(code, format!(" of {}; `{there}` is in the set and does not have it", owner.name));
             }
@@ -172,8 +172,10 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner,
     // A Windows name is the Linux name without `lib` and with the version in it.
     let lower = library.to_ascii_lowercase();
     let on_linux = lower.strip_suffix(".dll").map(|stem| {
-        let is_version = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
-        let stem = stem.rsplit_once('_').filter(|(_, end)| is_version(end)).map_or(stem, |(stem, _)| stem);
+        let stem = match stem.rsplit_once('_') {
+            Some((name, end)) if !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => stem,
+        };
         format!("lib{}.so", stem.strip_prefix("lib").unwrap_or(stem))
     });
     let provider = Providers::embedded().of(on_linux.as_deref().unwrap_or(library));
@@ -188,13 +190,12 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner,
 /// when no file has it.
 fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, bool)) -> Option<Verdict> {
     let installed = &context.site.distributions[wheel];
-    let is_named = |path: &str, object: &rocwheel_loader::facts::Object| {
-        object.elf.soname.as_deref().map_or(file_name(path) == name, |soname| soname == name || file_name(path) == name)
-    };
     let paths: Vec<&str> = context
         .facts
         .native()
-        .filter(|(path, object)| !object.is_program() && is_named(path, object))
+        .filter(|(path, object)| {
+            !object.is_program() && (file_name(path) == name || object.elf.soname.as_deref() == Some(name))
+        })
         .map(|(path, _)| path.as_str())
         .collect();
     let own = paths.iter().find(|path| context.owner(path) == Some(wheel));
@@ -236,30 +237,30 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
             Verdict::new(Code::PreloadList, message).weighing(Severity::Error).fixed_by(fix::preload(installed)),
         );
     }
-    let message = format!(
-        ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to load it before"
-    );
+    let loader_file = context.loader_file(owner, path);
+    let message = match loader_file {
+        Some(file) => format!(
+            ", which `{distribution}` has as `{shown}`; `{}` loads it by its path, as far as can be read, and no `__init__.py` is seen to import that",
+            context.site.shown(file)
+        ),
+        None => format!(
+            ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to load it before"
+        ),
+    };
     // A graft would put a second copy into the process, beside the one of the requirement, so none
     // is proposed.
     let is_rocm = Owners::embedded().of(name).is_some_and(LibraryOwner::is_rocm);
-    let verdict = |message| {
-        Verdict::new(Code::LibraryNotFound, message).fixed_by(is_rocm.then(|| fix::rocm(installed)).flatten())
-    };
-    if let Some(file) = context.loader_file(owner, path) {
-        let message = format!(
-            ", which `{distribution}` has as `{shown}`; `{}` loads it by its path, as far as can be read, and no `__init__.py` is seen to import that",
-            context.site.shown(file)
-        );
-        return Some(verdict(message).weighing(Severity::Warning));
-    }
-    let verdict = verdict(message);
+    let fix = is_rocm.then(|| fix::rocm(installed)).flatten();
+    let verdict = Verdict::new(Code::LibraryNotFound, message).fixed_by(fix);
     // A package may load it with ctypes, which only a run would show.
     let closure = context.requirements[wheel].closure(context, wheel);
-    let is_loaded = context.preloads.ctypes.iter().any(|load| {
-        let by = context.owner(&load.file);
-        (by == Some(wheel) || by.is_some_and(|by| closure.contains(&by)))
-            && load.name.as_deref().is_none_or(|loaded| file_name(loaded) == name)
-    });
+    let mut loads = context.preloads.ctypes.iter();
+    let is_loaded = loader_file.is_some()
+        || loads.any(|load| {
+            let by = context.owner(&load.file);
+            (by == Some(wheel) || by.is_some_and(|by| closure.contains(&by)))
+                && load.name.as_deref().is_none_or(|loaded| file_name(loaded) == name)
+        });
     Some(if is_loaded { verdict.weighing(Severity::Warning) } else { verdict })
 }
 
@@ -351,38 +352,32 @@ pub(super) fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>)
             let soname = object.and_then(|object| object.elf.soname.as_deref());
             // The table lists what any build of a library loads; this build may lack some of the
             // names.
-            let names_it = |load: &&Load| {
-                let loads = object.and_then(|object| object.loads.as_ref());
-                loads.is_none_or(|loads| {
-                    loads.iter().any(|name| load.matches(name) || load.matches(&format!("{name}.0")))
-                })
-            };
+            let named = object.and_then(|object| object.loads.as_ref());
             let loads = table.of(soname.unwrap_or_else(|| file_name(path))).iter();
-            for load in loads.filter(|load| load.required).filter(names_it) {
+            for load in loads.filter(|load| load.required) {
+                let is_named = named.is_none_or(|names| {
+                    names.iter().any(|name| load.matches(name) || load.matches(&format!("{name}.0")))
+                });
                 let is_there = names.iter().any(|name| load.matches(name));
-                if !is_there && !Policies::built_in().provides(&load.pattern) {
+                if is_named && !is_there && !Policies::built_in().provides(&load.pattern) {
                     wanted.entry(load.pattern.clone()).or_default().push(path);
                 }
             }
         }
         for (pattern, paths) in wanted {
             let library = pattern.trim_end_matches(".*");
-            let finding = |code, message| context.finding((code, wheel), library, message, paths.clone());
             let owner = Owners::embedded().of(library);
             let brought = owner.map(|owner| context.requirements[wheel].brings(context, owner));
-            findings.push(match brought {
-                Some(Brought::By(distribution)) => {
-                    let message =
-                        format!("loads `{library}` at run time, which `{distribution}` should bring; it was not given");
-                    let open = Verdict::new(Code::NotGiven, "").open(context, wheel, vec![distribution]);
-                    open.settle(finding(Code::NotGiven, message))
-                }
-                _ => finding(
-                    Code::DlopenMissing,
-                    format!(
-                        "loads `{library}` at run time and does not work without it, and no wheel of the set has it"
-                    ),
-                ),
+            findings.push(if let Some(Brought::By(distribution)) = brought {
+                let message =
+                    format!("loads `{library}` at run time, which `{distribution}` should bring; it was not given");
+                let open = Verdict::new(Code::NotGiven, "").open(context, wheel, vec![distribution]);
+                open.settle(context.finding((Code::NotGiven, wheel), library, message, paths))
+            } else {
+                let message = format!(
+                    "loads `{library}` at run time and does not work without it, and no wheel of the set has it"
+                );
+                context.finding((Code::DlopenMissing, wheel), library, message, paths)
             });
         }
     }

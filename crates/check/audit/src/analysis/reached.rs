@@ -71,13 +71,10 @@ pub(crate) fn unreached<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
         names.extend(object.elf.needed.iter().map(|name| file_name(name)));
         names.extend(object.loads.iter().flatten().map(String::as_str));
         if open.is_empty() {
-            let is_named = |(path, object): &(&str, &Object)| {
+            (open, left) = left.into_iter().partition(|(path, object)| {
                 names.contains(file_name(path))
                     || object.elf.soname.as_deref().is_some_and(|soname| names.contains(soname))
-            };
-            let (named, others): (Vec<_>, Vec<_>) = left.into_iter().partition(is_named);
-            open = named;
-            left = others;
+            });
         }
     }
     let unreadable = context.facts.unreadable.keys().map(String::as_str).filter(|path| {
@@ -101,19 +98,19 @@ struct Starts<'a> {
 
 impl<'a> Starts<'a> {
     fn of(context: &'a Context<'_>, wheel: usize) -> Starts<'a> {
-        let ctypes = || context.preloads.ctypes.iter();
-        let computes = |wheel| ctypes().any(|load| load.name.is_none() && context.owner(&load.file) == Some(wheel));
+        let ctypes = &context.preloads.ctypes;
+        let computes = ctypes.iter().any(|load| load.name.is_none() && context.owner(&load.file) == Some(wheel));
         let has_modules = context.native(wheel).any(|(path, _)| may_be_module(path));
         let is_unread = context.native(wheel).any(|(_, object)| object.loads.is_none() && object.calls_dlopen());
         Starts {
             wheel,
             names_its_libraries: has_modules
                 && !is_unread
-                && !computes(wheel)
+                && !computes
                 && context.requirements[wheel].unknown(context).is_empty()
                 && !is_rocm(&context.site.distributions[wheel].name),
             preloaded: context.preloads.lists.iter().flat_map(PreloadList::files).collect(),
-            opened: ctypes().filter_map(|load| load.name.as_deref()).map(file_name).collect(),
+            opened: ctypes.iter().filter_map(|load| load.name.as_deref()).map(file_name).collect(),
         }
     }
 

@@ -33,8 +33,8 @@ pub(crate) fn read(
 ) -> Result<BTreeMap<usize, RecordState>, Error> {
     let mut states = BTreeMap::new();
     let hashes = options.extras.contains(&ExtraCheck::Hashes);
-    let is_audited = |number: usize| site.distributions[number].role == Role::Audited;
-    let total = site.files.values().filter(|placed| is_audited(placed.wheel)).map(|placed| placed.size).sum();
+    let audited = site.files.values().filter(|placed| site.distributions[placed.wheel].role == Role::Audited);
+    let total = audited.map(|placed| placed.size).sum();
     let _stage = reporter.stage("Comparing files with RECORD", Some(total), Unit::Bytes);
     let audited = site.distributions.iter().enumerate().filter(|(_, distribution)| distribution.role == Role::Audited);
     for (number, distribution) in audited {

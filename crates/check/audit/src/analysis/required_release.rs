@@ -47,16 +47,22 @@ fn other_cuda(
     let is_toolkit = owner.requirement(0).is_some_and(|requirement| requirement == distribution);
     let mut wrong = None;
     for requirement in asked {
-        let lacks = |extra: &String| !requirement.extras.iter().any(|asked| asked == extra || asked == "all");
+        let lacking = part
+            .extra
+            .as_ref()
+            .filter(|extra| is_toolkit && !requirement.extras.iter().any(|asked| asked == *extra || asked == "all"));
         let is_wrong_release = releases.is_some_and(|releases| match distribution.rsplit_once("-cu") {
             // The libraries of `nvidia-cublas-cu12` are those of CUDA 12.
             Some((_, cuda)) if owner.has_extras() => cuda.parse().is_ok_and(|cuda| !releases.contains(&cuda)),
-            _ => (is_toolkit || !owner.has_extras()) && !allows_any(requirement, releases),
+            _ => {
+                (is_toolkit || !owner.has_extras())
+                    && !allows_any(requirement, releases.iter().map(|release| u64::from(*release)))
+            }
         });
         let why = if is_wrong_release {
             let numbers = releases.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
             format!(" of {} {numbers}, and METADATA requires `{}`", owner.name, requirement.text)
-        } else if let Some(extra) = part.extra.as_ref().filter(|extra| is_toolkit && lacks(extra)) {
+        } else if let Some(extra) = lacking {
             let text = &requirement.text;
             format!(" of {}, and METADATA requires `{text}` without the extra `{extra}`, which brings it", owner.name)
         } else {
@@ -76,11 +82,12 @@ fn other_cuda(
     Some(Verdict::new(Code::WrongRequirement, wrong?).mended_by(fix))
 }
 
-/// `true` if a requirement allows one of these major versions.
-fn allows_any(requirement: &Requirement, releases: &BTreeSet<u32>) -> bool {
-    let of_release =
-        |release: &u32| Requirement::parse(&format!("{}>={release}.dev0,<{}.dev0", requirement.name, release + 1)).ok();
-    releases.iter().filter_map(of_release).any(|of_release| !Requirement::contradict(&[requirement, &of_release]))
+/// `true` if a requirement allows one of these major versions, or a candidate or nightly of it.
+fn allows_any(requirement: &Requirement, releases: impl IntoIterator<Item = u64>) -> bool {
+    releases.into_iter().any(|release| {
+        let versions = format!("{}>={release}.dev0,<{}.dev0", requirement.name, release + 1);
+        Requirement::parse(&versions).is_ok_and(|versions| !Requirement::contradict(&[requirement, &versions]))
+    })
 }
 
 /// Compares the releases of ROCm whose HIP runtime a wheel is linked to with its own requirement on
@@ -89,15 +96,8 @@ fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (
     // Versions of torch and others do not count releases of ROCm.
     let releases = releases_of_runtime(library);
     let release = releases.first().filter(|_| is_rocm(distribution))?;
-    // Its candidates and nightlies are of the release, too.
-    let of_release = |release: &u64| format!("{distribution}>={release}.dev0,<{}.dev0", release + 1);
-    let of_releases: Vec<Requirement> =
-        releases.iter().filter_map(|release| Requirement::parse(&of_release(release)).ok()).collect();
-    let allows = |requirement: &Requirement| {
-        of_releases.iter().any(|of_release| !Requirement::contradict(&[requirement, of_release]))
-    };
-    let mut asked = context.declared.of(wheel, Extras::Asked);
-    let wrong = asked.find(|requirement| requirement.name == distribution && !allows(requirement))?;
+    let mut asked = context.declared.of(wheel, Extras::Asked).filter(|requirement| requirement.name == distribution);
+    let wrong = asked.find(|requirement| !allows_any(requirement, releases.iter().copied()))?;
     let installed = &context.site.distributions[wheel];
     let extras = if wrong.extras.is_empty() { String::new() } else { format!("[{}]", wrong.extras.join(",")) };
     let right = format!("{}{extras}=={release}.*", wrong.name);
@@ -118,8 +118,9 @@ pub(super) fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterato
 
 /// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm.
 pub(super) fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
-    let is_torchs = |name: &String| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch);
-    *context.linked_to_torch[wheel].get_or_init(|| needed(context, wheel).any(is_torchs))
+    *context.linked_to_torch[wheel].get_or_init(|| {
+        needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch))
+    })
 }
 
 /// Fixes METADATA with the requirement that brings the libraries of an owner. Without one, returns
@@ -141,8 +142,9 @@ pub(super) fn require(context: &Context<'_>, wheel: usize, owner: &LibraryOwner)
 /// extras and versions that have them; otherwise what has to be decided.
 fn requirement(context: &Context<'_>, wheel: usize, owner: &LibraryOwner) -> Result<String, String> {
     let template = owner.requirement(0).ok_or_else(|| format!("which distribution of {} to require", owner.name))?;
-    let of_owner = |library: &&String| Owners::embedded().of(library).is_some_and(|other| other.name == owner.name);
-    let libraries: BTreeSet<&String> = needed(context, wheel).filter(of_owner).collect();
+    let libraries: BTreeSet<&String> = needed(context, wheel)
+        .filter(|library| Owners::embedded().of(library).is_some_and(|other| other.name == owner.name))
+        .collect();
     let mut extras: BTreeSet<String> = BTreeSet::new();
     let mut majors = MajorVersions::default();
     for library in libraries {
@@ -220,17 +222,14 @@ impl<'a> MajorVersions<'a> {
         if self.common.as_ref().is_none_or(|common| !common.is_empty()) {
             return Ok(());
         }
-        let differs = |(_, one): &&(&str, BTreeSet<u32>)| one.is_disjoint(&self.libraries[0].1);
-        let other = self.libraries.iter().find(differs).unwrap_or(&self.libraries[self.libraries.len() - 1]);
         let first = &self.libraries[0];
-        let number = |releases: &BTreeSet<u32>| releases.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ");
-        Err(format!(
-            "its files need `{}` of {owner} {} and `{}` of {owner} {}, and no requirement brings both",
-            first.0,
-            number(&first.1),
-            other.0,
-            number(&other.1)
-        ))
+        let other = self.libraries.iter().find(|(_, releases)| releases.is_disjoint(&first.1));
+        let other = other.unwrap_or(&self.libraries[self.libraries.len() - 1]);
+        let [first, other] = [first, other].map(|(library, releases)| {
+            let releases = releases.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ");
+            format!("`{library}` of {owner} {releases}")
+        });
+        Err(format!("its files need {first} and {other}, and no requirement brings both"))
     }
 
     /// The versions as PEP 440 writes them.

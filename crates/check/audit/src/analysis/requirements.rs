@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
 use crate::declared::Declared;
-use rocwheel_index::requirement::{InstallTarget, Requirement};
+use rocwheel_index::requirement::InstallTarget;
 use rocwheel_tables::owners::{LibraryOwner, Owners};
 use rocwheel_wheel::Platform;
 
@@ -37,9 +37,9 @@ pub(crate) enum Brought {
 impl Requirements {
     /// Evaluates the requirements of the wheel with this canonical name for a target.
     pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &InstallTarget) -> Requirements {
-        let asked = |requirement: &&Requirement| requirement.applies(target, &declared.extras[wheel]);
-        let plain =
-            declared.wheels[wheel].all.iter().filter(asked).map(|requirement| requirement.name.clone()).collect();
+        let all = declared.wheels[wheel].all.iter();
+        let plain = all.filter(|requirement| requirement.applies(target, &declared.extras[wheel]));
+        let plain = plain.map(|requirement| requirement.name.clone()).collect();
         let mut extras: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for requirement in &declared.wheels[wheel].all {
             if requirement.applies(target, &BTreeSet::new()) {

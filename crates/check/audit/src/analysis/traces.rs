@@ -116,9 +116,9 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
             let required = context.requirements[wheel].closure(context, wheel);
             for other in required {
                 let loads = imports.entry(other).or_insert_with(|| import(context, other, &needed));
-                let brings =
-                    |(_, trace): &&(String, Trace)| trace.missing.is_empty() && provides(context, trace, &missing);
-                preloaded.extend(loads.iter().filter(brings).map(|(path, _)| path.clone()));
+                let bringing =
+                    loads.iter().filter(|(_, trace)| trace.missing.is_empty() && provides(context, trace, &missing));
+                preloaded.extend(bringing.map(|(path, _)| path.clone()));
             }
             if preloaded.len() > count {
                 traced = run(context, wheel, &roots, &preloaded);
@@ -226,26 +226,21 @@ fn provides(context: &Context<'_>, trace: &Trace, names: &BTreeSet<String>) -> b
 
 /// A summary of the traces of each audited wheel.
 pub(crate) fn summaries(context: &Context<'_>) -> Vec<ScenarioSummary> {
-    let of = |(wheel, installed): (usize, &rocwheel_loader::site::Distribution)| {
-        let rooted = || context.rooted.iter().filter(move |rooted| rooted.wheel == wheel);
-        let paths: BTreeSet<&str> = rooted()
-            .flat_map(|rooted| &rooted.trace.loaded)
-            .filter_map(|loaded| match &loaded.place {
-                Where::Site(path) => Some(path.as_str()),
-                Where::System(_) => None,
-            })
-            .collect();
+    let summaries = context.audited().map(|(wheel, installed)| {
+        let rooted: Vec<&Rooted> = context.rooted.iter().filter(|rooted| rooted.wheel == wheel).collect();
+        let loaded = rooted.iter().flat_map(|rooted| &rooted.trace.loaded);
+        let paths: BTreeSet<&str> = loaded.filter_map(|loaded| loaded.place.site()).collect();
         let missing: BTreeSet<&str> =
-            rooted().flat_map(|rooted| &rooted.trace.missing).map(|missing| missing.name.as_str()).collect();
+            rooted.iter().flat_map(|rooted| &rooted.trace.missing).map(|missing| missing.name.as_str()).collect();
         ScenarioSummary {
             wheel: installed.file_name(),
-            roots: rooted().count() as u64,
-            preloaded: rooted().next().map(|rooted| rooted.preloaded.clone()).unwrap_or_default(),
+            roots: rooted.len() as u64,
+            preloaded: rooted.first().map(|rooted| rooted.preloaded.clone()).unwrap_or_default(),
             loaded: paths.len() as u64,
             missing: missing.into_iter().map(str::to_owned).collect(),
         }
-    };
-    context.audited().map(of).collect()
+    });
+    summaries.collect()
 }
 
 #[cfg(test)]

@@ -31,8 +31,6 @@ pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
     }
     let installed = &context.site.distributions[wheel];
     let platforms = installed.platforms();
-    let is_any = platforms.iter().all(|tag| tag == "any");
-    let promises = |end: &str| is_any || platforms.iter().any(|tag| tag.ends_with(end));
     let mut objects = context.objects(wheel).map(|(_, object)| object.purpose);
     let beside_checked = objects.any(|purpose| matches!(purpose, Purpose::Native | Purpose::Static))
         || context.windows_files(wheel).next().is_some();
@@ -44,7 +42,7 @@ pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
     for (_, object) in context.objects(wheel).filter(|(_, object)| object.purpose == Purpose::OtherMachine) {
         let machine = machine_of(object);
         all.insert(machine);
-        if promises(machine) || machine == "armv7l" && promises("armv6l") {
+        if promise(&platforms, machine) || machine == "armv7l" && promise(&platforms, "armv6l") {
             promised.insert(machine);
         }
     }
@@ -56,7 +54,7 @@ pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
             _ => "Windows",
         };
         all.insert(name);
-        if promises(machine) {
+        if promise(&platforms, machine) {
             promised.insert(name);
         }
     }
@@ -104,16 +102,19 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
+/// `true` if the tags include a machine, or all of them.
+fn promise(platforms: &[String], machine: &str) -> bool {
+    platforms.iter().all(|tag| tag == "any") || platforms.iter().any(|tag| tag.ends_with(machine))
+}
+
 /// `true` if a wheel has programs or libraries for macOS or iOS. In a wheel for any platform, only
 /// names are compared.
 fn has_files_of_apple(context: &Context<'_>, wheel: usize, platforms: &[String]) -> bool {
-    let is_named = |path: &str| path.ends_with(".dylib") || path.ends_with("-darwin.so");
-    let mut paths = context.paths(wheel).iter();
-    if platforms.iter().any(|tag| tag.starts_with("macosx") || tag.starts_with("ios")) {
-        paths.any(|path| is_named(path) || is_mach_o(context, path))
-    } else {
-        platforms.iter().all(|tag| tag == "any") && paths.any(|path| is_named(path))
-    }
+    let is_apples = platforms.iter().any(|tag| tag.starts_with("macosx") || tag.starts_with("ios"));
+    (is_apples || platforms.iter().all(|tag| tag == "any"))
+        && context.paths(wheel).iter().any(|path| {
+            path.ends_with(".dylib") || path.ends_with("-darwin.so") || is_apples && is_mach_o(context, path)
+        })
 }
 
 /// `true` if a file begins like a Mach-O file, for one machine or for several.

@@ -58,8 +58,10 @@ impl<'a> Imported<'a> {
 
 /// The imports of all files in audited wheels for Windows.
 pub(crate) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
-    let files_of = |wheel| context.windows_files(wheel).map(move |(path, file)| (wheel, path, file));
-    imports_of(context, context.audited().flat_map(|(wheel, _)| files_of(wheel)))
+    let files = context
+        .audited()
+        .flat_map(|(wheel, _)| context.windows_files(wheel).map(move |(path, file)| (wheel, path, file)));
+    imports_of(context, files)
 }
 
 /// The imports of some files, each with the number of its wheel and its path.
@@ -166,8 +168,7 @@ impl<'c, 'a> Search<'c, 'a> {
             return None;
         }
         let closure = self.closure(*wheel);
-        let of_closure = || closure.iter().find_map(|wheel| files.by_wheel.get(wheel));
-        if let Some(file) = files.by_wheel.get(wheel).or_else(of_closure) {
+        if let Some(file) = [wheel].into_iter().chain(&closure).find_map(|wheel| files.by_wheel.get(wheel)) {
             let verdict = self.elsewhere(imported, file, &closure)?;
             // It may be installed on the machine for all programs.
             return Some(if provider == Some(DllProvider::Runtime) {
@@ -220,14 +221,10 @@ impl<'c, 'a> Search<'c, 'a> {
             .is_some_and(|owner: &LibraryOwner| owner.is_rocm() && owner.is_brought_by(&installed.name));
         let owner = context.owner(file);
         // Libraries that an unrelated package loads by path do not help this file.
-        let is_loaded = |search: &mut Self| {
-            [Some(wheel), owner].into_iter().flatten().any(|wheel| search.does(wheel, Doing::Loads))
-        };
-        let is_named = |search: &mut Self| {
-            let mut all = closure.iter().copied().chain([wheel]);
-            all.any(|wheel| search.does(wheel, Doing::NamesFolders))
-        };
-        if is_rocms || is_loaded(self) || is_named(self) {
+        if is_rocms
+            || [Some(wheel), owner].into_iter().flatten().any(|wheel| self.does(wheel, Doing::Loads))
+            || closure.iter().chain([&wheel]).any(|wheel| self.does(*wheel, Doing::NamesFolders))
+        {
             return None;
         }
         let shown = context.site.shown(file);
@@ -271,11 +268,10 @@ impl<'c, 'a> Search<'c, 'a> {
             Doing::Loads => &LOADS,
         };
         *self.does.entry((wheel, doing)).or_insert_with(|| {
-            let is_code = |path: &&str| {
+            let mut files = context.paths(wheel).iter().filter(|path| {
                 [".py", ".pth"].iter().any(|ending| path.ends_with(ending))
-                    && context.site.files.get(*path).is_some_and(|placed| placed.size <= LARGEST)
-            };
-            let mut files = context.paths(wheel).iter().filter(|path| is_code(path));
+                    && context.site.files.get(**path).is_some_and(|placed| placed.size <= LARGEST)
+            });
             files.any(|path| context.site.bytes(path).is_ok_and(|bytes| wanted.is_match(&bytes)))
         })
     }

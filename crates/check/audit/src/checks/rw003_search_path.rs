@@ -90,8 +90,8 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<F
     // Files without a search path must not get one.
     let is_all = !others && kept.len() == 1 && (!lacking || kept.contains_key(&None));
     let files = kept.into_iter().flat_map(|(good, members)| {
-        let is_library = |member: &String| file_name(member).contains(".so");
-        let patterns = if is_all && members.iter().all(is_library) { vec!["*.so*".to_owned()] } else { members };
+        let is_all = is_all && members.iter().all(|member| file_name(member).contains(".so"));
+        let patterns = if is_all { vec!["*.so*".to_owned()] } else { members };
         patterns.into_iter().map(move |pattern| (pattern, good.clone()))
     });
     fix::search_paths(&context.site.distributions[wheel], &files.collect::<Vec<_>>())
@@ -111,10 +111,9 @@ fn origin(entry: &str) -> Fault {
         "/__w/",
         "/opt/_internal",
     ];
-    let starts = |starts: &[&str]| starts.iter().any(|start| entry.starts_with(start));
-    if starts(&HOMES) {
+    if HOMES.iter().any(|start| entry.starts_with(start)) {
         Fault::Home
-    } else if starts(&BUILDERS) {
+    } else if BUILDERS.iter().any(|start| entry.starts_with(start)) {
         Fault::Builder
     } else {
         Fault::Absolute

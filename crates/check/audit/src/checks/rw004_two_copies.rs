@@ -97,8 +97,8 @@ fn same_library(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>
 /// `true` if both names are of one library in the chain of names that distributions make:
 /// `libx.so`, `libx.so.1`, `libx.so.1.2.3`.
 fn is_versioned_name(name: &str, soname: &str) -> bool {
-    let stem = |name: &str| name.split_once(".so").map(|(stem, _)| stem.to_owned());
-    stem(name).is_some_and(|own| stem(soname).is_some_and(|other| own == other))
+    let stems = (name.split_once(".so"), soname.split_once(".so"));
+    matches!(stems, (Some((own, _)), Some((other, _))) if own == other)
 }
 
 /// Size and CRC-32 of a file, which stand for its bytes.

@@ -92,18 +92,10 @@ fn is_known(rooted: &Rooted) -> bool {
 /// The symbols that are unresolved when a file is loaded, each with the file that uses it. `None`
 /// for a file that is not the module it seems to be, or whose symbols cannot be read.
 fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str, String)>> {
-    let paths: Vec<&str> = rooted
-        .trace
-        .loaded
-        .iter()
-        .filter_map(|loaded| match &loaded.place {
-            Where::Site(path) => Some(path.as_str()),
-            Where::System(_) => None,
-        })
-        .collect();
+    let paths: Vec<&str> = rooted.trace.loaded.iter().filter_map(|loaded| loaded.place.site()).collect();
     // If a table cannot be read, nothing is known about the files that use its symbols.
-    let table = |path: &&str| context.facts.objects.get(*path)?.symbols.as_ref().ok();
-    let tables: Vec<&DynamicSymbols> = paths.iter().map(table).collect::<Option<_>>()?;
+    let tables = paths.iter().map(|path| context.facts.objects.get(*path)?.symbols.as_ref().ok());
+    let tables: Vec<&DynamicSymbols> = tables.collect::<Option<_>>()?;
     let own = paths.iter().position(|path| *path == rooted.path)?;
     if rooted.kind == RootKind::Extension && !has_module_tag(file_name(&rooted.path)) {
         // A plugin of another program may look like a module; the program defines its symbols.

@@ -131,11 +131,11 @@ fn too_new_for_loader(context: &Context<'_>, wheel: usize, findings: &mut Vec<Fi
     let mut promised = promised_libraries(context, wheel);
     promised.sort_by(|one, other| one.version.cmp(&other.version));
     for (feature, paths) in files {
-        let lacks = |promised: &&PromisedLibrary| match feature.support(promised.library) {
+        let oldest = promised.iter().find(|promised| match feature.support(promised.library) {
             LoaderSupport::Since(version) => first_version(version).is_some_and(|first| promised.version < first),
             LoaderSupport::Always | LoaderSupport::Never => false,
-        };
-        let Some(oldest) = promised.iter().find(lacks) else { continue };
+        });
+        let Some(oldest) = oldest else { continue };
         let LoaderSupport::Since(version) = feature.support(oldest.library) else { continue };
         let PromisedLibrary { promise, subject, name, version: asked, .. } = oldest;
         let message = format!(

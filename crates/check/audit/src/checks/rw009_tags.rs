@@ -34,24 +34,24 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
     // An installed distribution has no file name that could be wrong, and is not published.
     let Some(own) = installed.wheel() else { return };
     let name = &own.name;
-    let finding = |subject: &str, message: String| Finding::new(Code::Tags, subject, message).of(installed.file_name());
     if !own.name_agrees() {
         let message = format!("the folder `{}` is of another distribution or version than the file name", own.info());
-        findings.push(finding("dist-info", message));
+        findings.push(context.finding((Code::Tags, wheel), "dist-info", message, []));
     }
     let said = installed.metadata.get("Name").unwrap_or_default();
     if rocwheel_wheel::canonical_name(&said) != rocwheel_wheel::canonical_name(&name.distribution) {
         let message = format!("METADATA says the name is `{said}`, the file name says `{}`", name.distribution);
-        findings.push(finding("Name", message));
+        findings.push(context.finding((Code::Tags, wheel), "Name", message, []));
     }
     let said = installed.metadata.get("Version").unwrap_or_default();
     if !rocwheel_wheel::same_version(&said, &name.version) {
         let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
-        findings.push(finding("Version", message));
+        findings.push(context.finding((Code::Tags, wheel), "Version", message, []));
     }
     let metadata = installed.bytes(&format!("{}/METADATA", own.info()));
     if metadata.is_ok_and(|bytes| std::str::from_utf8(&bytes).is_err()) {
-        findings.push(finding("METADATA", "METADATA is not in UTF-8, and pip refuses such a wheel".to_owned()));
+        let message = "METADATA is not in UTF-8, and pip refuses such a wheel";
+        findings.push(context.finding((Code::Tags, wheel), "METADATA", message, []));
     }
     findings.extend(unknown_tags(installed, name));
     findings.extend(wheel_version(installed));
@@ -64,14 +64,15 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
         let parts: Vec<String> =
             parts.map(|(tags, what)| format!("only {what} has {}", listed(tags.iter().map(String::as_str)))).collect();
         let tag = name.platforms.join(".");
-        let finding = finding("Tag", format!("the tags of WHEEL are not those of the file name: {}", parts.join(", ")));
-        let finding = finding.weighing(Severity::Warning).naming(here.into_iter().chain(there));
+        let message = format!("the tags of WHEEL are not those of the file name: {}", parts.join(", "));
+        let finding = context.finding((Code::Tags, wheel), "Tag", message, []).weighing(Severity::Warning);
+        let finding = finding.naming(here.into_iter().chain(there));
         findings.push(finding.fixed_by(fix::platform(installed, &tag)));
     }
     for (tag, platform) in platform_tags(installed) {
         if matches!(platform, PlatformTag::Linux { .. }) {
             let message = format!("the platform `{tag}` promises nothing about glibc, and PyPI refuses it");
-            let finding = finding(&tag, message).weighing(Severity::Warning);
+            let finding = context.finding((Code::Tags, wheel), &tag, message, []).weighing(Severity::Warning);
             let floor = floor(context, wheel).filter(|floor| floor.tag.starts_with("manylinux"));
             findings.push(match floor {
                 Some(floor) => finding.fixed_by(fix::platform(installed, &floor.tag)),
@@ -125,9 +126,10 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if tags.peek().is_none() || !tags.all(|(_, platform)| platform == PlatformTag::Any) {
         return;
     }
-    let compiled =
-        |object: &Object| matches!(object.purpose, Purpose::Native | Purpose::OtherMachine | Purpose::Static);
-    let paths: Vec<(&str, &Object)> = context.objects(wheel).filter(|(_, object)| compiled(object)).collect();
+    let compiled = context
+        .objects(wheel)
+        .filter(|(_, object)| matches!(object.purpose, Purpose::Native | Purpose::OtherMachine | Purpose::Static));
+    let paths: Vec<(&str, &Object)> = compiled.collect();
     let names = context.paths(wheel);
     let windows: Vec<(&str, Option<&WindowsObject>)> =
         names.iter().filter_map(|path| Some((*path, context.facts.windows.get(*path)?.as_ref()))).collect();

@@ -208,13 +208,14 @@ fn modules_of<'a>(context: &Context<'a>, wheel: usize, windows: &[(&'a str, &Win
 fn wrong_modules<'a>(modules: &Modules<'a>, promise: &Promise) -> BTreeMap<String, Vec<&'a str>> {
     let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for files in modules.values() {
-        let serves = |wanted: &str| {
-            // CPython 3.7 and older have a letter in the ABI but not in file names on Windows.
-            let on_windows = wanted.strip_suffix('m').unwrap_or(wanted);
-            files.iter().any(|(path, suits)| suits.serves(wanted) || path.ends_with(".pyd") && suits.serves(on_windows))
-        };
         let is_wrong = match promise {
-            Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),
+            Promise::Only(pythons) => !pythons.iter().any(|python| {
+                // CPython 3.7 and older have a letter in the ABI but not in file names on Windows.
+                let on_windows = python.strip_suffix('m').unwrap_or(python);
+                files
+                    .iter()
+                    .any(|(path, suits)| suits.serves(python) || path.ends_with(".pyd") && suits.serves(on_windows))
+            }),
             Promise::Nothing => false,
             // Code chooses between modules for several Pythons at run time.
             Promise::Many => matches!(&files[..], [(_, Suits::One(_) | Suits::Nobody(_))]),
@@ -274,9 +275,9 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 fn could_serve_more(context: &Context<'_>, wheel: usize, modules: &Modules<'_>, promise: &Promise) -> Option<Finding> {
     let Promise::Only(pythons) = promise else { return None };
     let [python] = &pythons[..] else { return None };
-    let is_stable = |files: &Vec<(&str, Suits)>| files.iter().all(|(_, suits)| *suits == Suits::Stable);
+    let is_stable = modules.values().flatten().all(|(_, suits)| *suits == Suits::Stable);
     let is_cpython = python.starts_with("cp3") && !python.ends_with('t');
-    if modules.is_empty() || !modules.values().all(is_stable) || !is_cpython {
+    if modules.is_empty() || !is_stable || !is_cpython {
         return None;
     }
     let message =
@@ -303,12 +304,11 @@ fn without_function(context: &Context<'_>, wheel: usize, findings: &mut Vec<Find
 
 fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Finding>) {
     let python = context.site.place.python;
-    let finding =
-        |subject: &str, message: String| Finding::new(Code::Python, subject, message).of(installed.file_name());
     let tags = installed.tags();
     if !tags.is_empty() && !tags.iter().any(|tag| fits(&tag.python, &tag.abi, python)) {
         let message = format!("the tags are for other interpreters than Python {python}");
-        findings.push(finding(&format!("Python {python}"), message));
+        let subject = format!("Python {python}");
+        findings.push(Finding::new(Code::Python, subject, message).of(installed.file_name()));
     }
     if let Some(wanted) = installed.metadata.get("Requires-Python")
         && let Ok(specifiers) = wanted.parse::<pep440_rs::VersionSpecifiers>()
@@ -317,8 +317,8 @@ fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fin
             rocwheel_wheel::accepts(&specifiers, &pep440_rs::Version::new([major, minor, patch]))
         })
     {
-        findings
-            .push(finding("Requires-Python", format!("Requires-Python is `{wanted}`, which excludes Python {python}")));
+        let message = format!("Requires-Python is `{wanted}`, which excludes Python {python}");
+        findings.push(Finding::new(Code::Python, "Requires-Python", message).of(installed.file_name()));
     }
 }
 

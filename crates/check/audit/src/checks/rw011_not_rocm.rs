@@ -36,53 +36,63 @@ fn says_rocm(installed: &Distribution) -> Option<String> {
     if local.to_ascii_lowercase().contains("rocm") {
         return Some(version);
     }
-    let is_rocm =
-        |word: &str| word.strip_prefix("rocm").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
     // `rocm-sdk-core` is ROCm itself; `…-rocm` and `jax-rocm7-plugin` are made for ROCm.
     let mut words = installed.name.split('-');
     let first = words.next();
-    (first != Some("rocm") && words.any(is_rocm)).then(|| installed.name.clone())
+    let mut numbers = words.filter_map(|word| word.strip_prefix("rocm"));
+    let is_named = first != Some("rocm") && numbers.any(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    is_named.then(|| installed.name.clone())
+}
+
+/// The compiled files of a wheel with their paths.
+struct CodeFiles<'a> {
+    native: Vec<(&'a str, &'a Object)>,
+    windows: Vec<(&'a str, &'a WindowsObject)>,
+}
+
+impl<'a> CodeFiles<'a> {
+    /// The paths of the files that are linked to a library of such an owner.
+    fn linked_to(&self, is_such: fn(&LibraryOwner) -> bool) -> Vec<&'a str> {
+        let native = self.native.iter().filter(|(_, object)| has_library_of(&object.elf.needed, is_such));
+        // Delayed imports also show what a file is made for.
+        let windows = self.windows.iter().filter(|(_, file)| {
+            let mut imports = file.imports.iter().flat_map(|imports| [&imports.needed, &imports.delayed]);
+            imports.any(|names| has_library_of(names, is_such))
+        });
+        native.map(|(path, _)| *path).chain(windows.map(|(path, _)| *path)).collect()
+    }
+
+    fn have_section(&self, native: &[&str], windows: &[&str]) -> bool {
+        let mut sections = self.native.iter().flat_map(|(_, object)| &object.elf.sections);
+        let mut on_windows = self.windows.iter().flat_map(|(_, file)| &file.pe.sections);
+        sections.any(|section| native.contains(&section.name.as_str()))
+            || on_windows.any(|section| windows.contains(&section.name.as_str()))
+    }
+}
+
+fn has_library_of(names: &[String], is_such: fn(&LibraryOwner) -> bool) -> bool {
+    names.iter().any(|name| Owners::embedded().of(name).is_some_and(is_such))
 }
 
 fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
     let Some(said) = says_rocm(installed) else { return };
-    let native: Vec<(&str, &Object)> = context.native(wheel).collect();
-    let windows: Vec<(&str, &WindowsObject)> = context.windows_files(wheel).collect();
+    let files = CodeFiles { native: context.native(wheel).collect(), windows: context.windows_files(wheel).collect() };
+    let CodeFiles { native, windows } = &files;
     if native.is_empty() && windows.is_empty() {
         return;
     }
-    let needs = |test: fn(&LibraryOwner) -> bool| -> Vec<&str> {
-        let is_such = |names: &[String]| names.iter().any(|name| Owners::embedded().of(name).is_some_and(test));
-        let on_linux = native.iter().filter(|(_, object)| is_such(&object.elf.needed)).map(|(path, _)| *path);
-        // Delayed imports also show what a file is made for.
-        let on_windows = windows.iter().filter(|(_, file)| {
-            file.imports.as_ref().is_ok_and(|imports| is_such(&imports.needed) || is_such(&imports.delayed))
-        });
-        on_linux.chain(on_windows.map(|(path, _)| *path)).collect()
-    };
-    let has_windows_section =
-        |name: &str| windows.iter().any(|(_, file)| file.pe.sections.iter().any(|section| section.name == name));
-    let has_section =
-        |name: &str| native.iter().any(|(_, object)| object.elf.sections.iter().any(|section| section.name == name));
     let has_gpu_file = context.paths(wheel).iter().any(|path| {
         [".co", ".hsaco", ".kpack"].iter().any(|suffix| path.ends_with(suffix))
             || context.facts.objects.get(*path).is_some_and(|object| object.purpose == Purpose::GpuCode)
     });
-    // Python loads HIP by name too: triton's driver does.
-    let python = context.paths(wheel);
-    let python = python.iter().filter(|path| path.ends_with(".py"));
-    let names_rocm = || {
-        native.iter().map(|(path, _)| path).chain(python).any(|path| mentions(context, path, b"libamdhip64.so"))
-            || windows.iter().any(|(path, _)| mentions(context, path, b"amdhip64"))
-    };
     let holds_rocm = windows.iter().any(|(path, _)| {
         let name = file_name(path).to_ascii_lowercase();
         Owners::embedded().of(&name).is_some_and(LibraryOwner::is_rocm)
             || ["torch_hip", "c10_hip"].iter().any(|start| name.starts_with(start))
     });
     let is_rocm =
-        !needs(LibraryOwner::is_rocm).is_empty()
+        !files.linked_to(LibraryOwner::is_rocm).is_empty()
             || native.iter().any(|(_, object)| {
                 object.elf.needed.iter().any(|name| {
                     grafted_rocm(name) || name.starts_with("libtorch_hip") || name.starts_with("libc10_hip")
@@ -95,18 +105,21 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
                     grafted_rocm(&name) || name.starts_with("torch_hip") || name.starts_with("c10_hip")
                 })
             })
-            || has_windows_section(WINDOWS_CODE)
-            || has_section(CODE)
-            || has_section(MARKER)
+            || files.have_section(&[CODE, MARKER], &[WINDOWS_CODE])
             || has_gpu_file;
-    let cuda = needs(LibraryOwner::is_cuda);
     if is_rocm {
         return;
     }
-    if !cuda.is_empty() || has_section(CUDA) || has_windows_section(WINDOWS_CUDA) {
+    // Python loads HIP by name too: triton's driver does.
+    let python = context.paths(wheel).iter().filter(|path| path.ends_with(".py"));
+    let mut may_name_rocm = native.iter().map(|(path, _)| path).chain(python);
+    let cuda = files.linked_to(LibraryOwner::is_cuda);
+    if !cuda.is_empty() || files.have_section(&[CUDA], &[WINDOWS_CUDA]) {
         let message = format!("`{said}` says ROCm, and the files are linked to CUDA and not to ROCm");
         findings.push(context.finding((Code::NotRocm, wheel), said, message, cuda));
-    } else if !names_rocm() {
+    } else if !may_name_rocm.any(|path| mentions(context, path, b"libamdhip64.so"))
+        && !windows.iter().any(|(path, _)| mentions(context, path, b"amdhip64"))
+    {
         let message = format!("`{said}` says ROCm, and no file is linked to ROCm, loads it or holds code for a GPU");
         let finding = Finding::new(Code::NotRocm, said, message).of(installed.file_name());
         findings.push(finding.weighing(Severity::Warning));

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_loader::simulation::Where;
-
 use crate::Error;
 use crate::analysis::Context;
 use crate::check::Check;
@@ -34,12 +32,10 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 
 /// The wheels whose libraries the files of a wheel load.
 fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
-    let rooted = || context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
-    let owners = rooted().flat_map(|rooted| &rooted.trace.loaded).filter_map(|loaded| match &loaded.place {
-        Where::Site(path) => context.owner(path),
-        Where::System(_) => None,
-    });
-    let by_name = rooted().flat_map(|rooted| &rooted.trace.by_name).flat_map(|loaded| &loaded.brings);
+    let rooted = context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
+    let loaded = rooted.clone().flat_map(|rooted| &rooted.trace.loaded);
+    let owners = loaded.filter_map(|loaded| context.owner(loaded.place.site()?));
+    let by_name = rooted.flat_map(|rooted| &rooted.trace.by_name).flat_map(|loaded| &loaded.brings);
     let imported = context.imported.iter().filter(|imported| imported.wheel == wheel);
     let on_windows = imported.flat_map(|imported| imported.files.by_wheel.keys().copied());
     owners.chain(by_name.filter_map(|path| context.owner(path))).chain(on_windows).collect()

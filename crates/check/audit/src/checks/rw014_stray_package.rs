@@ -82,17 +82,18 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let is_code = files.iter().any(|path| [".py", ".so", ".pyi"].iter().any(|suffix| path.ends_with(suffix)));
         let what = if is_code { "importable by everyone" } else { "which is no package" };
         let message = format!("installs `{top}` at the top level, {what}, beside its own package");
-        let finding = |message, files| context.finding((Code::StrayPackage, wheel), top, message, files);
         findings.push(if let Some((kind, user)) = users.get(top) {
             // Without the files, the wheel would no longer work.
             let verb = match kind {
                 ModuleUse::Imports => "imports",
                 ModuleUse::Names => "names",
             };
-            finding(format!("{message}; its own `{}` {verb} it", context.site.shown(user)), files)
+            let message = format!("{message}; its own `{}` {verb} it", context.site.shown(user));
+            context.finding((Code::StrayPackage, wheel), top, message, files)
         } else {
             let pattern = if top.ends_with(".py") { top.to_owned() } else { format!("{top}/**") };
-            finding(message, files).fixed_by(fix::drop_files(installed, &pattern))
+            let finding = context.finding((Code::StrayPackage, wheel), top, message, files);
+            finding.fixed_by(fix::drop_files(installed, &pattern))
         });
     }
 }

@@ -26,8 +26,8 @@ fn clashes(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         // In an expanded devel tree, RECORD of both packages lists a file of a device package, so
         // that they can be removed in any order.
-        let is_installed = |wheel: &usize| context.site.distributions[*wheel].installed().is_some();
-        if clash.same && is_in_tree(context.site.shown(&clash.path)) && clash.wheels.iter().all(is_installed) {
+        let are_installed = clash.wheels.iter().all(|wheel| context.site.distributions[*wheel].installed().is_some());
+        if clash.same && is_in_tree(context.site.shown(&clash.path)) && are_installed {
             continue;
         }
         let severity = match (clash.same, file_name(&clash.path)) {

@@ -19,14 +19,16 @@ pub const CHECK: Check = Check { code: Code::Record, scope: AuditScope::Names, r
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
-        let whole = |message| Finding::new(Code::Record, "RECORD", message).of(installed.file_name());
         findings.extend(foreign_bytes(installed));
         match context.records.get(&wheel) {
             // Installers may leave no RECORD; the notes then list the questions that stay open.
             Some(RecordState::Absent) if installed.wheel().is_some() => {
-                findings.push(whole(format!("there is no `{}/RECORD`", installed.info())));
+                let message = format!("there is no `{}/RECORD`", installed.info());
+                findings.push(context.finding((Code::Record, wheel), "RECORD", message, []));
             }
-            Some(RecordState::Malformed(reason)) => findings.push(whole(reason.clone())),
+            Some(RecordState::Malformed(reason)) => {
+                findings.push(context.finding((Code::Record, wheel), "RECORD", reason, []));
+            }
             Some(RecordState::Compared(problems)) => mismatches(installed, problems, findings),
             Some(RecordState::Absent) | None => {}
         }

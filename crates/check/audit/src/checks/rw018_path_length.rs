@@ -44,9 +44,10 @@ fn on_windows(context: &Context<'_>, path: &str) -> String {
 
 fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
-    let may_be_windows = |platform: &String| platform == "any" || platform.starts_with("win");
-    let for_windows = installed.wheel().is_some() && installed.platforms().iter().any(may_be_windows)
-        || context.options.extras.contains(&ExtraCheck::WindowsPaths);
+    let platforms = installed.platforms();
+    let may_be_windows = platforms.iter().any(|platform| platform == "any" || platform.starts_with("win"));
+    let for_windows =
+        installed.wheel().is_some() && may_be_windows || context.options.extras.contains(&ExtraCheck::WindowsPaths);
     if for_windows {
         let lengths = context.paths(wheel).iter().map(|path| (on_windows(context, path).encode_utf16().count(), *path));
         if let Some((longest, path)) = lengths.max() {

@@ -55,8 +55,9 @@ fn used<'a>(context: &'a Context<'_>, wheel: usize) -> BTreeSet<&'a str> {
     for rooted in context.rooted.iter().filter(|rooted| rooted.wheel == wheel) {
         used.extend(rooted.trace.by_name.iter().map(|loaded| loaded.path.as_str()));
         let loaded = &rooted.trace.loaded;
-        let is_root = |place: &Where| matches!(place, Where::Site(path) if *path == rooted.path);
-        let mut open: Vec<usize> = (0..loaded.len()).filter(|index| is_root(&loaded[*index].place)).collect();
+        let mut open: Vec<usize> = (0..loaded.len())
+            .filter(|index| matches!(&loaded[*index].place, Where::Site(path) if *path == rooted.path))
+            .collect();
         let mut seen: BTreeSet<usize> = open.iter().copied().collect();
         while let Some(index) = open.pop() {
             if let Where::Site(path) = &loaded[index].place {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_elf::Section;
 use rocwheel_kpack::fatbin::Magic;
 use rocwheel_kpack::marker::TARGET_PLACEHOLDER;
 use rocwheel_kpack::{FatBinary, Marker, runtime};
@@ -38,10 +39,11 @@ const LEFT: u64 = 4096;
 
 /// Reports files whose GPU code is in `.kpack` archives that the set cannot read or lacks.
 fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    let sonames =
-        || context.facts.native().map(|(path, object)| object.elf.soname.as_deref().unwrap_or(file_name(path)));
-    let has_runtime = sonames().any(runtime::is_hip_runtime);
-    let understands = sonames().any(runtime::is_archive_reader);
+    let sonames = context.facts.native();
+    let sonames: Vec<&str> =
+        sonames.map(|(path, object)| object.elf.soname.as_deref().unwrap_or(file_name(path))).collect();
+    let has_runtime = sonames.iter().any(|name| runtime::is_hip_runtime(name));
+    let understands = sonames.iter().any(|name| runtime::is_archive_reader(name));
     let mut unread = Vec::new();
     let mut astray: BTreeMap<BTreeSet<String>, Vec<&str>> = BTreeMap::new();
     for (path, object) in context.native(wheel).filter(|(_, object)| may_be_split(object)) {
@@ -70,8 +72,12 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
 }
 
 fn may_be_split(object: &Object) -> bool {
-    let section = |name: &str| object.elf.sections.iter().find(|section| section.name == name);
-    section(MARKER).is_some() || section(WRAPPERS).is_some() && section(CODE).is_some_and(|code| code.size <= LEFT)
+    section(object, MARKER).is_some()
+        || section(object, WRAPPERS).is_some() && section(object, CODE).is_some_and(|code| code.size <= LEFT)
+}
+
+fn section<'o>(object: &'o Object, name: &str) -> Option<&'o Section> {
+    object.elf.sections.iter().find(|section| section.name == name)
 }
 
 /// The markers of a file whose code was moved; `None` for a file that still has its code, or whose

@@ -46,9 +46,10 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
                 let (SearchRule::LibraryPath { .. }, Where::System(path)) = (&loaded.by, &loaded.place) else {
                     continue;
                 };
-                let is_same = |place: &Where| matches!(place, Where::Site(path) if file_name(path) == loaded.name);
-                let mut others = rooted.trace.loaded.iter();
-                let before = others.find(|other| other.name == loaded.name || is_same(&other.place));
+                let before = rooted.trace.loaded.iter().find(|other| {
+                    other.name == loaded.name
+                        || matches!(&other.place, Where::Site(path) if file_name(path) == loaded.name)
+                });
                 let key = (wheel, loaded.name.clone(), path.clone(), before.map(|before| before.place.clone()));
                 taken.entry(key).or_default().insert(&rooted.path);
             }

@@ -48,8 +48,8 @@ fn missing_licenses(installed: &Distribution) -> Option<Finding> {
         numbers >= vec![2, 4]
     });
     let named = installed.metadata.all("License-File");
-    let is_missing = |file: &&String| wheel.member(&format!("{info}/licenses/{file}")).is_none();
-    let missing: Vec<&str> = named.iter().filter(is_missing).map(String::as_str).collect();
+    let missing = named.iter().filter(|file| wheel.member(&format!("{info}/licenses/{file}")).is_none());
+    let missing: Vec<&str> = missing.map(String::as_str).collect();
     if !has_folder || missing.is_empty() {
         return None;
     }

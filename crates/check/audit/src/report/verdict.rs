@@ -90,14 +90,14 @@ impl AuditReport {
 
     /// The reason why the wheels may fail to load although the audit found no error.
     fn doubt(&self) -> Option<String> {
-        let deciding = || self.findings.iter().filter(|finding| finding.decides);
-        let depends_on: BTreeSet<&String> = deciding().flat_map(|finding| &finding.depends_on).collect();
+        let deciding = self.findings.iter().filter(|finding| finding.decides);
+        let depends_on: BTreeSet<&String> = deciding.clone().flat_map(|finding| &finding.depends_on).collect();
         if !depends_on.is_empty() {
             let was = if depends_on.len() == 1 { "was" } else { "were" };
             let names = few_in_backticks(depends_on.iter().map(|name| name.as_str()), NAMED);
             return Some(format!("it depends on {names}, which {was} not looked at"));
         }
-        let mut warnings = deciding().filter(|finding| finding.severity == Severity::Warning);
+        let mut warnings = deciding.filter(|finding| finding.severity == Severity::Warning);
         if warnings.clone().any(|finding| NEEDS.contains(&finding.code)) {
             return Some("libraries may be missing".to_owned());
         }
@@ -136,38 +136,32 @@ fn things(wheels: &[&WheelSummary]) -> String {
 
 /// The part of the verdict after the name of a wheel with errors.
 fn fault(wheel: &WheelSummary, errors: &[&Finding]) -> String {
-    let are_all = |codes: &[Code]| errors.iter().all(|finding| codes.contains(&finding.code));
-    if are_all(&[Code::TooNew])
+    let codes: BTreeSet<Code> = errors.iter().map(|finding| finding.code).collect();
+    let only = (codes.len() == 1).then(|| codes.first().copied()).flatten();
+    if only == Some(Code::TooNew)
         && let Some(range) = systems_below(wheel)
     {
         return format!("does not load on {range}");
     }
-    if are_all(&[Code::CpuLevel]) {
-        return "does not load on every x86-64 processor".to_owned();
+    match only {
+        Some(Code::CpuLevel) => "does not load on every x86-64 processor".to_owned(),
+        Some(Code::Refused) => "does not install: it is refused as no valid wheel".to_owned(),
+        Some(Code::UnmetRequirement) if wheel.form == "wheel" => {
+            let requirements = few_in_backticks(errors.iter().map(|error| error.subject.as_str()), NAMED);
+            format!("does not install from there: nothing meets {requirements}")
+        }
+        Some(Code::NotBrought) => "is not what installers bring from there".to_owned(),
+        _ if codes.iter().all(|code| INSTALLATION.contains(code)) => "does not install as it should".to_owned(),
+        _ if codes.iter().all(|code| CONTENTS.contains(code)) => "is not what it claims to be".to_owned(),
+        _ if wheel.form == "wheel" => "does not load wherever its tag says".to_owned(),
+        _ => "does not load here".to_owned(),
     }
-    if are_all(&[Code::Refused]) {
-        return "does not install: it is refused as no valid wheel".to_owned();
-    }
-    if are_all(&[Code::UnmetRequirement]) && wheel.form == "wheel" {
-        let requirements = few_in_backticks(errors.iter().map(|error| error.subject.as_str()), NAMED);
-        return format!("does not install from there: nothing meets {requirements}");
-    }
-    if are_all(&[Code::NotBrought]) {
-        return "is not what installers bring from there".to_owned();
-    }
-    if are_all(&INSTALLATION) {
-        return "does not install as it should".to_owned();
-    }
-    if are_all(&CONTENTS) {
-        return "is not what it claims to be".to_owned();
-    }
-    format!("does not load {}", if wheel.form == "wheel" { "wherever its tag says" } else { "here" })
 }
 
 /// The verdict about several wheels of which some have errors.
 fn faulty(wheels: &[&WheelSummary], errors: &[&Finding]) -> String {
-    let has_errors = |wheel: &&&WheelSummary| errors.iter().any(|error| error.wheel.as_ref() == Some(&wheel.file));
-    let names: Vec<&str> = wheels.iter().filter(has_errors).map(|wheel| wheel.name.as_str()).collect();
+    let faulty = wheels.iter().filter(|wheel| errors.iter().any(|error| error.wheel.as_ref() == Some(&wheel.file)));
+    let names: Vec<&str> = faulty.map(|wheel| wheel.name.as_str()).collect();
     if names.is_empty() {
         return format!("{} do not fit together", things(wheels));
     }

@@ -10,18 +10,14 @@ use crate::change::{Change, ChangeKind};
 use crate::compare::Compared;
 use crate::findings::{Context, Findings, Opened};
 use crate::side::Named;
-use crate::{Error, pair, tarball};
+use crate::{Error, error, pair, tarball};
 
 const WINDOW: usize = 1 << 18;
 
 /// Compares the members of two tar archives, without their compression, their order and their time
 /// stamps.
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
-    let unpack = |content: &dyn Content| -> Result<BTreeMap<String, Named>, Error> {
-        let entries = tarball::unpack(opened.key, content.open()?, context.scratch, context.reporter)?;
-        Ok(entries.into_iter().map(|(path, entry)| (path.clone(), Named { path, entry })).collect())
-    };
-    let (old, new) = (unpack(&*opened.old)?, unpack(&*opened.new)?);
+    let (old, new) = (unpack(opened, &*opened.old, context)?, unpack(opened, &*opened.new, context)?);
     let mut findings = Findings::default();
     for pair in pair::entries(&old, &new) {
         let (file, targets) = match (pair.old, pair.new) {
@@ -50,33 +46,37 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
     Ok(findings)
 }
 
+/// Returns the members of a tar archive by their paths.
+fn unpack(opened: &Opened<'_>, content: &dyn Content, context: &Context<'_>) -> Result<BTreeMap<String, Named>, Error> {
+    let entries = tarball::unpack(opened.key, content.open()?, context.scratch, context.reporter)?;
+    Ok(entries.into_iter().map(|(path, entry)| (path.clone(), Named { path, entry })).collect())
+}
+
 /// Compares two static libraries. Time stamps and owners of their members are ignored.
 pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Error> {
     let (old, new) = (members(opened, &*opened.old)?, members(opened, &*opened.new)?);
     if old == new {
         return Ok(Findings::note("the same members with other time stamps or owners"));
     }
-    let count = |one: &BTreeMap<(String, usize), blake3::Hash>, other: &BTreeMap<_, _>| {
-        one.keys().filter(|name| !other.contains_key(*name)).count()
-    };
     let differing = old.iter().filter(|(name, hash)| new.get(*name).is_some_and(|other| other != *hash)).count();
-    let text = format!("{differing} members differ, {} new, {} lost", count(&new, &old), count(&old, &new));
+    let [gained, lost] =
+        [(&new, &old), (&old, &new)].map(|(one, other)| one.keys().filter(|name| !other.contains_key(*name)).count());
+    let text = format!("{differing} members differ, {gained} new, {lost} lost");
     Ok(Findings::change(Change::of(ChangeKind::Content, text)))
 }
 
 /// Returns hashes of members by name and by the number of earlier members with that name: compilers
 /// give several objects one name.
 fn members(opened: &Opened<'_>, content: &dyn Content) -> Result<BTreeMap<(String, usize), blake3::Hash>, Error> {
-    let failed = |source| Error::Archive { archive: opened.key.to_owned(), source };
     let mut archive = ar::Archive::new(BufReader::with_capacity(WINDOW, Cursor::new(content.open()?)));
     let (mut members, mut counts) = (BTreeMap::new(), BTreeMap::new());
     let mut buffer = vec![0; WINDOW];
     while let Some(member) = archive.next_entry() {
-        let mut member = member.map_err(failed)?;
+        let mut member = member.map_err(error::unreadable(opened.key))?;
         let name = String::from_utf8_lossy(member.header().identifier()).into_owned();
         let mut hasher = blake3::Hasher::new();
         loop {
-            let read = member.read(&mut buffer).map_err(failed)?;
+            let read = member.read(&mut buffer).map_err(error::unreadable(opened.key))?;
             if read == 0 {
                 break;
             }

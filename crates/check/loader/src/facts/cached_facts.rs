@@ -51,11 +51,11 @@ impl<'a> Kept<'a> {
         let _stage = reporter.stage("Looking for facts of earlier runs", None, Unit::Items);
         let wheels: Vec<Option<&Wheel>> =
             site.distributions.iter().map(|distribution| distribution.wheel().map(|wheel| &**wheel)).collect();
-        let read = |wheel: Option<&Wheel>| {
+        let members = wheels.into_par_iter().map(|wheel| {
             reporter.check()?;
             Ok(wheel.and_then(|wheel| cache.read(HEADERS, wheel)).unwrap_or_default())
-        };
-        let mut members: Vec<KeptHeaders<'static>> = wheels.into_par_iter().map(read).collect::<Result<_, Error>>()?;
+        });
+        let mut members: Vec<KeptHeaders<'static>> = members.collect::<Result<_, Error>>()?;
         let counts = members.iter().map(BTreeMap::len).collect();
         let mut kept = Kept { facts: SiteFacts::default(), data: BTreeSet::new(), counts };
         for (path, placed) in &site.files {
@@ -88,12 +88,12 @@ pub enum KnownHeaders {
 /// The members of a wheel that the cache has, by name.
 pub fn known_headers(cache: &FactsCache, wheel: &Wheel) -> BTreeMap<String, KnownHeaders> {
     let kept: KeptHeaders<'static> = cache.read(HEADERS, wheel).unwrap_or_default();
-    let known = |file| match file {
-        KeptFile::Data => KnownHeaders::Data,
-        KeptFile::Elf(object) => KnownHeaders::Elf(Box::new(object.into_owned().elf)),
-        KeptFile::Windows(_) => KnownHeaders::Windows,
-    };
-    kept.into_iter().map(|(name, file)| (name.into_owned(), known(file))).collect()
+    let known = kept.into_iter().map(|(name, file)| match file {
+        KeptFile::Data => (name.into_owned(), KnownHeaders::Data),
+        KeptFile::Elf(object) => (name.into_owned(), KnownHeaders::Elf(Box::new(object.into_owned().elf))),
+        KeptFile::Windows(_) => (name.into_owned(), KnownHeaders::Windows),
+    });
+    known.collect()
 }
 
 /// Keeps the headers of wheels of which the cache has fewer.

@@ -38,9 +38,9 @@ impl Root {
     /// # Errors
     /// [`Error::System`] if `etc/ld.so.conf` exists but cannot be read.
     pub fn read(directory: &Path) -> Result<Root, Error> {
-        let fail = |source| Error::System { directory: directory.to_owned(), source };
         let mut directories = Vec::new();
-        read_configuration(directory, &directory.join("etc/ld.so.conf"), &mut directories, 0).map_err(fail)?;
+        read_configuration(directory, &directory.join("etc/ld.so.conf"), &mut directories, 0)
+            .map_err(|source| Error::System { directory: directory.to_owned(), source })?;
         directories.extend(BUILT_IN.map(str::to_owned));
         let is_debian = directory.join("usr/lib/x86_64-linux-gnu").is_dir();
         let library_folder = if is_debian { "lib/x86_64-linux-gnu" } else { "lib64" }.to_owned();
@@ -206,10 +206,9 @@ fn read(root: &Root, path: &str) -> Result<Arc<Real>, NotTaken> {
     if file.is_dir() {
         return Err(NotTaken::Absent);
     }
-    let refused = |error: &dyn std::error::Error| NotTaken::Refused(error.to_string());
-    let opened = fs_err::File::open(&file).map_err(|error| refused(&error))?;
-    let size = opened.metadata().map_err(|error| refused(&error))?.len();
-    let object = Object::read(opened.file(), size).map_err(|error| refused(&error))?;
+    let opened = fs_err::File::open(&file).map_err(|error| NotTaken::Refused(error.to_string()))?;
+    let size = opened.metadata().map_err(|error| NotTaken::Refused(error.to_string()))?.len();
+    let object = Object::read(opened.file(), size).map_err(|error| NotTaken::Refused(error.to_string()))?;
     match judge(object.as_ref(), CLibrary::Glibc) {
         Verdict::Taken => {}
         Verdict::Skipped => return Err(NotTaken::Skipped),

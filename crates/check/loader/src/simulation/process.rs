@@ -128,14 +128,12 @@ impl<'l, 'a> Process<'l, 'a> {
                 self.complete((first..self.trace.loaded.len()).collect());
                 let complete = self.trace.missing.len() == missing;
                 self.trace.missing.truncate(missing);
-                let site = |loaded: &Loaded| match &loaded.place {
-                    Where::Site(path) => Some(path.clone()),
-                    Where::System(_) => None,
-                };
+                let loaded = &self.trace.loaded;
                 if let Some((target, _)) = target
-                    && let (Some(path), Some(by)) = (site(&self.trace.loaded[target]), site(&self.trace.loaded[by]))
+                    && let (Some(path), Some(by)) = (loaded[target].place.site(), loaded[by].place.site())
                 {
-                    let brings = self.trace.loaded[first..].iter().filter_map(site).collect();
+                    let brings = loaded[first..].iter().filter_map(|loaded| loaded.place.site());
+                    let (by, path, brings) = (by.to_owned(), path.to_owned(), brings.map(str::to_owned).collect());
                     opened.push(ByName { by, name: name.clone(), path, brings, complete });
                 }
             }

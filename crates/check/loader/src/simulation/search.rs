@@ -103,20 +103,16 @@ impl<'a> Loader<'a> {
     /// `true` if an entry, whose value here is `directory`, leads to the same folder of packages on
     /// every system.
     fn is_everywhere(&self, entry: &str, directory: &str) -> bool {
-        let has = |token: &str| {
-            let mut after = entry.split('$').skip(1);
-            after.any(|rest| token_length(rest, token).is_some())
-        };
-        if !has("ORIGIN") || has("LIB") || has("PLATFORM") {
+        let [has_origin, has_library, has_platform] = ["ORIGIN", "LIB", "PLATFORM"]
+            .map(|token| entry.split('$').skip(1).any(|rest| token_length(rest, token).is_some()));
+        if !has_origin || has_library || has_platform {
             return false;
         }
         let packages = self.absolute(&self.site.packages());
-        let parts = |path: &str| -> Vec<String> {
-            path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned).collect()
-        };
-        let packages = parts(&packages);
-        let mut at: Vec<String> = Vec::new();
-        for part in parts(directory) {
+        let [packages, parts] = [&packages, directory]
+            .map(|path| -> Vec<&str> { path.split('/').filter(|part| !part.is_empty() && *part != ".").collect() });
+        let mut at: Vec<&str> = Vec::new();
+        for part in parts {
             if part == ".." {
                 at.pop();
                 if at.len() < packages.len() {
@@ -132,11 +128,10 @@ impl<'a> Loader<'a> {
     /// The search paths of a file. An empty search path has no effect, except that an empty
     /// DT_RUNPATH still disables DT_RPATH.
     pub(super) fn search_paths(&self, elf: &rocwheel_elf::Elf, origin: &str) -> SearchPaths {
-        let read = |text: &Option<String>| {
-            text.as_deref().filter(|text| !text.is_empty()).map(|text| self.search_path(text, origin))
-        };
-        let rpath = if elf.runpath.is_some() { None } else { read(&elf.rpath) };
-        SearchPaths { rpath, runpath: read(&elf.runpath) }
+        let rpath = elf.rpath.as_ref().filter(|_| elf.runpath.is_none());
+        let [rpath, runpath] = [rpath, elf.runpath.as_ref()]
+            .map(|text| text.filter(|text| !text.is_empty()).map(|text| self.search_path(text, origin)));
+        SearchPaths { rpath, runpath }
     }
 
     /// `true` if a search path can lead to a file with this name.

@@ -70,15 +70,15 @@ impl Distribution {
         let wheel = Wheel::open(path)?;
         // Old wheels have METADATA in other encodings. A wrongly displayed character is not a
         // reason to refuse them.
-        let text = |file: &str| -> Result<Headers, Error> {
+        let [metadata, wheel_file] = ["METADATA", "WHEEL"].map(|file| {
             let bytes = wheel.bytes(&format!("{}/{file}", wheel.info()))?;
-            Ok(Headers::parse(&String::from_utf8_lossy(&bytes)))
-        };
+            Ok::<_, Error>(Headers::parse(&String::from_utf8_lossy(&bytes)))
+        });
         Ok(Distribution {
             path: path.to_owned(),
             name: rocwheel_wheel::canonical_name(&wheel.name.distribution),
-            metadata: text("METADATA")?,
-            wheel_file: text("WHEEL")?,
+            metadata: metadata?,
+            wheel_file: wheel_file?,
             role,
             form: DistributionForm::Wheel(Arc::new(wheel)),
         })
@@ -177,14 +177,14 @@ impl Distribution {
 
     /// The number of its files, and their total size in bytes.
     pub fn totals(&self) -> (u64, u64) {
-        let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold((0, 0), |sum, size| (sum.0 + 1, sum.1 + size));
-        match &self.form {
+        let sizes: Vec<u64> = match &self.form {
             DistributionForm::Wheel(wheel) => {
                 let files = wheel.members().iter().filter(|member| member.kind != MemberKind::Directory);
-                sum(&mut files.map(|member| member.size))
+                files.map(|member| member.size).collect()
             }
-            DistributionForm::Installed(installed) => sum(&mut installed.files.values().map(|file| file.size)),
-        }
+            DistributionForm::Installed(installed) => installed.files.values().map(|file| file.size).collect(),
+        };
+        (sizes.len() as u64, sizes.into_iter().sum())
     }
 
     /// Size in bytes of the wheel, or of all files of an installed distribution.
@@ -241,11 +241,11 @@ impl Distribution {
         match &self.form {
             DistributionForm::Wheel(wheel) => {
                 wheel.member(&format!("{}/RECORD", wheel.info()))?;
-                let known = |member: &Listed, _: &RecordRow| {
+                let problems = wheel.verify_with(&|member: &Listed, _: &RecordRow| {
                     reporter.advance(member.size);
                     if hashes { Known::Nothing } else { Known::Copy }
-                };
-                Some(wheel.verify_with(&known).map_err(Error::from))
+                });
+                Some(problems.map_err(Error::from))
             }
             DistributionForm::Installed(installed) => installed.problems(hashes, reporter),
         }

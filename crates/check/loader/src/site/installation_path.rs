@@ -55,26 +55,20 @@ impl Destination<'_> {
         let Some(rest) = data else {
             return Ok(Some((format!("{packages}/{member}"), false)));
         };
-        let fail = |why| Error::Unplaceable { wheel: self.path.to_owned(), member: member.to_owned(), why };
-        let Some((key, path)) = rest.split_once('/') else {
-            return Err(fail("it is in the `.data` folder itself, and has to be in a folder of it"));
-        };
-        Ok(Some(match key {
-            "purelib" | "platlib" => (format!("{packages}/{path}"), false),
-            "data" => (path.to_owned(), false),
-            "headers" => {
+        let why = match rest.split_once('/') {
+            Some(("purelib" | "platlib", path)) => return Ok(Some((format!("{packages}/{path}"), false))),
+            Some(("data", path)) => return Ok(Some((path.to_owned(), false))),
+            Some(("headers", path)) => {
                 let name = rocwheel_wheel::canonical_name(&self.wheel.name.distribution);
                 let python = PythonVersion { free_threaded: false, ..self.place.python };
-                (format!("include/site/python{python}/{name}/{path}"), false)
+                return Ok(Some((format!("include/site/python{python}/{name}/{path}"), false)));
             }
-            "scripts" if self.points.contains_key(without_wrapper(path)) => return Ok(None),
-            "scripts" => (format!("bin/{path}"), true),
-            _ => {
-                return Err(fail(
-                    "installers know the folders purelib, platlib, headers, scripts and data of a `.data` folder",
-                ));
-            }
-        }))
+            Some(("scripts", path)) if self.points.contains_key(without_wrapper(path)) => return Ok(None),
+            Some(("scripts", path)) => return Ok(Some((format!("bin/{path}"), true))),
+            Some(_) => "installers know the folders purelib, platlib, headers, scripts and data of a `.data` folder",
+            None => "it is in the `.data` folder itself, and has to be in a folder of it",
+        };
+        Err(Error::Unplaceable { wheel: self.path.to_owned(), member: member.to_owned(), why })
     }
 }
 
@@ -101,10 +95,9 @@ pub(super) fn entry_points(wheel: &Wheel) -> Result<BTreeMap<String, String>, Er
 }
 
 fn parse_entry_points(text: &str) -> BTreeMap<String, String> {
-    let is_file_name =
-        |name: &str| !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != "..";
     let programs = EntryPointFile::parse(text).entries.into_iter().filter(EntryPoint::is_program);
-    let named = programs.filter(|entry| is_file_name(&entry.name));
+    let named =
+        programs.filter(|entry| !["", ".", ".."].contains(&&*entry.name) && !entry.name.contains(['/', '\\', '\0']));
     named.map(|entry| (entry.name.clone(), entry.target().to_owned())).collect()
 }
 

@@ -182,28 +182,27 @@ impl Installed {
     }
 
     fn compare(&self, row: &RecordRow, hashes: bool) -> Vec<WheelProblem> {
-        let name = || row.path.clone();
         let Some(file) = self.files.get(&row.path) else {
             // The file may be outside the environment.
             let exists = self.folder.join(&row.path).exists();
-            return if exists { Vec::new() } else { vec![WheelProblem::Missing(name())] };
+            return if exists { Vec::new() } else { vec![WheelProblem::Missing(row.path.clone())] };
         };
         let mut problems = Vec::new();
         if row.hash.is_empty() {
-            problems.push(WheelProblem::NoHash(name()));
+            problems.push(WheelProblem::NoHash(row.path.clone()));
         }
         if row.size.is_some_and(|size| size != file.size) {
-            problems.push(WheelProblem::Size(name()));
+            problems.push(WheelProblem::Size(row.path.clone()));
         }
         // Other algorithms are hardly ever used; their hashes are not compared.
         if hashes && row.hash.starts_with("sha256=") {
             let digest = fs_err::File::open(&file.path).and_then(rocwheel_content::sha256_of);
             match digest {
                 Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => {
-                    problems.push(WheelProblem::Hash(name()));
+                    problems.push(WheelProblem::Hash(row.path.clone()));
                 }
                 Ok(_) => {}
-                Err(_) => problems.push(WheelProblem::Unreadable(name())),
+                Err(_) => problems.push(WheelProblem::Unreadable(row.path.clone())),
             }
         }
         problems

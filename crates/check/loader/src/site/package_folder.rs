@@ -86,8 +86,8 @@ impl PackageFolder {
                 }
             }
             // Some systems have a second folder for compiled packages, which may be empty.
-            let is_filled = |folder: &PathBuf| names(folder).is_ok_and(|names| !names.is_empty());
-            let mut filled: Vec<PathBuf> = folders.iter().filter(|folder| is_filled(folder)).cloned().collect();
+            let filled = folders.iter().filter(|folder| names(folder).is_ok_and(|names| !names.is_empty()));
+            let mut filled: Vec<PathBuf> = filled.cloned().collect();
             if filled.len() > 1 {
                 return Err(Error::SeveralFolders { environment: path.to_owned(), folders: filled });
             }
@@ -185,9 +185,9 @@ impl PackageFolder {
                     notes.push(format!(
                         "`{name}` is installed twice, as `{first}` and `{second}`: the newer one was used"
                     ));
-                    let version = |distribution: &Distribution| distribution.version().parse::<Version>().ok();
-                    let newer = if version(&other) > version(&distribution) { other } else { distribution };
-                    distributions.insert(name, newer);
+                    let version = distribution.version().parse::<Version>().ok();
+                    let is_older = other.version().parse::<Version>().ok() > version;
+                    distributions.insert(name, if is_older { other } else { distribution });
                 }
             }
         }
@@ -329,8 +329,8 @@ impl PackageFolder {
             && let Some(library) = self.path.ancestors().nth(2).filter(|library| library.starts_with(prefix))
         {
             let libraries = names(library).unwrap_or_default();
-            let is_library = |name: &&String| name.contains(".so") && library.join(name).is_file();
-            found.extend(libraries.iter().filter(is_library).map(|name| (format!("../../{name}"), library.join(name))));
+            let libraries = libraries.iter().filter(|name| name.contains(".so") && library.join(name).is_file());
+            found.extend(libraries.map(|name| (format!("../../{name}"), library.join(name))));
         }
         Ok(found)
     }

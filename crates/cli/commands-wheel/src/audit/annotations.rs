@@ -20,10 +20,10 @@ pub(super) fn annotate(report: &AuditReport, printer: &Printer) {
             printer.point_out(level, &format!("{}: {}: {}", name(finding), place(finding), finding.message));
         }
     }
-    let row = |finding: &Finding| {
+    let rows = report.findings.iter().map(|finding| {
         vec![finding.severity.name().to_owned(), name(finding), place(finding), finding.message.clone()]
-    };
-    printer.summarise_rows(&COLUMNS, &report.findings.iter().map(row).collect::<Vec<_>>());
+    });
+    printer.summarise_rows(&COLUMNS, &rows.collect::<Vec<_>>());
 }
 
 fn name(finding: &Finding) -> String {

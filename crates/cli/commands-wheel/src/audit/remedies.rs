@@ -37,13 +37,11 @@ pub(super) fn find(
             Obstacle::Missing(libraries) if libraries.len() <= MOST_EXCLUDED => libraries,
             Obstacle::Missing(_) | Obstacle::Other(_) => &[],
         };
-        let is_lost = |subject: &str| {
-            excluded.is_empty() || subject.split(", ").any(|name| excluded.iter().any(|library| library == name))
-        };
         for finding in &mut report.findings {
             match &mut finding.fix {
                 Some(fix) if fix.is_repair() && fix.path() == wheel.path => {
-                    if is_lost(&finding.subject) {
+                    let mut names = finding.subject.split(", ");
+                    if excluded.is_empty() || names.any(|name| excluded.iter().any(|library| library == name)) {
                         finding.drop_fix(obstacle.decision());
                     } else {
                         fix.exclude(excluded);

@@ -29,12 +29,11 @@ pub(super) fn report(report: &AuditReport, remedies: &Remedies, printer: &Printe
         LoadAnswer::Unknown => WARNING,
     };
     printer.styled(format!("{style}{}{style:#}\n", message::one_line(&verdict.sentence)))?;
-    let audited = || report.wheels.iter().filter(|wheel| wheel.role == "audited");
-    printer.table(&WHEELS, audited().map(|wheel| row(wheel, report)))?;
+    let audited: Vec<&WheelSummary> = report.wheels.iter().filter(|wheel| wheel.role == "audited").collect();
+    printer.table(&WHEELS, audited.iter().map(|wheel| row(wheel, report)))?;
     let mut shown: Option<&Option<String>> = None;
-    let several = audited().count() > 1;
     for finding in &report.findings {
-        if several && shown != Some(&finding.wheel) {
+        if audited.len() > 1 && shown != Some(&finding.wheel) {
             let wheel = finding.wheel.as_deref().unwrap_or("the set");
             printer.line(format!("\n{}", message::one_line(wheel)))?;
             shown = Some(&finding.wheel);
@@ -54,12 +53,12 @@ pub(super) fn report(report: &AuditReport, remedies: &Remedies, printer: &Printe
     if ignored > 0 {
         parts.push(format!("{ignored} ignored"));
     }
-    let objects: u64 = audited().map(|wheel| wheel.objects).sum();
-    let installed = audited().any(|wheel| wheel.form == "installed");
+    let objects: u64 = audited.iter().map(|wheel| wheel.objects).sum();
+    let installed = audited.iter().any(|wheel| wheel.form == "installed");
     let (one, many) = if installed { ("distribution", "distributions") } else { ("wheel", "wheels") };
     printer.line(format!(
         "\n{}, {}: {}",
-        message::count(audited().count() as u64, one, many),
+        message::count(audited.len() as u64, one, many),
         message::count(objects, "program or library", "programs and libraries"),
         parts.join(", ")
     ))?;
@@ -72,22 +71,24 @@ pub(super) fn report(report: &AuditReport, remedies: &Remedies, printer: &Printe
 fn row(wheel: &WheelSummary, report: &AuditReport) -> Vec<String> {
     let own = report.findings.iter().filter(|finding| finding.wheel.as_deref() == Some(&*wheel.file));
     let errors = own.filter(|finding| finding.severity == Severity::Error).count();
-    let short = |tag: &str| tag.strip_suffix("_x86_64").unwrap_or(tag).to_owned();
-    let promised: Vec<String> = wheel.platforms.iter().map(|platform| short(platform)).collect();
     // Of several names for one promise the first is shown; the others mean the same.
-    let promised = match &promised[..] {
-        [one] => one.clone(),
-        [first, ..] => format!("{first}, …"),
+    let promised = match &wheel.platforms[..] {
+        [one] => short(one).to_owned(),
+        [first, ..] => format!("{}, …", short(first)),
         [] => "-".to_owned(),
     };
     vec![
         format!("{} {}", wheel.name, wheel.version),
         message::bytes(wheel.size),
         promised,
-        wheel.floor.as_ref().map_or_else(|| "-".to_owned(), |floor| short(&floor.tag)),
+        wheel.floor.as_ref().map_or("-", |floor| short(&floor.tag)).to_owned(),
         wheel.cpu.unwrap_or("-").to_owned(),
         errors.to_string(),
     ]
+}
+
+fn short(tag: &str) -> &str {
+    tag.strip_suffix("_x86_64").unwrap_or(tag)
 }
 
 /// Prints one finding.
@@ -125,11 +126,11 @@ fn block(report: &AuditReport, remedies: &Remedies, printer: &Printer) -> Result
     }
     // A finding that a command fixes needs no answer, unless it is what the verdict depends on.
     let is_unknown = report.verdict().answer == LoadAnswer::Unknown;
-    let is_open = |finding: &&Finding| {
+    let open = report.findings.iter().filter(|finding| {
         let has_fix = finding.fix.as_ref().is_some_and(|fix| !fix.is_question());
         finding.decides && !finding.depends_on.is_empty() && (is_unknown || !has_fix)
-    };
-    let open = report.findings.iter().filter(is_open).count();
+    });
+    let open = open.count();
     if open > 0 && !report.to_decide.is_empty() {
         printer.styled(format!("\n{FIX}To decide {open} of {all}:{FIX:#}"))?;
         report.to_decide.iter().try_for_each(|command| printer.line(format!("  {}", message::one_line(command))))?;
@@ -140,15 +141,14 @@ fn block(report: &AuditReport, remedies: &Remedies, printer: &Printer) -> Result
 /// The text that explains a code.
 pub(super) fn explanation(explanation: &Explanation) -> String {
     let Explanation { code, name, severity, title, explanation, cure, decision } = explanation;
-    let paragraph = |text: &str| message::wrapped(text, WIDTH).join("\n");
-    format!(
-        "{code} {name} ({})\n\n{}\n\n{}\n\n{}\n\n{}",
-        severity.name(),
-        paragraph(&format!("{title}.")),
-        paragraph(explanation),
-        paragraph(&format!("What to do: {cure}")),
-        paragraph(&format!("If no command fixes it, it needs a decision: {decision}."))
-    )
+    let paragraphs = [
+        format!("{title}."),
+        explanation.clone(),
+        format!("What to do: {cure}"),
+        format!("If no command fixes it, it needs a decision: {decision}."),
+    ];
+    let paragraphs = paragraphs.map(|text| message::wrapped(&text, WIDTH).join("\n"));
+    format!("{code} {name} ({})\n\n{}", severity.name(), paragraphs.join("\n\n"))
 }
 
 /// The tree of the files that pull a library in.

@@ -103,10 +103,12 @@ fn wheels_of_index(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
     Ok(files)
 }
 
+fn is_wanted(name: &str) -> bool {
+    WheelName::is_wheel(name) || Path::new(name).extension().is_some_and(|extension| extension == "kpack")
+}
+
 /// The wheels and archives of a bucket, sorted by key; or the one file whose key the address is.
 fn files_of_bucket(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
-    let is_kpack = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "kpack");
-    let is_wanted = |name: &str| WheelName::is_wheel(name) || is_kpack(name);
     let (folder, wanted) = match text.rsplit_once('/') {
         Some((folder, name)) if is_wanted(name) => (folder, Some(name)),
         _ => (text.trim_end_matches('/'), None),

@@ -190,9 +190,9 @@ impl Sheet {
                 escape(target)
             ));
         }
-        let rows = || lines.iter().filter_map(|line| if let Line::Row(row) = line { Some(row) } else { None });
-        let largest = rows().flat_map(|row| row.sizes.values()).copied().max().unwrap_or(0);
-        let longest = rows().map(PlotRow::sum).max().unwrap_or(0);
+        let rows = lines.iter().filter_map(|line| if let Line::Row(row) = line { Some(row) } else { None });
+        let largest = rows.clone().flat_map(|row| row.sizes.values()).copied().max().unwrap_or(0);
+        let longest = rows.map(PlotRow::sum).max().unwrap_or(0);
         for (number, line) in lines.iter().enumerate() {
             let y = self.top + number as f64 * CELL_HEIGHT;
             let baseline = y + CELL_HEIGHT / 2.0 + 4.0;

@@ -156,11 +156,11 @@ impl Tally {
             }
             groups.entry(archive).or_default().push(row);
         }
-        let name = |archive: Option<&Path>| match archive {
-            Some(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
-            None => "files outside of archives".to_owned(),
-        };
-        groups.into_iter().map(|(archive, rows)| PlotGroup { name: name(archive), rows }).collect()
+        let groups = groups.into_iter().map(|(archive, rows)| {
+            let name = archive.map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned());
+            PlotGroup { name: name.unwrap_or_else(|| "files outside of archives".to_owned()), rows }
+        });
+        groups.collect()
     }
 }
 

@@ -38,15 +38,15 @@ pub(super) fn print(tally: &Tally, by: By, printer: &Printer) -> Result<()> {
     }
     match by {
         By::Target => {
-            let row = |name: &str, sum: &Sum| {
+            let mut sums = tally.sorted_targets();
+            if sums.len() > 1 {
+                sums.push(("total", &tally.total));
+            }
+            let rows = sums.into_iter().map(|(name, sum)| {
                 let mut row = vec![name.to_owned(), sum.code_objects.to_string()];
                 row.extend(amounts(sum));
                 row
-            };
-            let mut rows: Vec<_> = tally.sorted_targets().iter().map(|(name, sum)| row(name, sum)).collect();
-            if rows.len() > 1 {
-                rows.push(row("total", &tally.total));
-            }
+            });
             printer.table(&BY_TARGET, rows)
         }
         By::File => {

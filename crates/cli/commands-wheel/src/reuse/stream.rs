@@ -79,6 +79,7 @@ fn open_site(place: &OsStr, printer: &Printer) -> Result<IndexSite> {
     }
     let path = rocwheel_system::canonicalize(Path::new(place))
         .with_context(|| format!("cannot search `{}` for wheels", place.display()))?;
-    let wrong = |()| Failure::message(format!("`{}` has no address", path.display()));
-    Ok(IndexSite { root: Url::from_directory_path(&path).map_err(wrong)?, fetch: Arc::new(FolderSite) })
+    let root = Url::from_directory_path(&path);
+    let root = root.map_err(|()| Failure::message(format!("`{}` has no address", path.display())))?;
+    Ok(IndexSite { root, fetch: Arc::new(FolderSite) })
 }

@@ -279,16 +279,19 @@ fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> Result<Exit>
 fn show_outcomes(splits: &[Split], printer: &Printer) -> Result<()> {
     let outputs: Vec<&SplitWheel> =
         splits.iter().filter_map(|split| split.outcome.as_ref()).flat_map(|outcome| &outcome.wheels).collect();
-    let name = |output: &SplitWheel| output.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let row = |name: String, [files, raw, compressed]: [u64; 3]| {
-        vec![name, files.to_string(), message::bytes(raw), message::bytes(compressed)]
-    };
-    let mut rows: Vec<Vec<String>> =
-        outputs.iter().map(|output| row(name(output), [output.files, output.raw, output.compressed])).collect();
-    let sum = |of: fn(&SplitWheel) -> u64| outputs.iter().map(|output| of(output)).sum();
-    let sums = [sum(|output| output.files), sum(|output| output.raw), sum(|output| output.compressed)];
-    rows.push(row(message::count(outputs.len() as u64, "wheel", "wheels"), sums));
-    printer.table(&WRITTEN, rows)
+    let rows = outputs.iter().map(|output| {
+        let name = output.path.file_name().unwrap_or_default().to_string_lossy();
+        row(&name, [output.files, output.raw, output.compressed])
+    });
+    let sums = outputs.iter().fold([0; 3], |[files, raw, compressed], output| {
+        [files + output.files, raw + output.raw, compressed + output.compressed]
+    });
+    let wheels = message::count(outputs.len() as u64, "wheel", "wheels");
+    printer.table(&WRITTEN, rows.chain([row(&wheels, sums)]))
+}
+
+fn row(name: &str, [files, raw, compressed]: [u64; 3]) -> Vec<String> {
+    vec![name.to_owned(), files.to_string(), message::bytes(raw), message::bytes(compressed)]
 }
 
 /// Warns of GPU code that stays, and notes code that is dropped.
@@ -310,9 +313,10 @@ fn remarks(plan: &Plan, printer: &Printer) {
 /// Prints the result for one wheel.
 fn result(split: &Split, outcome: &SplitWheelsReport, printer: &Printer) {
     let plan = &split.plan;
-    let of_kind = |kind: SplitWheelKind| outcome.wheels.iter().filter(move |wheel| wheel.kind == kind);
-    let host: u64 = of_kind(SplitWheelKind::Host).map(|wheel| wheel.compressed).sum();
-    let largest = of_kind(SplitWheelKind::Device).map(|wheel| wheel.compressed).max().unwrap_or_default();
+    let hosts = outcome.wheels.iter().filter(|wheel| wheel.kind == SplitWheelKind::Host);
+    let host: u64 = hosts.map(|wheel| wheel.compressed).sum();
+    let devices = outcome.wheels.iter().filter(|wheel| wheel.kind == SplitWheelKind::Device);
+    let largest = devices.map(|wheel| wheel.compressed).max().unwrap_or_default();
     printer.note(format!(
         "{}: {} became {} and at most {} for one package, in {:.1} s",
         plan.host,

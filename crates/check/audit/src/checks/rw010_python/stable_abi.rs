@@ -10,7 +10,6 @@ use rocwheel_elf::{Lookup, NameHash};
 use crate::analysis::traces::Rooted;
 use crate::analysis::{Context, listed};
 use crate::finding::{Code, Finding, Severity};
-use rocwheel_loader::simulation::Where;
 
 const TABLE: &str = include_str!("../../../../../../data/stable-abi.txt");
 
@@ -66,12 +65,12 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
 /// library was not found. Shiboken's library, for example, defines functions of Python that are not
 /// in the stable ABI.
 fn may_be_of_another(context: &Context<'_>, rooted: &Rooted, name: &str) -> bool {
-    let defines = |path: &String| {
-        let symbols = context.facts.objects.get(path).and_then(|object| object.symbols.as_ref().ok());
-        symbols.is_some_and(|symbols| symbols.find(NameHash::of(name), None) != Lookup::Missing)
-    };
     !rooted.trace.missing.is_empty()
-        || rooted.trace.loaded.iter().any(|loaded| matches!(&loaded.place, Where::Site(path) if defines(path)))
+        || rooted.trace.loaded.iter().any(|loaded| {
+            let path = loaded.place.site();
+            let symbols = path.and_then(|path| context.facts.objects.get(path)?.symbols.as_ref().ok());
+            symbols.is_some_and(|symbols| symbols.find(NameHash::of(name), None) != Lookup::Missing)
+        })
 }
 
 fn breach(name: &str, oldest: Option<u16>) -> Option<Breach> {

@@ -103,8 +103,9 @@ fn fits(context: &Context<'_>, path: &str, suits: &Suits, systems: &[ModuleSyste
         return true;
     }
     let is_old = matches!(suits, Suits::One(python) if minor(python).is_some_and(|minor| minor < FIRST_WITH_MUSL));
-    let as_before = |wanted: &str| if is_old { wanted.replace("-musl", "-gnu") } else { wanted.to_owned() };
-    systems.iter().any(|system| system.triplet == triplet || as_before(&system.triplet) == triplet)
+    systems
+        .iter()
+        .any(|system| system.triplet == triplet || is_old && system.triplet.replace("-musl", "-gnu") == triplet)
 }
 
 /// 12 for `cp312` and `cp312t`.
