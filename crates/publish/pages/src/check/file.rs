@@ -144,18 +144,18 @@ impl Site<'_> {
             first.get_or_insert(bytes);
         }
         let bytes = first?;
-        let mut wrong = |text: String| faults.push(IndexFault::error(&address, text));
         let headers = Headers::parse(&String::from_utf8_lossy(&bytes));
         if let Some(one) = distribution(stored(link))
             && let Err(reason) = file_rules::check_metadata(&headers, &one)
         {
-            wrong(format!("{reason}: installers stop"));
+            faults.push(IndexFault::error(&address, format!("{reason}: installers stop")));
             return Some(bytes);
         }
         let python = headers.get("Requires-Python").filter(|python| !python.trim().is_empty());
         if python != link.python {
-            let show = |python: &Option<String>| python.clone().unwrap_or_else(|| "nothing".to_owned());
-            wrong(format!("it has Requires-Python {}, and the page {}", show(&python), show(&link.python)));
+            let [own, listed] = [&python, &link.python].map(|python| python.as_deref().unwrap_or("nothing"));
+            let text = format!("it has Requires-Python {own}, and the page {listed}");
+            faults.push(IndexFault::error(&address, text));
         }
         Some(bytes)
     }
@@ -232,7 +232,7 @@ impl Site<'_> {
             }
             path
         };
-        let mut wrong = |text: String| faults.push(IndexFault::error(&link.address, text));
+        let mut wrong: Vec<String> = Vec::new();
         if self.options.files
             && let Some(hash) = &link.hash
         {
@@ -240,12 +240,12 @@ impl Site<'_> {
             self.reporter.check()?;
             match read {
                 Ok(found) if found == hash.hexadecimal => {}
-                Ok(found) => wrong(format!(
+                Ok(found) => wrong.push(format!(
                     "its {} is {found}, and the page says {}: every installation fails",
                     hash.algorithm.name(),
                     hash.hexadecimal
                 )),
-                Err(error) => wrong(format!("it cannot be read: {error}")),
+                Err(error) => wrong.push(format!("it cannot be read: {error}")),
             }
         }
         if let Some(beside) = beside
@@ -253,10 +253,11 @@ impl Site<'_> {
         {
             match facts::metadata(&path) {
                 Ok(inside) if inside == beside => {}
-                Ok(_) => wrong("METADATA beside it is not that in the wheel: pip 26.2 and later stops".to_owned()),
-                Err(error) => wrong(rocwheel_progress::with_causes(&error)),
+                Ok(_) => wrong.push("METADATA beside it is not that in the wheel: pip 26.2 and later stops".to_owned()),
+                Err(error) => wrong.push(rocwheel_progress::with_causes(&error)),
             }
         }
+        faults.extend(wrong.into_iter().map(|text| IndexFault::error(&link.address, text)));
         if beside.is_some() {
             return Ok(None);
         }
