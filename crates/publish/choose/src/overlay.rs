@@ -14,11 +14,10 @@ use rocwheel_index::pages::{escaped_html, root_html};
 use rocwheel_index::{Answer, Fetch};
 use rocwheel_progress::{Failure, Reporter};
 use rocwheel_store::FolderSite;
+use rocwheel_store::listing::distribution_of;
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName, sdist_metadata};
 use url::Url;
-
-use crate::public_names::distribution_of;
 
 /// A file that is judged, and what its METADATA says.
 pub(crate) struct LocalFile {

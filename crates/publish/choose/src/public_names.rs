@@ -11,8 +11,7 @@ use rayon::prelude::*;
 use rocwheel_delta::{IndexSite, ProjectAnswer};
 use rocwheel_index::page::PageLink;
 use rocwheel_progress::{Failure, Reporter, with_causes};
-use rocwheel_store::StoredFile;
-use rocwheel_store::listing::{StoredDistribution, distribution};
+use rocwheel_store::listing::{StoredDistribution, distribution_of};
 use serde::Serialize;
 
 /// A name of a set on another index.
@@ -65,10 +64,6 @@ pub fn find_public_names(
         Ok(PublicName { name: (*name).clone(), version: version.clone(), state })
     });
     found.collect()
-}
-
-pub(crate) fn distribution_of(name: &str) -> Option<StoredDistribution> {
-    distribution(StoredFile { key: name.to_owned(), size: 0, stamp: String::new() })
 }
 
 fn registered(name: &str, own: &[StoredDistribution], links: &[PageLink]) -> NameState {

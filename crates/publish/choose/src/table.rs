@@ -14,6 +14,7 @@ use rocwheel_delta::IndexSite;
 use rocwheel_index::requirement::Requirement;
 use rocwheel_index::{page, tags};
 use rocwheel_progress::{Failure, Reporter, Unit};
+use rocwheel_store::listing::distribution_of;
 use rocwheel_tables::TargetTable;
 use rocwheel_tables::device_packages::extra;
 use rocwheel_wheel::{PythonVersion, WheelName, canonical_name};
@@ -21,7 +22,6 @@ use serde::Serialize;
 
 use crate::evidence::{Pages, served_by, target_of};
 use crate::near::pythons_of;
-use crate::public_names::distribution_of;
 use crate::question::{Question, parsed, with_extras};
 use crate::resolver::Resolvers;
 use crate::search::{Looking, search, with_package};

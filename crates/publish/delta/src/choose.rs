@@ -112,11 +112,7 @@ fn one_of(
     left.retain(|(version, _)| *version == newest);
     if let Some(python) = request.python {
         let target = InstallTarget { python, platform: request.platform, glibc: None };
-        let build = |name: &WheelName| {
-            let digits = |build: &String| build.chars().take_while(char::is_ascii_digit).collect::<String>();
-            name.build.as_ref().and_then(|build| digits(build).parse::<u64>().ok())
-        };
-        left.sort_by_key(|(_, (_, name))| (tags::rank(&target, name), Reverse(build(name))));
+        left.sort_by_key(|(_, (_, name))| (tags::rank(&target, name), Reverse(build_number(name))));
         left.truncate(1);
     }
     let mut left: Vec<(PageLink, WheelName)> = left.into_iter().map(|(_, wheel)| wheel).collect();
@@ -131,6 +127,11 @@ fn one_of(
     left.pop().ok_or_else(|| nothing(request.name, "there is none".to_owned(), "give the name of a wheel"))
 }
 
+fn build_number(name: &WheelName) -> Option<u64> {
+    let digits: String = name.build.as_ref()?.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
 /// `true` if a wheel is for the Python and system of the request.
 fn suits(link: &PageLink, name: &WheelName, request: &GetRequest<'_>) -> bool {
     let Some(python) = request.python else {
@@ -138,8 +139,8 @@ fn suits(link: &PageLink, name: &WheelName, request: &GetRequest<'_>) -> bool {
     };
     let target = InstallTarget { python, platform: request.platform, glibc: None };
     let specifiers = link.python.as_deref().and_then(|text| VersionSpecifiers::from_str(text).ok());
-    let takes = |specifiers: VersionSpecifiers| rocwheel_wheel::accepts(&specifiers, &target.full_version());
-    tags::rank(&target, name).is_some() && specifiers.is_none_or(takes)
+    tags::rank(&target, name).is_some()
+        && specifiers.is_none_or(|specifiers| rocwheel_wheel::accepts(&specifiers, &target.full_version()))
 }
 
 fn nothing(name: &str, reason: String, hint: &str) -> Error {

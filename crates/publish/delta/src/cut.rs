@@ -64,8 +64,7 @@ pub(crate) struct Piece {
 /// Cuts the wheel at `path`. The pieces are in order, and make the whole file.
 pub(crate) fn cut(path: &Path, reporter: &dyn Reporter) -> Result<Vec<Piece>, Error> {
     let layout = ZipLayout::read(path).map_err(rocwheel_wheel::Error::from)?;
-    let fail = |source| StoreError::Read { path: path.to_owned(), source };
-    let (file, _) = fs_err::File::open(path).map_err(fail)?.into_parts();
+    let (file, _) = fs_err::File::open(path).map_err(StoreError::read(path))?.into_parts();
     let parts: Vec<Result<Vec<Piece>, Stop>> =
         parts(&layout).into_par_iter().map(|part| cut_part(&file, part, reporter)).collect();
     let mut pieces = Vec::new();
@@ -73,7 +72,7 @@ pub(crate) fn cut(path: &Path, reporter: &dyn Reporter) -> Result<Vec<Piece>, Er
         match part {
             Ok(part) => pieces.extend(part),
             Err(Stop::Interrupted(interrupted)) => return Err(interrupted.into()),
-            Err(Stop::Read(source)) => return Err(fail(source).into()),
+            Err(Stop::Read(source)) => return Err(StoreError::read(path)(source).into()),
         }
     }
     Ok(pieces)
@@ -87,28 +86,29 @@ enum Stop {
 /// The parts of a file that are cut separately.
 fn parts(layout: &ZipLayout) -> Vec<Range<u64>> {
     let (mut parts, mut begin) = (Vec::new(), 0);
-    let mut end_at = |begin: &mut u64, end: u64| {
-        if end > *begin {
-            parts.push(*begin..end);
-            *begin = end;
-        }
-    };
     for member in &layout.members {
         // Members do not overlap: `ZipLayout::read` refuses such files.
         if member.packed.end - member.packed.start >= LARGE {
-            end_at(&mut begin, member.header);
-            end_at(&mut begin, member.packed.start);
-            end_at(&mut begin, member.packed.end);
+            for end in [member.header, member.packed.start, member.packed.end] {
+                end_part(&mut parts, &mut begin, end);
+            }
         } else {
             let length = member.packed.end - begin;
             if length >= SMALL[1] || length >= SMALL[0] && member.crc32.is_multiple_of(ONE_OF) {
-                end_at(&mut begin, member.packed.end);
+                end_part(&mut parts, &mut begin, member.packed.end);
             }
         }
     }
-    end_at(&mut begin, layout.directory);
-    end_at(&mut begin, layout.size);
+    end_part(&mut parts, &mut begin, layout.directory);
+    end_part(&mut parts, &mut begin, layout.size);
     parts
+}
+
+fn end_part(parts: &mut Vec<Range<u64>>, begin: &mut u64, end: u64) {
+    if end > *begin {
+        parts.push(*begin..end);
+        *begin = end;
+    }
 }
 
 fn cut_part(file: &impl ReadAt, part: Range<u64>, reporter: &dyn Reporter) -> Result<Vec<Piece>, Stop> {

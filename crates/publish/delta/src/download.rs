@@ -19,15 +19,14 @@ const LIMIT: u64 = 64 << 20;
 
 /// The hash of a file in hexadecimal.
 pub(crate) fn hash_of(path: &Path, algorithm: HashAlgorithm, reporter: &dyn Reporter) -> Result<String, Error> {
-    let fail = |source| StoreError::Read { path: path.to_owned(), source };
-    let file = fs_err::File::open(path).map_err(fail)?;
-    let size = file.metadata().map_err(fail)?.len();
+    let file = fs_err::File::open(path).map_err(StoreError::read(path))?;
+    let size = file.metadata().map_err(StoreError::read(path))?.len();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let _stage = reporter.stage(&format!("Verifying {name}"), Some(size), Unit::Bytes);
     let mut hasher = Hasher::new(algorithm);
     let read = hasher.read(Watched::new(file, reporter));
     reporter.check()?;
-    read.map_err(fail)?;
+    read.map_err(StoreError::read(path))?;
     Ok(hexadecimal(&hasher.finish()))
 }
 
@@ -79,8 +78,7 @@ impl Download<'_> {
 
     /// Downloads all of the wheel.
     fn whole(&self) -> Result<(), Error> {
-        let file = fs_err::File::create(self.staged)
-            .map_err(|source| StoreError::Write { path: self.staged.to_owned(), source })?;
+        let file = fs_err::File::create(self.staged).map_err(StoreError::write(self.staged))?;
         let link = &self.chosen.link;
         let _stage = self.reporter.stage(&format!("Downloading {}", link.file_name), link.size, Unit::Bytes);
         let algorithm = self.hash.algorithm;

@@ -2,6 +2,17 @@
 
 use rocwheel_progress::{Exit, Hint, Interrupted};
 
+/// The result of a part of a wheel. `Err(Ok(reason))` is why it is downloaded as a whole.
+pub(crate) type PartResult = Result<(), Result<String, Error>>;
+
+pub(crate) fn reason_inside(result: PartResult) -> Result<Result<(), String>, Error> {
+    match result {
+        Ok(()) => Ok(Ok(())),
+        Err(Ok(reason)) => Ok(Err(reason)),
+        Err(Err(error)) => Err(error),
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

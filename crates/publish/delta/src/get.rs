@@ -113,18 +113,17 @@ pub fn get(plan: &GetPlan<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Erro
         got.size = size;
         return Ok(got);
     }
-    let write = |source| StoreError::Write { path: path.clone(), source };
-    let staging = StagingFolder::for_results(request.output, ".rocwheel-").map_err(write)?;
+    let staging = StagingFolder::for_results(request.output, ".rocwheel-").map_err(StoreError::write(path))?;
     let staged = staging.path().join(file_name);
     let transferred = AtomicU64::new(0);
     let work = Download { chosen, hash, request, staged: &staged, transferred: &transferred, reporter };
     let outcome = work.run().map_err(|error| match error {
         // The user knows the result, and not where it is written first.
-        Error::Store(StoreError::Write { source, .. }) => write(source).into(),
+        Error::Store(StoreError::Write { source, .. }) => StoreError::write(path)(source).into(),
         error => error,
     })?;
     got.transferred = transferred.into_inner();
-    got.size = fs_err::metadata(&staged).map_err(write)?.len();
+    got.size = fs_err::metadata(&staged).map_err(StoreError::write(path))?.len();
     match outcome {
         Ok(rebuilt) => {
             got.method = GetMethod::Delta;
@@ -138,7 +137,7 @@ pub fn get(plan: &GetPlan<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Erro
     }
     let file = StagedFile { staged, place: path.clone() };
     let commit = Staged::new(staging, ()).with_file(file).commit();
-    commit.map_err(|error| write(std::io::Error::other(error)))?;
+    commit.map_err(|error| StoreError::write(path)(std::io::Error::other(error)))?;
     Ok(got)
 }
 
@@ -154,8 +153,6 @@ enum Existing {
 }
 
 fn existing(path: &Path, hash: &FileHash, reporter: &dyn Reporter) -> Result<Existing, Error> {
-    let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-    let fail = |source| StoreError::Read { path: path.to_owned(), source };
     match fs_err::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(Existing::Other("is a folder")),
         // To read a pipe would take for ever.
@@ -164,11 +161,11 @@ fn existing(path: &Path, hash: &FileHash, reporter: &dyn Reporter) -> Result<Exi
             Ok(Existing::Wheel { size: metadata.len() })
         }
         Ok(_) => Ok(Existing::Other("has other bytes than the index says")),
-        Err(error) if is_missing(&error) => match fs_err::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match fs_err::symlink_metadata(path) {
             Ok(_) => Ok(Existing::Other("is a link that leads nowhere")),
-            Err(error) if is_missing(&error) => Ok(Existing::Nothing),
-            Err(source) => Err(fail(source).into()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Existing::Nothing),
+            Err(source) => Err(StoreError::read(path)(source).into()),
         },
-        Err(source) => Err(fail(source).into()),
+        Err(source) => Err(StoreError::read(path)(source).into()),
     }
 }

@@ -44,27 +44,21 @@ impl IndexSite {
         reporter: &dyn Reporter,
     ) -> Result<Option<Vec<(PageLink, WheelName)>>, Error> {
         let ProjectAnswer::Files(links) = self.project(project, reporter)? else { return Ok(None) };
-        let wheel = |link: PageLink| {
+        let wheels = links.into_iter().filter_map(|link| {
             let name: WheelName = link.file_name.parse().ok()?;
             // The name becomes that of a file.
             let is_plain = !link.file_name.contains(['/', '\\']);
             (is_plain && canonical_name(&name.distribution) == project).then_some((link, name))
-        };
-        Ok(Some(links.into_iter().filter_map(wheel).collect()))
+        });
+        Ok(Some(wheels.collect()))
     }
 
     /// Checks that the first page lists projects.
     pub fn check_root(&self, reporter: &dyn Reporter) -> Result<(), Error> {
-        let error = |reason: String| Error::Get {
-            attempted: format!("read the index `{}`", shown(&self.root)),
-            reason,
-            hint: "give the address of the page that lists its projects; that of PyPI ends in `/simple/`".to_owned(),
-            exit: Exit::Failed,
-        };
         let answer = self.fetch.get(&self.root, page::ACCEPT);
-        let answer = answer.map_err(|fault| error(TransferFault::of_request(&*fault).to_string()))?;
+        let answer = answer.map_err(|fault| self.root_error(TransferFault::of_request(&*fault).to_string()))?;
         if answer.status != 200 {
-            return Err(error(format!("the server answers {}", answer.status)));
+            return Err(self.root_error(format!("the server answers {}", answer.status)));
         }
         // The list of PyPI has 40 MB, and this type is an index's alone.
         if answer.content_type.starts_with(JSON_TYPE) {
@@ -73,49 +67,57 @@ impl IndexSite {
         let mut body = Vec::new();
         let read = Watched::new(answer.body, &WithoutProgress(reporter)).take(PAGE).read_to_end(&mut body);
         reporter.check()?;
-        read.map_err(|fault| error(TransferFault::of_body(&fault).to_string()))?;
+        read.map_err(|fault| self.root_error(TransferFault::of_body(&fault).to_string()))?;
         match page::parse_root(&answer.content_type, &body, &answer.address) {
             Ok(names) if !names.is_empty() => Ok(()),
-            Ok(_) => Err(error("it lists no project".to_owned())),
-            Err(reason) => Err(error(format!("it is no page of an index: {reason}"))),
+            Ok(_) => Err(self.root_error("it lists no project".to_owned())),
+            Err(reason) => Err(self.root_error(format!("it is no page of an index: {reason}"))),
+        }
+    }
+
+    fn root_error(&self, reason: String) -> Error {
+        Error::Get {
+            attempted: format!("read the index `{}`", shown(&self.root)),
+            reason,
+            hint: "give the address of the page that lists its projects; that of PyPI ends in `/simple/`".to_owned(),
+            exit: Exit::Failed,
         }
     }
 
     pub fn project(&self, project: &str, reporter: &dyn Reporter) -> Result<ProjectAnswer, Error> {
         let mut address = self.root.clone();
         address.set_path(&format!("{}/{project}/", self.root.path().trim_end_matches('/')));
-        let error = |reason: String, hint: Option<&str>, exit: Exit| Error::Get {
-            attempted: format!("read `{}`", shown(&address)),
-            reason,
-            hint: hint.unwrap_or("check the index with `rocwheel index check`").to_owned(),
-            exit,
-        };
-        let failed = |fault: &TransferFault| error(fault.to_string(), fault.hint(), fault.exit());
         let answer = self.fetch.get(&address, page::ACCEPT);
-        let answer = answer.map_err(|error| failed(&TransferFault::of_request(&*error)))?;
+        let answer = answer.map_err(|error| transfer_error(&address, &TransferFault::of_request(&*error)))?;
         match answer.status {
             200 => {}
             // Storage services answer 403 for missing files if the client may not list them. To a
             // user it is a refusal, and the next index could have another project of the name.
             403 if self.fetch.has_user(&address) => {
-                return Err(Error::Get {
-                    attempted: format!("read `{}`", shown(&address)),
-                    reason: "the server answers 403 to this user".to_owned(),
-                    hint: "check the name and the password".to_owned(),
-                    exit: Exit::Failed,
-                });
+                let (reason, hint) = ("the server answers 403 to this user", "check the name and the password");
+                return Err(page_error(&address, reason.to_owned(), Some(hint), Exit::Failed));
             }
             status @ (403 | 404 | 410) => return Ok(ProjectAnswer::Missing(status)),
-            status => return Err(failed(&TransferFault::of_status(status))),
+            status => return Err(transfer_error(&address, &TransferFault::of_status(status))),
         }
         let mut body = Vec::new();
         let read = Watched::new(answer.body, &WithoutProgress(reporter)).take(PAGE).read_to_end(&mut body);
         reporter.check()?;
-        read.map_err(|error| failed(&TransferFault::of_body(&error)))?;
-        let links = page::parse(&answer.content_type, &body, &answer.address)
-            .map_err(|reason| error(format!("it is no page of an index: {reason}"), None, Exit::Failed))?;
+        read.map_err(|error| transfer_error(&address, &TransferFault::of_body(&error)))?;
+        let links = page::parse(&answer.content_type, &body, &answer.address).map_err(|reason| {
+            page_error(&address, format!("it is no page of an index: {reason}"), None, Exit::Failed)
+        })?;
         Ok(ProjectAnswer::Files(links))
     }
+}
+
+fn transfer_error(address: &Url, fault: &TransferFault) -> Error {
+    page_error(address, fault.to_string(), fault.hint(), fault.exit())
+}
+
+fn page_error(address: &Url, reason: String, hint: Option<&str>, exit: Exit) -> Error {
+    let hint = hint.unwrap_or("check the index with `rocwheel index check`").to_owned();
+    Error::Get { attempted: format!("read `{}`", shown(address)), reason, hint, exit }
 }
 
 /// An address without the user and the password that it may have.

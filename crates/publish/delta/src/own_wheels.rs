@@ -65,11 +65,11 @@ pub(crate) fn find_wheels(
     let mut found = Vec::new();
     for place in places {
         let walk = WalkDir::new(place).max_depth(DEPTH).follow_links(true).sort_by_file_name();
-        let is_finished = |entry: &walkdir::DirEntry| {
+        let finished = walk.into_iter().filter_entry(|entry| {
             let name = entry.file_name().to_string_lossy();
             entry.depth() == 0 || !entry.file_type().is_dir() || !name.starts_with(STAGING)
-        };
-        for entry in walk.into_iter().filter_entry(is_finished) {
+        });
+        for entry in finished {
             reporter.check()?;
             let entry = match entry {
                 Ok(entry) => entry,
@@ -84,10 +84,7 @@ pub(crate) fn find_wheels(
             }
         }
     }
-    found.sort_by(|one, other| {
-        let order = other.tags.cmp(&one.tags).then_with(|| other.version.cmp(&one.version));
-        order.then_with(|| one.path.cmp(&other.path))
-    });
+    found.sort_by(|one, other| (other.tags, &other.version, &one.path).cmp(&(one.tags, &one.version, &other.path)));
     // One place may be in another one.
     found.dedup_by(|one, other| one.path == other.path);
     Ok(found)

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
@@ -15,7 +15,7 @@ use rocwheel_system::PositionedWriter;
 
 use crate::cut::{Piece, PieceHash};
 use crate::description::DeltaDescription;
-use crate::error::Error;
+use crate::error::{Error, PartResult, reason_inside};
 use crate::own_wheels::{HeldPiece, HeldWheel, find_pieces, find_wheels};
 use crate::wheel_download::Download;
 
@@ -61,11 +61,10 @@ impl RebuildPlan {
             }
             to += length;
         }
-        let ranges = std::mem::take(&mut plan.ranges);
-        let parts = |range: Range<u64>| {
+        let parts = std::mem::take(&mut plan.ranges).into_iter().flat_map(|range| {
             (range.start..range.end).step_by(LONGEST as usize).map(move |start| start..range.end.min(start + LONGEST))
-        };
-        plan.ranges = ranges.into_iter().flat_map(parts).collect();
+        });
+        plan.ranges = parts.collect();
         plan
     }
 
@@ -122,8 +121,7 @@ pub(crate) fn rebuild(work: &Download<'_>, description: &DeltaDescription) -> Re
     if plan.copies.is_empty() {
         return Ok(Err("it has nothing in common with the other wheels".to_owned()));
     }
-    let write = |source| StoreError::Write { path: work.staged.to_owned(), source };
-    let file = fs_err::File::create(work.staged).map_err(write)?;
+    let file = fs_err::File::create(work.staged).map_err(StoreError::write(work.staged))?;
     if let Err(error) = file.set_len(description.size) {
         return Ok(Err(format!(
             "no file of {} bytes, as its description says, can be made: {error}",
@@ -156,29 +154,28 @@ fn copy_all(
 ) -> Result<Result<(), String>, Error> {
     let total = copies.iter().map(|copy| copy.length).sum();
     let _stage = reporter.stage("Copying from other wheels", Some(total), Unit::Bytes);
-    let one = |copy: &PieceCopy| -> Result<(), Result<String, Error>> {
-        let path = &wheels[copy.wheel].path;
-        let read = |error: std::io::Error| Ok(format!("`{}` cannot be read: {error}", path.display()));
-        let from = fs_err::File::open(path).map_err(read)?;
-        let mut writer = PositionedWriter::new(file.file(), copy.to);
-        let mut block = vec![0; copy.length.min(WINDOW as u64) as usize];
-        let mut done = 0;
-        while done < copy.length {
-            reporter.check().map_err(|interrupted| Err(interrupted.into()))?;
-            block.truncate((copy.length - done).min(WINDOW as u64) as usize);
-            from.file().read_exact_at(copy.from + done, &mut block).map_err(read)?;
-            let written = writer.write_all(&block);
-            written.map_err(|source| Err(StoreError::Write { path: file.path().to_owned(), source }.into()))?;
-            done += block.len() as u64;
-            reporter.advance(block.len() as u64);
-        }
-        Ok(())
-    };
-    match copies.par_iter().try_for_each(one) {
-        Ok(()) => Ok(Ok(())),
-        Err(Ok(reason)) => Ok(Err(reason)),
-        Err(Err(error)) => Err(error),
+    let copied = copies.par_iter().try_for_each(|copy| copy_piece(copy, &wheels[copy.wheel].path, file, reporter));
+    reason_inside(copied)
+}
+
+fn copy_piece(copy: &PieceCopy, path: &Path, file: &fs_err::File, reporter: &dyn Reporter) -> PartResult {
+    let from = fs_err::File::open(path).map_err(unreadable(path))?;
+    let mut writer = PositionedWriter::new(file.file(), copy.to);
+    let mut block = vec![0; copy.length.min(WINDOW as u64) as usize];
+    let mut done = 0;
+    while done < copy.length {
+        reporter.check().map_err(|interrupted| Err(interrupted.into()))?;
+        block.truncate((copy.length - done).min(WINDOW as u64) as usize);
+        from.file().read_exact_at(copy.from + done, &mut block).map_err(unreadable(path))?;
+        writer.write_all(&block).map_err(|source| Err(StoreError::write(file.path())(source).into()))?;
+        done += block.len() as u64;
+        reporter.advance(block.len() as u64);
     }
+    Ok(())
+}
+
+fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> Result<String, Error> {
+    |error| Ok(format!("`{}` cannot be read: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -46,8 +46,8 @@ fn advice(chosen: &ChosenWheel<'_>, extras: &BTreeSet<String>, declared: &Requir
         return (reason, suggestion(unknown, declared.extras.iter().map(String::as_str)));
     }
     let none = BTreeSet::new();
-    let is_of_extras = |requirement: &&Requirement| requirement.may_apply(extras) && !requirement.may_apply(&none);
-    let required: BTreeSet<&str> = declared.all.iter().filter(is_of_extras).map(without_marker).collect();
+    let of_extras = declared.all.iter().filter(|one| one.may_apply(extras) && !one.may_apply(&none));
+    let required: BTreeSet<&str> = of_extras.map(without_marker).collect();
     if required.is_empty() {
         let extras = in_backticks(extras);
         return (format!("the extra {extras} requires nothing"), "leave it out".to_owned());
@@ -70,17 +70,17 @@ fn without_marker(requirement: &Requirement) -> &str {
 fn metadata(chosen: &ChosenWheel<'_>, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
     let link = &chosen.link;
     let (fetch, transferred) = (&*chosen.site.fetch, &AtomicU64::new(0));
-    let remote = |address| RemoteFile { fetch, address, transferred, reporter };
+    let remote = RemoteFile { fetch, address: &link.address, transferred, reporter };
     let mut beside = link.address.clone();
     beside.set_path(&format!("{}.metadata", link.address.path()));
     if link.metadata != MetadataBeside::No
-        && let Ok(Some(bytes)) = remote(&beside).small(METADATA)?
+        && let Ok(Some(bytes)) = (RemoteFile { address: &beside, ..remote }).small(METADATA)?
     {
         return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
     }
     let size = match link.size {
         Some(size) => Some(size),
-        None => remote(&link.address).size()?,
+        None => remote.size()?,
     };
     let Some(size) = size else { return Ok(None) };
     let wheel = WheelDirectory::open(Path::new(&link.file_name), &RemoteWheel { chosen, size });

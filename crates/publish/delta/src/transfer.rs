@@ -15,7 +15,7 @@ use rocwheel_store::attempts::{TransferFault, attempt_unless_stalled, with_conne
 use rocwheel_system::PositionedWriter;
 use url::Url;
 
-use crate::error::Error;
+use crate::error::{Error, PartResult, reason_inside};
 use crate::index_site::shown;
 
 /// Limit in bytes for a file whose size the index does not say. The largest wheels of ROCm and
@@ -92,25 +92,21 @@ impl RemoteFile<'_> {
     /// Writes ranges of the file to the same places of `file`, several at a time. The inner error
     /// is the reason why one of them did not arrive.
     pub(crate) fn ranges(&self, ranges: &[Range<u64>], file: &fs_err::File) -> Result<Result<(), String>, Error> {
-        let one = |range: &Range<u64>| -> Result<(), Result<String, Error>> {
-            match self.tried(|| self.range(range, file)) {
-                Ok(Ok(())) => Ok(()),
-                // The whole wheel from the same server would cost another minute.
-                Ok(Err(fault @ TransferFault::Stalled(_))) => Err(Err(self.failed(&fault, WITHOUT_RANGES))),
-                Ok(Err(fault)) => Err(Ok(format!("a request for a range of it failed: {fault}"))),
-                Err(error) => Err(Err(error)),
-            }
-        };
-        let all = || {
-            // The first answer says whether there are ranges at all.
-            let Some((first, others)) = ranges.split_first() else { return Ok(()) };
-            one(first)?;
-            with_connections(|| others.par_iter().try_for_each(one))
-        };
-        match all() {
-            Ok(()) => Ok(Ok(())),
-            Err(Ok(reason)) => Ok(Err(reason)),
-            Err(Err(error)) => Err(error),
+        // The first answer says whether there are ranges at all.
+        let Some((first, others)) = ranges.split_first() else { return Ok(Ok(())) };
+        let written = self
+            .tried_range(first, file)
+            .and_then(|()| with_connections(|| others.par_iter().try_for_each(|range| self.tried_range(range, file))));
+        reason_inside(written)
+    }
+
+    fn tried_range(&self, range: &Range<u64>, file: &fs_err::File) -> PartResult {
+        match self.tried(|| self.range(range, file)) {
+            Ok(Ok(())) => Ok(()),
+            // The whole wheel from the same server would cost another minute.
+            Ok(Err(fault @ TransferFault::Stalled(_))) => Err(Err(self.failed(&fault, WITHOUT_RANGES))),
+            Ok(Err(fault)) => Err(Ok(format!("a request for a range of it failed: {fault}"))),
+            Err(error) => Err(Err(error)),
         }
     }
 
@@ -142,19 +138,13 @@ impl RemoteFile<'_> {
         (restart, take): (impl Fn() -> T, impl Fn(&mut T, &[u8])),
     ) -> Result<(T, u64), Error> {
         let limit = listed.unwrap_or(UNLISTED);
-        let too_many = || {
-            TransferFault::lasting(match listed {
-                Some(listed) => format!("the index is wrong: it says {listed} bytes, and the server sends more"),
-                None => format!("the index does not say its size, and the server sends more than {} GiB", limit >> 30),
-            })
-        };
         let done = self.tried(|| {
             let answer = self.ask(&[])?;
             if answer.status != 200 {
                 return Err(TransferFault::of_status(answer.status));
             }
             if answer.size.is_some_and(|size| size > limit) {
-                return Err(too_many());
+                return Err(too_many(listed));
             }
             let (size, mut state) = (answer.size, restart());
             file.set_len(0).map_err(|source| TransferFault::Write { path: file.path().to_owned(), source })?;
@@ -167,7 +157,7 @@ impl RemoteFile<'_> {
             })?;
             match size {
                 _ if packed == Some(true) => Err(TransferFault::lasting(PACKED)),
-                _ if length > limit => Err(too_many()),
+                _ if length > limit => Err(too_many(listed)),
                 Some(size) if size != length => {
                     Err(TransferFault::passing(format!("{length} of {size} bytes arrived")))
                 }
@@ -220,6 +210,13 @@ impl RemoteFile<'_> {
             }
         }
     }
+}
+
+fn too_many(listed: Option<u64>) -> TransferFault {
+    TransferFault::lasting(match listed {
+        Some(listed) => format!("the index is wrong: it says {listed} bytes, and the server sends more"),
+        None => format!("the index does not say its size, and the server sends more than {} GiB", UNLISTED >> 30),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Input: an archive to download. Output: it in the cache, and unpacked by the time it is complete.
 
-use std::io;
 use std::path::Path;
 
 use rocwheel_artifact::archive::unpack_stream;
@@ -34,8 +33,7 @@ pub(crate) fn unpack_as_it_arrives(
         archive
     });
     if archive.is_err() && staged.exists() {
-        let disk = |source: io::Error| DownloadFault::Disk { path: staged.to_owned(), source };
-        fs_err::remove_dir_all(staged).map_err(disk)?;
+        fs_err::remove_dir_all(staged).map_err(DownloadFault::disk(staged))?;
     }
     archive
 }

@@ -128,20 +128,21 @@ impl DownloadCache {
     /// can be continued.
     pub(crate) fn download(&self, wanted: &Wanted<'_>, reporter: &dyn Reporter) -> Result<CachedFile, DownloadFault> {
         let folder = self.folder.join("partial");
-        fs_err::create_dir_all(&folder).map_err(|source| DownloadFault::Disk { path: folder.clone(), source })?;
+        fs_err::create_dir_all(&folder).map_err(DownloadFault::disk(&folder))?;
         let path = folder.join(wanted.id());
-        let disk = |source: io::Error| DownloadFault::Disk { path: path.clone(), source };
-        let held = if wanted.is_recognisable() { Lock::at(&path).map_err(disk)? } else { None };
+        let held = if wanted.is_recognisable() { Lock::at(&path).map_err(DownloadFault::disk(&path))? } else { None };
         let Some(mut file) = held else {
             // Another process downloads it, or nothing tells whether it can be continued.
-            let temporary = tempfile::Builder::new().prefix("alone-").tempfile_in(&folder).map_err(disk)?;
+            let temporary = tempfile::Builder::new().prefix("alone-").tempfile_in(&folder);
+            let temporary = temporary.map_err(DownloadFault::disk(&path))?;
             let alone = temporary.path().to_owned();
-            let mut file = fs_err::File::from_parts(temporary.reopen().map_err(disk)?, &alone);
-            let digest = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &alone, reporter)?;
-            let persist = |place: &Path| rocwheel_system::persist(temporary, place);
-            return self.keep(wanted, &digest, persist);
+            let mut file = fs_err::File::from_parts(temporary.reopen().map_err(DownloadFault::disk(&path))?, &alone);
+            let partial = Partial::open(&mut file, reporter).map_err(DownloadFault::disk(&path))?;
+            let digest = partial.fill(wanted, &alone, reporter)?;
+            return self.keep(wanted, &digest, |place| rocwheel_system::persist(temporary, place));
         };
-        let filled = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &path, reporter);
+        let filled =
+            Partial::open(&mut file, reporter).map_err(DownloadFault::disk(&path))?.fill(wanted, &path, reporter);
         // Wrong bytes cannot be continued.
         if let Err(DownloadFault::Digest { .. } | DownloadFault::Size { .. }) = &filled {
             let _ = fs_err::remove_file(&path);
@@ -167,7 +168,7 @@ impl DownloadCache {
             }
             Ok(())
         })();
-        kept.map_err(|source| DownloadFault::Disk { path: place.clone(), source })?;
+        kept.map_err(DownloadFault::disk(&place))?;
         Ok(CachedFile { path: place, sha256: digest.to_owned(), is_new: true })
     }
 }
@@ -185,6 +186,12 @@ struct Partial<'a> {
 enum Stop {
     Fault(DownloadFault),
     Broken(String),
+}
+
+impl From<DownloadFault> for Stop {
+    fn from(fault: DownloadFault) -> Stop {
+        Stop::Fault(fault)
+    }
 }
 
 impl Stop {
@@ -218,9 +225,8 @@ impl<'a> Partial<'a> {
 
     /// Reads the rest, and returns the SHA-256 of the whole file.
     fn fill(mut self, wanted: &Wanted<'_>, path: &Path, reporter: &dyn Reporter) -> Result<String, DownloadFault> {
-        let disk = |source: io::Error| DownloadFault::Disk { path: path.to_owned(), source };
         if wanted.facts.size.is_some_and(|size| self.length > size) {
-            self.restart(wanted).map_err(disk)?;
+            self.restart(wanted).map_err(DownloadFault::disk(path))?;
         }
         if let Some(growth) = wanted.growth {
             growth.reached(path, self.length);
@@ -240,7 +246,7 @@ impl<'a> Partial<'a> {
             match fault {
                 None => return Ok(digest),
                 // The beginning may be that of another file.
-                Some(_) if self.is_older => self.restart(wanted).map_err(disk)?,
+                Some(_) if self.is_older => self.restart(wanted).map_err(DownloadFault::disk(path))?,
                 Some(fault) => return Err(fault),
             }
         }
@@ -273,17 +279,16 @@ impl<'a> Partial<'a> {
     }
 
     fn stream(&mut self, wanted: &Wanted<'_>, path: &Path, reporter: &dyn Reporter) -> Result<(), Stop> {
-        let disk = |source: io::Error| Stop::Fault(DownloadFault::Disk { path: path.to_owned(), source });
-        let opened = wanted.source.open(wanted.file, &wanted.facts, self.length).map_err(Stop::Fault)?;
+        let opened = wanted.source.open(wanted.file, &wanted.facts, self.length)?;
         let mut reader: Box<dyn Read + Send> = match opened {
             FileStream::Continued(reader) => reader,
             FileStream::FromStart(reader) => {
-                self.restart(wanted).map_err(disk)?;
+                self.restart(wanted).map_err(DownloadFault::disk(path))?;
                 reader
             }
-            FileStream::Local(path) => {
-                let mut file = fs_err::File::open(&path).map_err(disk)?;
-                file.seek(SeekFrom::Start(self.length)).map_err(disk)?;
+            FileStream::Local(local) => {
+                let mut file = fs_err::File::open(&local).map_err(DownloadFault::disk(path))?;
+                file.seek(SeekFrom::Start(self.length)).map_err(DownloadFault::disk(path))?;
                 Box::new(file)
             }
         };
@@ -296,7 +301,7 @@ impl<'a> Partial<'a> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(Stop::of_read(wanted, error)),
             };
-            self.file.write_all(&window[..read]).map_err(disk)?;
+            self.file.write_all(&window[..read]).map_err(DownloadFault::disk(path))?;
             self.hash.update(&window[..read]);
             self.length += read as u64;
             if let Some(growth) = wanted.growth {

@@ -45,6 +45,11 @@ pub enum DownloadFault {
 }
 
 impl DownloadFault {
+    /// To be used as `.map_err(DownloadFault::disk(path))`.
+    pub(crate) fn disk(path: &Path) -> impl Fn(io::Error) -> DownloadFault {
+        |source| DownloadFault::Disk { path: path.to_owned(), source }
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,

@@ -146,16 +146,13 @@ impl ArtifactSource for HttpSource {
             .map_err(|reason| error::unreachable(&shown(&answer.address), reason))?;
         let folder =
             answer.address.join(".").map_or_else(|_| self.folder.path().to_owned(), |url| url.path().to_owned());
-        let is_inside = |address: &Url| {
-            address.path().strip_prefix(folder.as_str()).is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
-        };
-        let mut names: Vec<String> = links
-            .into_iter()
-            .filter(|link| is_inside(&link.address))
-            .map(|link| link.file_name)
-            // A name is a part of a path here too.
-            .filter(|name| !name.contains('/') && !matches!(name.as_str(), "" | "." | ".."))
-            .collect();
+        let inside = links.into_iter().filter(|link| {
+            let rest = link.address.path().strip_prefix(folder.as_str());
+            rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
+        });
+        let mut names: Vec<String> = inside.map(|link| link.file_name).collect();
+        // A name is a part of a path here too.
+        names.retain(|name| !name.contains('/') && !matches!(name.as_str(), "" | "." | ".."));
         names.sort_unstable();
         names.dedup();
         Ok(names.into_iter().map(|name| SourceFile { name, size: None, stamp: String::new() }).collect())

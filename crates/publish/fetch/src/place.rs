@@ -136,10 +136,9 @@ impl RunPlace {
     /// run comes from a fork of it.
     pub fn new(kind: StreamType, repository: &str, is_fork: bool) -> Result<RunPlace, Failure> {
         let parts = repository.split_once('/').filter(|(owner, name)| {
-            let is_word = |word: &str| {
+            [owner, name].into_iter().all(|word| {
                 !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
-            };
-            is_word(owner) && is_word(name)
+            })
         });
         let Some((owner, name)) = parts else {
             return Err(wrong_place(format!("`{repository}` is no repository: it looks like `ROCm/TheRock`")));

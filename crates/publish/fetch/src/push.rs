@@ -11,7 +11,7 @@ use rocwheel_artifact::ArtifactName;
 use rocwheel_artifact::archive::{digest, sidecar_line};
 use rocwheel_content::archive_path::join;
 use rocwheel_progress::{Failure, Reporter, Unit};
-use rocwheel_store::{BucketUpload, S3Store, Store, UploadOptions, UploadState, plan_uploads, upload};
+use rocwheel_store::{S3Store, Store, UploadOptions, UploadState, plan_uploads, upload};
 use serde::Serialize;
 
 use crate::BuildSystem;
@@ -107,22 +107,15 @@ pub fn push_to_bucket(
     write: bool,
     reporter: &dyn Reporter,
 ) -> Result<Vec<PushedFile>, Failure> {
-    let key = |name: &str| join(&plan.folder, name);
-    let files = |of: fn(&Archive) -> &PathBuf| -> Vec<(PathBuf, String)> {
-        let named = plan.archives.iter().map(|archive| {
-            let path = of(archive);
-            (path.clone(), key(&path.file_name().unwrap_or_default().to_string_lossy()))
-        });
-        named.collect()
-    };
-    let archives = plan_uploads(store, &files(|archive| &archive.path), UploadOptions::Keep, reporter)?;
+    let archives: Vec<_> = plan.archives.iter().map(|archive| plan.with_key(&archive.path)).collect();
+    let archives = plan_uploads(store, &archives, UploadOptions::Keep, reporter)?;
     if write {
         // A sidecar of another program has other bytes and says the same. It follows the archive,
         // which does not change.
         let missing: Vec<(PathBuf, String)> = plan
             .archives
             .iter()
-            .zip(files(|archive| &archive.sidecar))
+            .map(|archive| (archive, plan.with_key(&archive.sidecar)))
             .filter_map(|(archive, (path, key))| match store.read(&key) {
                 Ok(Some(bytes)) if says(&bytes, &archive.sha256) => None,
                 _ => Some((path, key)),
@@ -133,11 +126,18 @@ pub fn push_to_bucket(
         upload(store, &archives, reporter)?;
         write_page(plan, store, reporter)?;
     }
-    let state = |upload: &BucketUpload| match upload.state {
-        UploadState::Unchanged => PushState::Unchanged,
-        UploadState::New | UploadState::Replaced | UploadState::Uncompared => PushState::New,
-    };
-    Ok(plan.archives.iter().zip(&archives).map(|(archive, upload)| pushed(plan, archive, state(upload))).collect())
+    let files = plan.archives.iter().zip(&archives).map(|(archive, upload)| {
+        let is_unchanged = upload.state == UploadState::Unchanged;
+        pushed(plan, archive, if is_unchanged { PushState::Unchanged } else { PushState::New })
+    });
+    Ok(files.collect())
+}
+
+impl PushPlan {
+    fn with_key(&self, path: &Path) -> (PathBuf, String) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (path.to_owned(), join(&self.folder, &name))
+    }
 }
 
 fn says(sidecar: &[u8], digest: &str) -> bool {

@@ -294,14 +294,13 @@ impl Fetching<'_> {
         let mut wanted: Vec<&PlannedFetch> = plan.artifacts.iter().collect();
         wanted.sort_by_key(|planned| std::cmp::Reverse(planned.size));
         let total = wanted.iter().map(|planned| planned.size).sum::<Option<u64>>();
-        let work = || -> Vec<(&PlannedFetch, Option<Result<FetchedFile, DownloadFault>>)> {
-            wanted.par_iter().with_max_len(1).map(|planned| (*planned, self.unless_full(planned, reporter))).collect()
-        };
+        let fetches = wanted.par_iter().with_max_len(1);
+        let fetches = fetches.map(|planned| (*planned, self.unless_full(planned, reporter)));
         reporter.begin("Fetching artifacts", total, Unit::Bytes);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(self.options.connections.max(1)).build();
-        let results = match pool {
-            Ok(pool) => pool.install(work),
-            Err(_) => work(),
+        let results: Vec<_> = match pool {
+            Ok(pool) => pool.install(|| fetches.collect()),
+            Err(_) => fetches.collect(),
         };
         reporter.end();
         reporter.check()?;
@@ -325,14 +324,13 @@ impl Fetching<'_> {
             return None;
         }
         let result = self.one(planned, reporter);
-        let is_full =
-            |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let full = match &result {
-            Err(DownloadFault::Disk { source, .. }) => is_full(source),
-            Err(DownloadFault::Artifact(rocwheel_artifact::Error::Io(error))) => is_full(error),
-            _ => false,
+        let error = match &result {
+            Err(DownloadFault::Disk { source, .. }) => Some(source),
+            Err(DownloadFault::Artifact(rocwheel_artifact::Error::Io(error))) => Some(error),
+            _ => None,
         };
-        if full {
+        if error.is_some_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        {
             self.is_disk_full.store(true, Ordering::Relaxed);
         }
         Some(result)
@@ -425,11 +423,10 @@ impl Fetching<'_> {
     fn existing(&self, wanted: &Wanted<'_>, reporter: &dyn Reporter) -> Result<Option<CachedFile>, DownloadFault> {
         let facts = FileFacts { sha256: None, ..wanted.facts.clone() };
         if let Some(path) = self.local(wanted, &facts)? {
-            let read = |source| DownloadFault::Disk { path: path.clone(), source };
-            let file = fs_err::File::open(&path).map_err(read)?;
+            let file = fs_err::File::open(&path).map_err(DownloadFault::disk(&path))?;
             let digest = sha256_of(Watched::new(file, reporter));
             reporter.check()?;
-            let actual = hexadecimal(&digest.map_err(read)?);
+            let actual = hexadecimal(&digest.map_err(DownloadFault::disk(&path))?);
             return match &wanted.expected {
                 Some((expected, said_by)) if *expected != actual => {
                     Err(DownloadFault::Digest { expected: expected.clone(), actual, said_by })
@@ -452,14 +449,14 @@ impl Fetching<'_> {
 
     /// Puts an artifact into the output, complete or not at all.
     fn put(&self, archive: &CachedFile, name: &str, path: &Path, reporter: &dyn Reporter) -> Result<(), DownloadFault> {
-        let disk = |source: io::Error| DownloadFault::Disk { path: path.to_owned(), source };
         let staged = self.staging.join(name);
         match self.options.form {
             FetchForm::Archives => {
                 // A link would let a change of the output reach the store or the cache.
-                fs_err::copy(&archive.path, &staged).map_err(disk)?;
+                fs_err::copy(&archive.path, &staged).map_err(DownloadFault::disk(path))?;
                 let line = sidecar_line(&archive.sha256, name);
-                rocwheel_system::replace(&sidecar_path(path), line.as_bytes(), 0o644).map_err(disk)?;
+                let written = rocwheel_system::replace(&sidecar_path(path), line.as_bytes(), 0o644);
+                written.map_err(DownloadFault::disk(path))?;
             }
             // It was unpacked while it arrived.
             _ if staged.is_dir() => {}
@@ -472,16 +469,17 @@ impl Fetching<'_> {
         }
         let tree = match self.options.form {
             FetchForm::Archives => None,
-            _ => Some(tree_digest(&staged).map_err(disk)?),
+            _ => Some(tree_digest(&staged).map_err(DownloadFault::disk(path))?),
         };
         if fs_err::symlink_metadata(path).is_ok() {
-            rocwheel_system::rename(path, self.staging.join(format!("old-{name}"))).map_err(disk)?;
+            let renamed = rocwheel_system::rename(path, self.staging.join(format!("old-{name}")));
+            renamed.map_err(DownloadFault::disk(path))?;
         }
-        rocwheel_system::rename(&staged, path).map_err(disk)?;
+        rocwheel_system::rename(&staged, path).map_err(DownloadFault::disk(path))?;
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let recorded = RecordedArtifact { sha256: archive.sha256.clone(), source: self.source.name(), tree };
         record.artifacts.insert(name.to_owned(), recorded);
-        record.write(&self.options.output).map_err(disk)
+        record.write(&self.options.output).map_err(DownloadFault::disk(path))
     }
 }
 
@@ -494,14 +492,13 @@ pub fn fetch_file(
 ) -> Result<PathBuf, Failure> {
     let files = source.list(reporter)?;
     let Some(file) = files.iter().find(|file| file.name == name) else {
-        let names = || files.iter().map(|file| file.name.as_str());
-        let existing: Vec<String> = match rocwheel_progress::nearest(name, names()) {
+        let names = files.iter().map(|file| file.name.as_str());
+        let existing: Vec<String> = match rocwheel_progress::nearest(name, names.clone()) {
             Some(near) => vec![near.to_owned()],
-            None => names().rev().take(3).map(str::to_owned).collect(),
+            None => names.rev().take(3).map(str::to_owned).collect(),
         };
         return Err(unmatched(&source.name(), &[name.to_owned()], &existing));
     };
-    let failed = |fault: DownloadFault| summary(vec![(name.to_owned(), fault)]);
     reporter.begin("Fetching", file.size, Unit::Bytes);
     let fetched = (|| {
         let facts = again(reporter, || source.facts(file))?;
@@ -519,18 +516,17 @@ pub fn fetch_file(
     })();
     reporter.end();
     reporter.check()?;
-    fetched.map_err(failed)
+    fetched.map_err(|fault| summary(vec![(name.to_owned(), fault)]))
 }
 
 /// Copies a file of the cache or of a store to another place, where it replaces an older one.
 pub fn place_file(file: &Path, place: &Path) -> Result<(), Failure> {
-    let put = || -> io::Result<()> {
-        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let staged = tempfile::Builder::new().prefix(STAGING).tempfile_in(folder)?;
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let placed = tempfile::Builder::new().prefix(STAGING).tempfile_in(folder).and_then(|staged| {
         fs_err::copy(file, staged.path())?;
         rocwheel_system::persist(staged, place)
-    };
-    put().map_err(disk_error("write", place))
+    });
+    placed.map_err(disk_error("write", place))
 }
 
 /// The directory that an artifact will replace. Files of it that did not change are kept.

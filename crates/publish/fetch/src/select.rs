@@ -120,17 +120,18 @@ impl ArtifactFilter {
         let words: Vec<TargetWord> = self.targets.iter().map(|word| TargetWord::new(word, &table)).collect();
         // Before the stage for the GPUs has run there is nothing for any of them.
         let is_for_gpus = wanted.iter().any(|found| !found.name.is_generic());
-        let misses = |word: &&TargetWord| !wanted.iter().any(|found| word.accepts(&found.name));
-        let missing: Vec<String> =
-            words.iter().filter(|word| !word.is_optional).filter(misses).map(|word| word.word.clone()).collect();
+        let missing = words.iter().filter(|word| !word.is_optional);
+        let missing = missing.filter(|word| !wanted.iter().any(|found| word.accepts(&found.name)));
+        let missing: Vec<String> = missing.map(|word| word.word.clone()).collect();
         if is_for_gpus && !missing.is_empty() {
             let families: BTreeSet<&str> = wanted.iter().map(|found| found.name.target_family.as_str()).collect();
             let existing: Vec<String> = families.into_iter().map(str::to_owned).collect();
             return Err(unmatched(folder, &missing, &existing));
         }
-        let has_target =
-            |name: &ArtifactName| words.is_empty() || name.is_generic() || words.iter().any(|word| word.accepts(name));
-        let left: Vec<Listed> = wanted.into_iter().filter(|found| has_target(&found.name)).collect();
+        let mut left = wanted;
+        left.retain(|Listed { name, .. }| {
+            words.is_empty() || name.is_generic() || words.iter().any(|word| word.accepts(name))
+        });
         let excluded = if self.exclude_may_miss { &[][..] } else { &self.exclude };
         for (patterns, listed) in [(&self.include[..], &left), (excluded, &all)] {
             let unmet: Vec<&NamePattern> =
@@ -140,18 +141,17 @@ impl ArtifactFilter {
                 return Err(unmatched(folder, &wanted, &suggestions(&unmet, listed)));
             }
         }
-        let is_wanted = |found: &Listed| {
+        left.retain(|found| {
             let is_included = self.include.is_empty() || self.include.iter().any(|pattern| pattern.accepts(found));
             is_included && !self.exclude.iter().any(|pattern| pattern.accepts(found))
-        };
-        let selected: Vec<Listed> = left.into_iter().filter(is_wanted).collect();
-        if selected.is_empty() {
+        });
+        if left.is_empty() {
             let text = format!("`{folder}` has {count} artifacts, none of which is selected");
             return Err(
                 Failure::message(text).with_hint("remove some of the filters; `--dry-run` lists what they leave")
             );
         }
-        Ok(selected)
+        Ok(left)
     }
 
     fn is_of_build(&self, name: &ArtifactName) -> bool {
@@ -169,11 +169,11 @@ pub(crate) fn unmet(patterns: &[NamePattern], files: &[String]) -> Vec<String> {
 
 /// The archives of artifacts in a listing, one for each artifact: `.tar.zst` before `.tar.xz`.
 fn listed(files: &[String]) -> Vec<Listed> {
-    let parse = |file: &String| ArtifactName::parse_archive(file).map(|(name, form)| (name, form, file.clone()));
-    let mut found: Vec<(ArtifactName, Compression, String)> = files.iter().filter_map(parse).collect();
+    let found = files.iter().filter_map(|file| Some((ArtifactName::parse_archive(file)?, file.clone())));
+    let mut found: Vec<((ArtifactName, Compression), String)> = found.collect();
     found.sort();
-    found.dedup_by(|later, earlier| later.0 == earlier.0);
-    found.into_iter().map(|(name, _, file)| Listed { name, file }).collect()
+    found.dedup_by(|((later, _), _), ((earlier, _), _)| later == earlier);
+    found.into_iter().map(|((name, _), file)| Listed { name, file }).collect()
 }
 
 /// Names that are near the patterns, or the first ones.

@@ -89,13 +89,13 @@ impl BuildTopology {
         let groups = row.artifact_groups.iter().filter_map(|group| self.artifact_groups.get(group));
         let deps: Vec<String> = groups.flat_map(|group| group.artifact_group_deps.iter().cloned()).collect();
         let mut needed = self.in_groups(&deps);
-        let mut open: Vec<&String> = Vec::new();
-        let of_artifact = |name: &String| self.artifacts.get(name).map_or(&[][..], |row| &row.artifact_deps);
         let begin = needed.clone();
-        open.extend(begin.iter().chain(&made).flat_map(of_artifact));
+        let mut open: Vec<&String> = begin.iter().chain(&made).collect();
         while let Some(name) = open.pop() {
-            if needed.insert(name.clone()) {
-                open.extend(of_artifact(name));
+            for needs in self.artifacts.get(name).into_iter().flat_map(|row| &row.artifact_deps) {
+                if needed.insert(needs.clone()) {
+                    open.push(needs);
+                }
             }
         }
         Some(needed.difference(&made).cloned().collect())

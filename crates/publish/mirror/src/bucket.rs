@@ -128,7 +128,7 @@ fn stored_files(
     let files: Vec<StoredFile> =
         store.list("", reporter)?.into_iter().filter(|file| file.key != MIRROR_MANIFEST).collect();
     let stage = reporter.stage("Hashing files", Some(files.iter().map(|file| file.size).sum()), Unit::Bytes);
-    let one = |file: &StoredFile| -> Result<(String, ListedFile), Failure> {
+    let hashed = files.par_iter().map(|file| {
         reporter.check()?;
         let sha256 = match known.get(file.key.as_str()) {
             Some(sha256) => {
@@ -138,14 +138,14 @@ fn stored_files(
             None => hash(store, file, reporter)?,
         };
         Ok((file.key.clone(), ListedFile { size: file.size, sha256 }))
-    };
-    let hashed = with_threads(store, || files.par_iter().map(one).collect());
+    });
+    let hashed = with_threads(store, || hashed.collect());
     drop(stage);
     hashed
 }
 
 fn hash(store: &dyn Store, file: &StoredFile, reporter: &dyn Reporter) -> Result<String, Failure> {
-    let failed = |source| StoreError::Read { path: format!("{}/{}", store.name(), file.key).into(), source };
+    let name = format!("{}/{}", store.name(), file.key);
     let digest = match store.bytes(file)? {
         StoredBytes::Local(path) => fs_err::File::open(path).and_then(|file| sha256_of(Watched::new(file, reporter))),
         // A range of nothing is an error on most servers.
@@ -155,5 +155,5 @@ fn hash(store: &dyn Store, file: &StoredFile, reporter: &dyn Reporter) -> Result
         }
     };
     reporter.check()?;
-    Ok(hexadecimal(&digest.map_err(failed)?))
+    Ok(hexadecimal(&digest.map_err(StoreError::read(name.as_ref()))?))
 }

@@ -8,7 +8,7 @@ use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_index::Http;
 use rocwheel_pages::{BuildOptions, Layout, build};
 use rocwheel_progress::{Reporter, Unit, Watched};
-use rocwheel_store::{Error as StoreError, FolderStore};
+use rocwheel_store::{Error as StoreError, FolderStore, is_shown};
 use walkdir::WalkDir;
 
 use crate::manifest::{
@@ -31,8 +31,7 @@ pub fn make_mirror(
     http: &Http,
     reporter: &dyn Reporter,
 ) -> Result<MirrorReport, Failure> {
-    let write = |path: &Path, source: io::Error| StoreError::Write { path: path.to_owned(), source };
-    fs_err::create_dir_all(folder).map_err(|source| write(folder, source))?;
+    fs_err::create_dir_all(folder).map_err(StoreError::write(folder))?;
     let before = read_list(folder)?.map(|list| list.distributions).unwrap_or_default();
     check_foreign(plan, folder, &before)?;
     let fetched = transfer::fetch_all(&plan.files, folder, http, reporter)?;
@@ -47,7 +46,9 @@ pub fn make_mirror(
     for name in &removed {
         for path in [folder.join(name), folder.join(format!("{name}.metadata"))] {
             match fs_err::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(write(&path, source).into()),
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(StoreError::Write { path, source }.into());
+                }
                 _ => {}
             }
         }
@@ -59,7 +60,7 @@ pub fn make_mirror(
         distributions: plan.files.keys().cloned().collect(),
     };
     let path = folder.join(MIRROR_MANIFEST);
-    rocwheel_system::replace(&path, &list.bytes(), 0o644).map_err(|source| write(&path, source))?;
+    rocwheel_system::replace(&path, &list.bytes(), 0o644).map_err(StoreError::write(&path))?;
     let bytes = plan.files.keys().filter_map(|name| list.files.get(name)).map(|file| file.size).sum();
     let index = built.indexes.first().map(|index| index.folder.clone()).unwrap_or_default();
     let origins = origin::of_mirror(&plan.files, &fetched, &store, reporter)?;
@@ -69,11 +70,10 @@ pub fn make_mirror(
 
 /// Distributions that no run fetched would be in the index, or in the way of its files.
 fn check_foreign(plan: &MirrorPlan, folder: &Path, before: &BTreeSet<String>) -> Result<(), Failure> {
-    let read = |source| StoreError::Folder { path: folder.to_owned(), source };
-    let mut names = Vec::new();
-    for entry in fs_err::read_dir(folder).map_err(read)? {
-        names.push(entry.map_err(read)?.file_name().to_string_lossy().into_owned());
-    }
+    let names = fs_err::read_dir(folder).and_then(|entries| {
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<io::Result<Vec<_>>>()
+    });
+    let names = names.map_err(|source| StoreError::Folder { path: folder.to_owned(), source })?;
     check_names(plan, &folder.to_string_lossy(), names.iter(), before)
 }
 
@@ -90,8 +90,6 @@ fn read_list(folder: &Path) -> Result<Option<MirrorList>, Failure> {
 /// Sizes and hashes of all files below a folder, except the list itself and what begins with a dot.
 fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, ListedFile>, Failure> {
     let mut paths: Vec<(String, PathBuf, u64)> = Vec::new();
-    let is_shown =
-        |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
     for entry in WalkDir::new(folder).sort_by_file_name().into_iter().filter_entry(is_shown) {
         let entry = entry.map_err(|error| StoreError::Read { path: folder.to_owned(), source: error.into() })?;
         if entry.file_type().is_dir() {
@@ -107,10 +105,10 @@ fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, 
     reporter.begin("Hashing files", Some(paths.iter().map(|(.., size)| size).sum()), Unit::Bytes);
     let mut files = BTreeMap::new();
     for (name, path, size) in paths {
-        let read = |source| StoreError::Read { path: path.clone(), source };
-        let digest = sha256_of(Watched::new(fs_err::File::open(&path).map_err(read)?, reporter));
+        let file = fs_err::File::open(&path).map_err(StoreError::read(&path))?;
+        let digest = sha256_of(Watched::new(file, reporter));
         reporter.check()?;
-        files.insert(name, ListedFile { size, sha256: hexadecimal(&digest.map_err(read)?) });
+        files.insert(name, ListedFile { size, sha256: hexadecimal(&digest.map_err(StoreError::read(&path))?) });
     }
     reporter.end();
     Ok(files)

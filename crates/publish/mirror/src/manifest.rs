@@ -91,11 +91,10 @@ pub(crate) struct ListedFile {
 
 impl MirrorList {
     pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<MirrorList, Failure> {
-        let wrong = |source: io::Error| StoreError::Read { path: path.to_owned(), source };
-        let list: MirrorList = serde_json::from_slice(bytes).map_err(|error| wrong(error.into()))?;
+        let list: MirrorList = serde_json::from_slice(bytes).map_err(|error| StoreError::read(path)(error.into()))?;
         if list.schema != SCHEMA {
             let reason = format!("its schema is {}, and {SCHEMA} is known", list.schema);
-            return Err(wrong(io::Error::other(reason)).into());
+            return Err(StoreError::read(path)(io::Error::other(reason)).into());
         }
         Ok(list)
     }
@@ -125,12 +124,12 @@ pub(crate) fn check_names<'n>(
     names: impl Iterator<Item = &'n String>,
     before: &BTreeSet<String>,
 ) -> Result<(), Failure> {
-    let is_foreign = |name: &&String| {
+    let foreign = names.filter(|name| {
         let is_distribution = [".whl", ".tar.gz", ".zip"].iter().any(|ending| name.ends_with(ending));
         // One of the plan may be of a run that was interrupted; its bytes are compared later.
         is_distribution && !before.contains(*name) && !plan.files.contains_key(*name)
-    };
-    let mut foreign: Vec<&String> = names.filter(is_foreign).collect();
+    });
+    let mut foreign: Vec<&String> = foreign.collect();
     foreign.sort();
     match foreign.first() {
         None => Ok(()),

@@ -103,14 +103,6 @@ fn resolve(
     kinds: Kinds,
     reporter: &dyn Reporter,
 ) -> Result<Vec<(String, LockedFile)>, Failure> {
-    let failed = |reason: String, exit: Exit| {
-        cannot(
-            &format!("resolve the packages for Python {python} on {platform}"),
-            &reason,
-            "name what is missing differently, or add an index that has it",
-        )
-        .with_exit(exit)
-    };
     let query = Query {
         requirements,
         constraints: &[],
@@ -123,11 +115,18 @@ fn resolve(
     };
     let outcome = Uv(request.uv.clone()).lock(&query);
     reporter.check()?;
-    let text = match outcome? {
-        Outcome::Found(text) => text,
-        Outcome::Refused(reason) => return Err(failed(reason, Exit::Failed)),
+    let files = match outcome? {
+        Outcome::Found(text) => lock::files(&text),
+        Outcome::Refused(reason) => Err(reason),
     };
-    let mut files = lock::files(&text).map_err(|reason| failed(reason, Exit::Failed))?;
+    let mut files = files.map_err(|reason| {
+        cannot(
+            &format!("resolve the packages for Python {python} on {platform}"),
+            &reason,
+            "name what is missing differently, or add an index that has it",
+        )
+        .with_exit(Exit::Failed)
+    })?;
     for (_, file) in &mut files {
         if let Ok(address) = Url::parse(&file.address) {
             file.address = request.http.remember(&address).to_string();
@@ -149,23 +148,23 @@ fn build_requirements(path: &Path) -> Result<Vec<String>, Failure> {
         #[serde(default)]
         requires: Vec<String>,
     }
-    let read = |source: std::io::Error| StoreError::Read { path: path.to_owned(), source };
-    let standard = || vec![DEFAULT_BUILD.to_owned()];
+    let standard = vec![DEFAULT_BUILD.to_owned()];
     if !path.to_string_lossy().ends_with(".tar.gz") {
-        return Ok(standard());
+        return Ok(standard);
     }
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(fs_err::File::open(path).map_err(read)?));
-    for entry in archive.entries().map_err(read)? {
-        let entry = entry.map_err(read)?;
+    let file = fs_err::File::open(path).map_err(StoreError::read(path))?;
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    for entry in archive.entries().map_err(StoreError::read(path))? {
+        let entry = entry.map_err(StoreError::read(path))?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         if name.split_once('/').is_none_or(|(_, rest)| rest != "pyproject.toml") {
             continue;
         }
         let mut text = String::new();
-        entry.take(LARGEST).read_to_string(&mut text).map_err(read)?;
-        let project: Project =
-            toml::from_str(&text).map_err(|error| read(std::io::Error::other(error.message().to_owned())))?;
-        return Ok(project.build.map_or_else(standard, |build| build.requires));
+        entry.take(LARGEST).read_to_string(&mut text).map_err(StoreError::read(path))?;
+        let project = toml::from_str(&text).map_err(|error| std::io::Error::other(error.message().to_owned()));
+        let project: Project = project.map_err(StoreError::read(path))?;
+        return Ok(project.build.map_or(standard, |build| build.requires));
     }
-    Ok(standard())
+    Ok(standard)
 }

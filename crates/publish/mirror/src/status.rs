@@ -32,7 +32,7 @@ pub(crate) fn read(
         projects.entry(file.project.clone()).or_default().insert(name.clone());
     }
     reporter.begin("Reading pages", Some(projects.len() as u64), Unit::Items);
-    let one = |(project, names): (&String, &BTreeSet<String>)| -> Result<Option<ProjectPage>, Failure> {
+    let pages = projects.par_iter().map(|(project, names)| {
         let found = request.indexes.iter().find_map(|index| {
             let page = attempt(reporter, || project_page(request, index, project)).transpose()?;
             match page {
@@ -51,22 +51,21 @@ pub(crate) fn read(
             )
             .with_exit(fault.exit())
         })
-    };
-    let pages = with_connections(|| projects.par_iter().map(one).collect::<Result<Vec<_>, _>>());
+    });
+    let pages = with_connections(|| pages.collect::<Result<Vec<_>, Failure>>());
     reporter.end();
     let mut table = StatusTable::default();
     for ((project, names), page) in projects.iter().zip(pages?) {
         let Some(page) = page else { continue };
         // The index leaves out files whose names tell no project.
-        let is_listed = |name: &str| project_of(name).as_ref() == Some(project);
-        if names.iter().any(|name| is_listed(name)) {
+        if names.iter().any(|name| project_of(name).as_ref() == Some(project)) {
             table.set_project(project, page.status, page.reason);
         }
         for link in page.links.into_iter().filter(|link| names.contains(&link.file_name)) {
             if let Some(file) = files.get_mut(&link.file_name) {
                 file.told = told(&link);
             }
-            if let Some(reason) = link.yanked.filter(|_| is_listed(&link.file_name)) {
+            if let Some(reason) = link.yanked.filter(|_| project_of(&link.file_name).as_ref() == Some(project)) {
                 table.yank_file(link.file_name, reason);
             }
         }

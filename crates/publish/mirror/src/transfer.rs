@@ -1,7 +1,6 @@
 //! Input: addresses with hashes. Output: the files in a folder, each complete and verified.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -35,7 +34,7 @@ pub(crate) fn fetch_all(
     reporter: &dyn Reporter,
 ) -> Result<BTreeMap<String, FetchedFile>, Failure> {
     reporter.begin("Fetching distributions", Some(files.len() as u64), Unit::Items);
-    let one = |(name, file): (&String, &LockedFile)| -> Result<Option<FetchedFile>, (String, TransferFault)> {
+    let results = files.par_iter().map(|(name, file)| {
         let result = if reporter.interrupted() {
             Err(TransferFault::passing("interrupted"))
         } else if file.sha256.as_ref().is_some_and(|sha256| is_there(&folder.join(name), sha256)) {
@@ -45,8 +44,8 @@ pub(crate) fn fetch_all(
         };
         reporter.advance(1);
         result.map_err(|fault| (name.clone(), fault))
-    };
-    let results = with_connections(|| files.par_iter().map(one).collect::<Vec<_>>());
+    });
+    let results = with_connections(|| results.collect::<Vec<_>>());
     reporter.end();
     reporter.check()?;
     let (mut fetched, mut problems, mut may_pass) = (BTreeMap::new(), Vec::new(), true);
@@ -77,8 +76,8 @@ fn fetch(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -
     let folder = path.parent().unwrap_or(Path::new("."));
     let Downloaded { file: temporary, sha256, modified } =
         attempt(reporter, || download(http, &file.address, file.hash().as_ref(), folder, reporter))?;
-    let disk = |source: io::Error| TransferFault::Write { path: path.to_owned(), source };
-    rocwheel_system::set_open_mode(temporary.as_file(), 0o644).map_err(disk)?;
-    rocwheel_system::persist(temporary, path).map_err(disk)?;
+    let placed = rocwheel_system::set_open_mode(temporary.as_file(), 0o644)
+        .and_then(|()| rocwheel_system::persist(temporary, path));
+    placed.map_err(|source| TransferFault::Write { path: path.to_owned(), source })?;
     Ok(FetchedFile { sha256, modified })
 }

@@ -234,32 +234,29 @@ impl Aggregate<'_> {
         let chooser = join(&self.base, chooser::FILE);
         let page = self.chooser()?;
         // Before anything is written.
-        let check = |key: &str| check_ours(self.store, self.options.replace_pages, key);
-        projects.iter().try_for_each(|project| check(&join(&join(&self.base, &project.name), HTML)))?;
-        check(&join(&self.base, HTML))?;
-        page.iter().try_for_each(|_| check(&chooser))?;
+        let folders = projects.iter().map(|project| join(&self.base, &project.name)).chain([self.base.clone()]);
+        for key in folders.map(|folder| join(&folder, HTML)).chain(page.iter().map(|_| chooser.clone())) {
+            check_ours(self.store, self.options.replace_pages, &key)?;
+        }
         let mut pages = Vec::new();
-        let mut put_page = |key: String, text: &str| -> Result<(), Error> {
-            pages.extend(put(self.store, self.options.write, key, text.as_bytes())?);
-            Ok(())
-        };
         for project in projects {
             let folder = join(&self.base, &project.name);
             let (html, json) = (project_html(project), project_json(project));
             for (name, text) in [(HTML, &html), (VERSIONED_HTML, &html), (JSON, &json)] {
-                put_page(join(&folder, name), text)?;
+                pages.extend(self.put(join(&folder, name), text)?);
             }
         }
-        let names = || self.packages.keys().map(String::as_str);
         if let Some(page) = &page {
-            put_page(chooser.clone(), page)?;
+            pages.extend(self.put(chooser.clone(), page)?);
         }
-        let (html, json) = (root_html(names(), page.as_ref().map(|_| chooser::FILE), None), root_json(names()));
+        let names = self.packages.keys().map(String::as_str);
+        let json = root_json(names.clone());
+        let html = root_html(names, page.as_ref().map(|_| chooser::FILE), None);
         for (name, text) in [(HTML, &html), (VERSIONED_HTML, &html), (JSON, &json)] {
-            put_page(join(&self.base, name), text)?;
+            pages.extend(self.put(join(&self.base, name), text)?);
         }
-        put_page(format!("{}-routes.json", self.base.replace('/', "-")), &self.routes())?;
-        put_page(REPORT.to_owned(), &self.report())?;
+        pages.extend(self.put(format!("{}-routes.json", self.base.replace('/', "-")), &self.routes())?);
+        pages.extend(self.put(REPORT.to_owned(), &self.report())?);
         pages.extend(self.remove_others(projects)?);
         let is_left = page.is_none() && self.store.read(&chooser)?.is_some();
         if is_left && check_ours(self.store, false, &chooser).is_ok() {
@@ -321,6 +318,10 @@ impl Aggregate<'_> {
         Ok(pages)
     }
 
+    fn put(&self, key: String, text: &str) -> Result<Option<PageFile>, Error> {
+        Ok(put(self.store, self.options.write, key, text.as_bytes())?)
+    }
+
     /// Projects in the order of both documents: by owner, then by name.
     fn ordered(&self) -> Vec<(&str, &str)> {
         let mut all: Vec<(&str, &str)> =
@@ -330,17 +331,13 @@ impl Aggregate<'_> {
     }
 
     fn routes(&self) -> String {
-        let route = |(owner_path, package): (&'_ str, &'_ str)| {
+        let routes = self.ordered().into_iter().map(|(owner_path, package)| {
             let target = format!("/{}/", join(&self.root(owner_path), package));
-            (owner_path.to_owned(), package.to_owned(), target)
-        };
-        let rows: Vec<_> = self.ordered().into_iter().map(route).collect();
+            Route { owner_path, package, target }
+        });
         document(&Routes {
             public_base: &self.options.public_base,
-            routes: rows
-                .iter()
-                .map(|(owner_path, package, target)| Route { owner_path, package, target: target.clone() })
-                .collect(),
+            routes: routes.collect(),
             schema_version: SCHEMA,
             stream: &self.options.stream,
         })
@@ -352,13 +349,10 @@ impl Aggregate<'_> {
         for (owner, _) in &ordered {
             *owners.entry(owner).or_default() += 1;
         }
-        let package = |(owner_path, name): &(&'_ str, &'_ str)| {
+        let packages = ordered.iter().map(|(owner_path, name)| {
             let root = self.root(owner_path);
             let package_index = format!("/{}", join(&join(&root, name), HTML));
-            (package_index, format!("/{}", join(&root, HTML)))
-        };
-        let places: Vec<_> = ordered.iter().map(package).collect();
-        let packages = ordered.iter().zip(places).map(|((owner_path, name), (package_index, product_root_index))| {
+            let product_root_index = format!("/{}", join(&root, HTML));
             ValidatedPackage { name, owner_path, package_index, product_root_index, source: "exact" }
         });
         document(&Validation {

@@ -70,11 +70,15 @@ impl Catalog {
         reporter: &dyn Reporter,
     ) -> Result<Catalog, Error> {
         let all = Mutex::new(Catalog::default());
-        let take = |files: Vec<StoredFile>| {
-            let part = Catalog::of_batch(files, filter);
-            all.lock().unwrap_or_else(PoisonError::into_inner).append(part);
-        };
-        store.list_batches(folder, |key| !key.ends_with(METADATA), &take, reporter)?;
+        store.list_batches(
+            folder,
+            |key| !key.ends_with(METADATA),
+            &|files| {
+                let part = Catalog::of_batch(files, filter);
+                all.lock().unwrap_or_else(PoisonError::into_inner).append(part);
+            },
+            reporter,
+        )?;
         let mut catalog = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         for project in catalog.projects.values_mut() {
             project.files.sort_unstable_by(|one, other| one.file.key.cmp(&other.file.key));
@@ -86,28 +90,14 @@ impl Catalog {
     }
 
     fn of_batch(files: Vec<StoredFile>, filter: &NameFilter) -> Catalog {
-        let look = |file: StoredFile| {
-            let name = file_name(&file.key);
-            if let Some(beside) = Beside::of(&file.key) {
-                return (file, Found::Beside(beside));
-            }
-            let found = match if filter.accepts(name) { identity(name) } else { Identity::Other } {
-                Identity::Distribution(parts) => {
-                    let pythons = parts.wheel.iter().flat_map(pythons).map(str::to_owned);
-                    Found::Distribution(parts.project(), pythons.collect())
-                }
-                Identity::Wrong(reason) => Found::Wrong(reason),
-                Identity::Archive => Found::Archive,
-                Identity::Other => Found::Other,
-            };
-            (file, found)
-        };
         let (mut catalog, mut last) = (Catalog::default(), String::new());
         let mut files = files.into_iter().peekable();
         while files.peek().is_some() {
             // As few names as possible are in memory in parts.
             let chunk: Vec<StoredFile> = files.by_ref().take(CHUNK).collect();
-            for (file, found) in chunk.into_par_iter().with_min_len(1024).map(look).collect::<Vec<_>>() {
+            let found: Vec<Found> =
+                chunk.par_iter().with_min_len(1024).map(|file| Found::of(&file.key, filter)).collect();
+            for (file, found) in chunk.into_iter().zip(found) {
                 catalog.add(file, found, &mut last);
             }
         }
@@ -183,6 +173,24 @@ enum Found {
     Wrong(String),
     Archive,
     Other,
+}
+
+impl Found {
+    fn of(key: &str, filter: &NameFilter) -> Found {
+        if let Some(beside) = Beside::of(key) {
+            return Found::Beside(beside);
+        }
+        let name = file_name(key);
+        match if filter.accepts(name) { identity(name) } else { Identity::Other } {
+            Identity::Distribution(parts) => {
+                let pythons = parts.wheel.iter().flat_map(pythons).map(str::to_owned);
+                Found::Distribution(parts.project(), pythons.collect())
+            }
+            Identity::Wrong(reason) => Found::Wrong(reason),
+            Identity::Archive => Found::Archive,
+            Identity::Other => Found::Other,
+        }
+    }
 }
 
 /// A kind of file that is beside a distribution and named after it.

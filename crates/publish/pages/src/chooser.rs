@@ -221,11 +221,10 @@ impl ChooserData {
         );
         let data = self.tables.text(&self.projects, index, find_links, options);
         let script = format!("\n(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat());
-        let source = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text.as_bytes())));
+        let [script_hash, style_hash] = [script.as_str(), STYLE].map(|text| STANDARD.encode(sha256(text.as_bytes())));
         let policy = format!(
-            "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; base-uri 'none'; form-action 'none'",
-            source(&script),
-            source(STYLE)
+            "default-src 'none'; script-src 'sha256-{script_hash}'; style-src 'sha256-{style_hash}'; \
+             connect-src 'self'; base-uri 'none'; form-action 'none'"
         );
         let parts = [
             ("{generator}", GENERATOR),

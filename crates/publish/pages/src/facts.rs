@@ -5,7 +5,7 @@ use std::path::Path;
 
 use positioned_io::Cursor;
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
-use rocwheel_progress::{Interrupted, Reporter, Watched, with_causes};
+use rocwheel_progress::{Reporter, Watched, with_causes};
 use rocwheel_store::listing::StoredDistribution;
 use rocwheel_store::{Store, StoredBytes, StoredFile};
 use rocwheel_wheel::Headers;
@@ -36,8 +36,8 @@ pub struct DistributionFacts {
 
 /// Why a file cannot be in an index.
 pub enum FactsFault {
-    Interrupted(Interrupted),
     Store(Error),
+    /// Also for an interruption, which the caller looks for.
     File(String),
 }
 
@@ -49,15 +49,11 @@ impl DistributionFacts {
         distribution: &StoredDistribution,
         reporter: &dyn Reporter,
     ) -> Result<DistributionFacts, FactsFault> {
-        let fault = |text: String| match reporter.check() {
-            Err(interrupted) => FactsFault::Interrupted(interrupted),
-            Ok(()) => FactsFault::File(text),
-        };
         let file = &distribution.file;
         let bytes = store.bytes(file).map_err(|error| FactsFault::Store(error.into()))?;
         let mut size = 0;
         let (headers, metadata_sha256) = if distribution.wheel.is_some() {
-            let metadata = stored_metadata(file, &bytes).map_err(|error| fault(with_causes(&error)))?;
+            let metadata = stored_metadata(file, &bytes).map_err(|error| FactsFault::File(with_causes(&error)))?;
             size = metadata.len() as u64;
             let text = String::from_utf8_lossy(&metadata);
             (Some(Headers::parse(&text)), Some(hexadecimal(&sha256(&metadata))))
@@ -65,23 +61,23 @@ impl DistributionFacts {
             // No tool has written such a source distribution for ten years.
             (None, None)
         } else {
-            let headers = sdist_headers(file, &bytes, reporter).map_err(|error| fault(with_causes(&error)))?;
-            (Some(headers), None)
+            let headers = sdist_headers(file, &bytes, reporter);
+            (Some(headers.map_err(|error| FactsFault::File(with_causes(&error)))?), None)
         };
         let mut requires_python = None;
         let (mut needs, mut rocm) = needs_of(&Headers::parse(""));
         if let Some(headers) = headers {
-            file_rules::check_metadata(&headers, distribution).map_err(fault)?;
+            file_rules::check_metadata(&headers, distribution).map_err(FactsFault::File)?;
             requires_python = headers.get("Requires-Python").filter(|text| !text.trim().is_empty());
             (needs, rocm) = needs_of(&headers);
         }
-        file_rules::check_listed(distribution, requires_python.as_deref()).map_err(fault)?;
+        file_rules::check_listed(distribution, requires_python.as_deref()).map_err(FactsFault::File)?;
         let known = store.sha256(file).map_err(|error| FactsFault::Store(error.into()))?;
         let digest = if let Some(digest) = known {
             reporter.advance(file.size);
             digest
         } else {
-            digest(&bytes, reporter).map_err(|error| fault(error.to_string()))?
+            digest(&bytes, reporter).map_err(|error| FactsFault::File(error.to_string()))?
         };
         Ok(DistributionFacts {
             sha256: hexadecimal(&digest),
@@ -144,8 +140,10 @@ fn sdist_headers(
         StoredBytes::Local(path) => sdist_metadata(path, reporter),
         StoredBytes::Remote(content) => {
             let path = Path::new(&file.key);
-            let failed = |source| rocwheel_wheel::Error::OpenSdist { path: path.to_owned(), source };
-            sdist_metadata_of(path, Cursor::new(content.open().map_err(failed)?), reporter)
+            let content = content.open();
+            let content =
+                content.map_err(|source| rocwheel_wheel::Error::OpenSdist { path: path.to_owned(), source })?;
+            sdist_metadata_of(path, Cursor::new(content), reporter)
         }
     }
 }

@@ -34,16 +34,13 @@ impl Layout {
 
     /// The layout that fits where the files are.
     pub(crate) fn of(catalog: &Catalog, store: &str) -> Result<Layout, Error> {
-        let fail =
-            |reason: String, hint: &str| Err(Error::Layout { store: store.to_owned(), reason, hint: hint.to_owned() });
         let (mut at_top, mut below, mut is_structured) = (None, None, true);
         for (project, file) in catalog.files() {
             let folder = parent(&file.key);
             if folder.contains('/') {
-                return fail(
-                    format!("`{}` is more than one folder down", file.key),
-                    "name the folder that has the files, or folders of files",
-                );
+                let reason = format!("`{}` is more than one folder down", file.key);
+                let hint = "name the folder that has the files, or folders of files".to_owned();
+                return Err(Error::Layout { store: store.to_owned(), reason, hint });
             }
             if folder.is_empty() {
                 at_top.get_or_insert(&file.key);
@@ -55,10 +52,11 @@ impl Layout {
         match (at_top, below) {
             (_, None) => Ok(Layout::Flat),
             (None, Some(_)) if is_structured => Ok(Layout::Structured),
-            (Some(top), Some(below)) if is_structured => fail(
-                format!("`{top}` is beside the folders, and `{below}` is in that of its project"),
-                "move all files into the folders of their projects, or give `--layout families`",
-            ),
+            (Some(top), Some(below)) if is_structured => Err(Error::Layout {
+                store: store.to_owned(),
+                reason: format!("`{top}` is beside the folders, and `{below}` is in that of its project"),
+                hint: "move all files into the folders of their projects, or give `--layout families`".to_owned(),
+            }),
             _ => Ok(Layout::Families),
         }
     }
@@ -129,8 +127,8 @@ pub(crate) fn roots(layout: Layout, catalog: &Catalog) -> Result<Vec<IndexRoot>,
         Layout::Flat => vec![IndexRoot::flat("")],
         Layout::Structured => vec![IndexRoot::default()],
         Layout::Families => {
-            let root = |family: &str| IndexRoot { family: Some(family.to_owned()), ..IndexRoot::flat(family) };
-            families.into_iter().map(root).collect()
+            let families = families.into_iter();
+            families.map(|name| IndexRoot { family: Some(name.to_owned()), ..IndexRoot::flat(name) }).collect()
         }
     })
 }

@@ -157,8 +157,8 @@ pub(crate) fn files_record(files: &[ListedFile], known: &[KnownFile]) -> Vec<u8>
     let mut texts = Texts::default();
     let mut lines = String::with_capacity(files.len() * 320);
     for (ListedFile { file, .. }, known) in files.iter().zip(known) {
-        let mut number = |text: &Option<Arc<str>>| text.as_ref().map(|text| texts.number(text));
-        let (python, rocm) = (number(&known.requires_python), number(&known.rocm));
+        let [python, rocm] =
+            [&known.requires_python, &known.rocm].map(|text| text.as_ref().map(|text| texts.number(text)));
         let stamp = if known.is_young { "" } else { file.stamp.as_str() };
         push_line(
             &mut lines,
@@ -190,22 +190,21 @@ pub(crate) fn parse_files(bytes: &[u8]) -> Option<Vec<RecordedFile>> {
     let mut lines = unsealed(bytes)?.lines();
     let header: FilesHeader<'_> = serde_json::from_str(lines.next()?).ok()?;
     let texts: Vec<Arc<str>> = header.texts.iter().map(|text| text.as_ref().into()).collect();
-    let shared = |number: usize| texts.get(number).map(Arc::clone);
-    let file = |line: &str| -> Option<RecordedFile> {
+    let files = lines.map(|line| {
         let FileLine(key, size, stamp, sha256, metadata_sha256, python, rocm, needs, uploaded) =
             serde_json::from_str(line).ok()?;
         let known = KnownFile {
             sha256: sha256.0,
             metadata_sha256: metadata_sha256.map(|digest| digest.0),
-            requires_python: python.and_then(shared),
-            rocm: rocm.and_then(shared),
-            needs: shared(needs)?,
+            requires_python: python.and_then(|number| texts.get(number).cloned()),
+            rocm: rocm.and_then(|number| texts.get(number).cloned()),
+            needs: texts.get(needs)?.clone(),
             uploaded,
             is_young: stamp.is_empty(),
         };
         Some(RecordedFile { key: key.into_owned(), size, stamp: stamp.into_owned(), known })
-    };
-    if header.schema == SCHEMA { lines.map(file).collect() } else { None }
+    });
+    if header.schema == SCHEMA { files.collect() } else { None }
 }
 
 /// What the pages of a project were made of, and where they are.

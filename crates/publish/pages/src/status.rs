@@ -48,12 +48,15 @@ struct ProjectRow {
 
 impl StatusTable {
     pub fn parse(text: &str, path: &Path) -> Result<StatusTable, Error> {
-        let wrong = |reason: String| Error::Status { path: path.to_owned(), reason };
-        let mut table: StatusTable = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let mut table: StatusTable =
+            toml::from_str(text).map_err(|error| Error::Status { path: path.to_owned(), reason: error.to_string() })?;
         for yank in &mut table.yanked {
             match (&yank.file, &yank.project, &yank.version) {
                 (Some(_), None, None) | (None, Some(_), Some(_)) => {}
-                _ => return Err(wrong("a row of `yanked` has `file`, or `project` and `version`".to_owned())),
+                _ => {
+                    let reason = "a row of `yanked` has `file`, or `project` and `version`".to_owned();
+                    return Err(Error::Status { path: path.to_owned(), reason });
+                }
             }
             yank.project = yank.project.take().map(|name| canonical_name(&name));
         }
@@ -91,27 +94,19 @@ impl StatusTable {
 
     /// What the table says of a project and its files, as a text that differs where that differs.
     pub(crate) fn rows_of(&self, project: &str) -> String {
-        let is_of = |yank: &&Yank| match (&yank.file, &yank.project) {
-            (Some(file), _) => project_of(file).as_deref() == Some(project),
-            (None, name) => name.as_deref() == Some(project),
-        };
-        let yanks: Vec<&Yank> = self.yanked.iter().filter(is_of).collect();
+        let yanks: Vec<&Yank> = self.yanked.iter().filter(|yank| yank.project().as_deref() == Some(project)).collect();
         format!("{yanks:?} {:?}", self.project.get(project))
     }
 
     /// Rows that fit no file: most are misspelt, and a file that should be withdrawn is not.
     pub(crate) fn unused(&self, catalog: &Catalog) -> Vec<String> {
-        let fits = |yank: &Yank| {
-            let name = match (&yank.file, &yank.project) {
-                (Some(file), _) => project_of(file),
-                (None, name) => name.clone(),
-            };
-            let project = name.and_then(|name| catalog.projects.get(&name));
-            let mut files = project.into_iter().flat_map(|project| &project.files);
-            files.any(|listed| distribution(listed.file.clone()).is_some_and(|one| yank.is_of(&one)))
-        };
         let mut unused = Vec::new();
-        for yank in self.yanked.iter().filter(|yank| !fits(yank)) {
+        for yank in &self.yanked {
+            let project = yank.project().and_then(|name| catalog.projects.get(&name));
+            let mut files = project.into_iter().flat_map(|project| &project.files);
+            if files.any(|listed| distribution(listed.file.clone()).is_some_and(|one| yank.is_of(&one))) {
+                continue;
+            }
             let version = yank.version.as_ref().map(ToString::to_string).unwrap_or_default();
             let what =
                 yank.file.clone().unwrap_or_else(|| format!("{} {version}", yank.project.as_deref().unwrap_or("")));
@@ -124,6 +119,10 @@ impl StatusTable {
 }
 
 impl Yank {
+    fn project(&self) -> Option<String> {
+        self.file.as_deref().map_or_else(|| self.project.clone(), project_of)
+    }
+
     fn is_of(&self, distribution: &StoredDistribution) -> bool {
         match (&self.file, &self.project, &self.version) {
             (Some(file), _, _) => file == distribution.name(),

@@ -11,7 +11,7 @@ use flate2::{Compression, GzBuilder};
 use positioned_io::ReadAt;
 use rocwheel_archive::tar::TarMembers;
 use rocwheel_content::{Content, Reader};
-use rocwheel_progress::{Interrupted, Reporter, Unit, Watched, write_error};
+use rocwheel_progress::{Interrupted, Reporter, Unit, Watched};
 
 use crate::error::Error;
 use crate::member::MemberPath;
@@ -133,21 +133,18 @@ pub(crate) fn read_whole(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8
 
 /// The unpacked bytes of a `.tar.gz` file.
 pub(crate) fn unpacked<'a>(path: &Path, reporter: &'a dyn Reporter) -> Result<impl Read + 'a, Error> {
-    let file = fs_err::File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let file = fs_err::File::open(path).map_err(Error::read(path))?;
     Ok(MultiGzDecoder::new(BufReader::with_capacity(WINDOW, Watched::new(file, reporter))))
 }
 
-/// Reads one member of a `.tar.gz` file of which only that is needed; `None` if there is none.
-pub(crate) fn find_text(
-    path: &Path,
-    is_it: impl Fn(&str) -> bool,
-    reporter: &dyn Reporter,
-) -> Result<Option<String>, Error> {
-    let read = |source| Error::Read { path: path.to_owned(), source };
+/// Reads PKG-INFO of a source distribution; `None` if there is none.
+pub(crate) fn find_information(path: &Path, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
     let mut members = TarMembers::new(unpacked(path, reporter)?);
-    while let Some(member) = members.next_member().map_err(read)? {
-        if member.is_file && member.size <= LARGEST_TEXT && is_it(&member.name) {
-            return read_whole(&mut members, member.size).map(|bytes| String::from_utf8(bytes).ok()).map_err(read);
+    while let Some(member) = members.next_member().map_err(Error::read(path))? {
+        let is_information = member.name.split_once('/').is_some_and(|(_, rest)| rest == "PKG-INFO");
+        if member.is_file && member.size <= LARGEST_TEXT && is_information {
+            let bytes = read_whole(&mut members, member.size).map_err(Error::read(path))?;
+            return Ok(String::from_utf8(bytes).ok());
         }
     }
     Ok(None)
@@ -161,11 +158,9 @@ pub(crate) fn write_packed(
     output: &Path,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let read = |source| PlanError::Read(source).at(input, reporter);
-    let write = |source| Error::Write { path: output.to_owned(), source: write_error(output)(source) };
-    let size = fs_err::metadata(input).map_err(read)?.len();
+    let size = fs_err::metadata(input).map_err(read_error(input, reporter))?.len();
     reporter.begin(&format!("Writing {}", output.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
-    let file = fs_err::File::create_new(output).map_err(write)?;
+    let file = fs_err::File::create_new(output).map_err(Error::write(output))?;
     let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(file, Compression::new(6));
     let mut reader = unpacked(input, reporter)?;
     let mut window = vec![0; WINDOW];
@@ -174,20 +169,24 @@ pub(crate) fn write_packed(
     for (range, bytes) in patch.edits.iter().chain([&end]) {
         while position < range.start {
             let length = (range.start - position).min(WINDOW as u64) as usize;
-            reader.read_exact(&mut window[..length]).map_err(read)?;
-            encoder.write_all(&window[..length]).map_err(write)?;
+            reader.read_exact(&mut window[..length]).map_err(read_error(input, reporter))?;
+            encoder.write_all(&window[..length]).map_err(Error::write(output))?;
             position += length as u64;
         }
         let length = range.end - range.start;
-        io::copy(&mut (&mut reader).take(length), &mut io::sink()).map_err(read)?;
+        io::copy(&mut (&mut reader).take(length), &mut io::sink()).map_err(read_error(input, reporter))?;
         position = range.end;
-        encoder.write_all(bytes).map_err(write)?;
+        encoder.write_all(bytes).map_err(Error::write(output))?;
     }
     // The checksum is behind the last byte.
-    io::copy(&mut reader, &mut io::sink()).map_err(read)?;
-    encoder.finish().map_err(write)?;
+    io::copy(&mut reader, &mut io::sink()).map_err(read_error(input, reporter))?;
+    encoder.finish().map_err(Error::write(output))?;
     reporter.end();
     Ok(())
+}
+
+fn read_error(path: &Path, reporter: &dyn Reporter) -> impl Fn(io::Error) -> Error {
+    |source| PlanError::Read(source).at(path, reporter)
 }
 
 /// An archive with other bytes in some places.

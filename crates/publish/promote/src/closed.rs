@@ -36,10 +36,9 @@ impl Provided {
     /// Adds the packages of other folders, by their names.
     pub(crate) fn add_folders(&mut self, folders: &[PathBuf]) -> Result<(), Error> {
         for folder in folders {
-            let read = |source| Error::Read { path: folder.clone(), source };
             let mut names = Vec::new();
-            for entry in fs_err::read_dir(folder).map_err(read)? {
-                names.push(entry.map_err(read)?.file_name().to_string_lossy().into_owned());
+            for entry in fs_err::read_dir(folder).map_err(Error::read(folder))? {
+                names.push(entry.map_err(Error::read(folder))?.file_name().to_string_lossy().into_owned());
             }
             self.add_names(names.iter().map(String::as_str))?;
         }
@@ -97,9 +96,9 @@ fn open(text: &str, provided: &Provided, own: &BTreeSet<String>, new: &Version) 
         Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
         Some(VersionOrUrl::Url(_)) => return None,
     };
-    let is_pin = |version: &Version| version.clone().with_post(None) == *new;
-    let pins_set =
-        specifiers.is_some_and(|all| all.iter().any(|one| one.operator().to_string() == "==" && is_pin(one.version())));
+    let pins_set = specifiers.is_some_and(|all| {
+        all.iter().any(|one| one.operator().to_string() == "==" && one.version().clone().with_post(None) == *new)
+    });
     if !pins_set && !own.contains(&name) {
         return None;
     }

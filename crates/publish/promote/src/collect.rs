@@ -1,5 +1,6 @@
 //! Input: a folder. Output: its files by what they are, with the version in their names.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pep440_rs::Version;
@@ -28,13 +29,13 @@ const TARBALL: &str = "therock-dist-";
 const BOOTSTRAP: &str = "rocm-bootstrap";
 
 pub(crate) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result<Collected, Error> {
-    let read = |source| Error::Read { path: request.folder.to_owned(), source };
     let (include, ignore) = (Patterns::new(request.include)?, Patterns::new(request.ignore)?);
     let mut paths: Vec<PathBuf> = if let Some(files) = request.files {
         files.to_vec()
     } else {
-        let entries = fs_err::read_dir(request.folder).map_err(read)?;
-        entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>().map_err(read)?
+        let entries = fs_err::read_dir(request.folder).map_err(Error::read(request.folder))?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>();
+        paths.map_err(Error::read(request.folder))?
     };
     paths.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
     let (mut collected, mut problems) = (Collected::default(), Vec::new());
@@ -81,38 +82,36 @@ fn has_packages(folder: &Path) -> bool {
 }
 
 fn classify(path: &Path, name: &str, copy: &Patterns) -> Result<SetFile, String> {
-    let file = |kind, distribution: &str, version: Option<Version>| SetFile {
-        path: path.to_owned(),
-        name: name.to_owned(),
-        kind,
-        distribution: canonical_name(distribution),
-        version,
-    };
+    let (path, name, distribution) = (path.to_owned(), name.to_owned(), canonical_name(""));
+    let file = SetFile { path, name, kind: SetFileKind::Other, distribution, version: None };
+    let name = &file.name;
     if copy.matches(name) {
-        return Ok(file(SetFileKind::Other, "", None));
+        return Ok(file);
     }
     if NATIVE.iter().any(|ending| name.ends_with(ending)) {
-        return Ok(file(SetFileKind::Native, "", None));
+        return Ok(SetFile { kind: SetFileKind::Native, ..file });
     }
     if name.ends_with(".whl.metadata") {
-        return Ok(file(SetFileKind::Metadata, "", None));
+        return Ok(SetFile { kind: SetFileKind::Metadata, ..file });
     }
     if WheelName::is_wheel(name) {
         let wheel: WheelName = name.parse().map_err(|error: rocwheel_wheel::Error| error.to_string())?;
-        if canonical_name(&wheel.distribution) == BOOTSTRAP {
-            return Ok(file(SetFileKind::Other, &wheel.distribution, None));
+        let distribution = canonical_name(&wheel.distribution);
+        if distribution == BOOTSTRAP {
+            return Ok(SetFile { distribution, ..file });
         }
         let version = wheel.version.replace('_', "-").parse().map_err(|_| "its version is none of PEP 440")?;
-        return Ok(file(SetFileKind::Wheel, &wheel.distribution, Some(version)));
+        return Ok(SetFile { kind: SetFileKind::Wheel, distribution, version: Some(version), ..file });
     }
     let stem = name.strip_suffix(".tar.gz").and_then(|stem| stem.rsplit_once('-'));
     if let Some((distribution, version)) = stem {
-        if canonical_name(distribution) == BOOTSTRAP {
-            return Ok(file(SetFileKind::Other, distribution, None));
+        let distribution = canonical_name(distribution);
+        if distribution == BOOTSTRAP {
+            return Ok(SetFile { distribution, ..file });
         }
         let version = version.parse().map_err(|_| format!("`{version}` is no version of PEP 440"))?;
         let kind = if name.starts_with(TARBALL) { SetFileKind::Tarball } else { SetFileKind::Sdist };
-        return Ok(file(kind, distribution, Some(version)));
+        return Ok(SetFile { kind, distribution, version: Some(version), ..file });
     }
     Err("it is no wheel, no source distribution, no `therock-dist-*.tar.gz` and no native package".to_owned())
 }
@@ -120,30 +119,29 @@ fn classify(path: &Path, name: &str, copy: &Patterns) -> Result<SetFile, String>
 /// The version of the set, from the names of its files: that of the ROCm packages, or else that
 /// which frameworks name, or that of tarballs.
 pub(crate) fn set_version(folder: &Path, files: &[SetFile]) -> Result<Version, Error> {
-    let of = |choose: &dyn Fn(&SetFile) -> Option<Version>| -> Vec<Version> {
-        let mut versions: Vec<Version> =
-            files.iter().filter_map(choose).map(|version| version.with_post(None)).collect();
-        versions.sort();
-        versions.dedup();
-        versions
-    };
-    let own = |file: &SetFile| {
-        let is_rocm = file.distribution == "rocm" || file.distribution.starts_with("rocm-");
-        let is_package = matches!(file.kind, SetFileKind::Wheel | SetFileKind::Sdist);
-        file.version.clone().filter(|_| is_rocm && is_package)
-    };
-    let named = |file: &SetFile| named_rocm(file.version.as_ref()?);
-    let tarball = |file: &SetFile| file.version.clone().filter(|_| file.kind == SetFileKind::Tarball);
-    let fail = |reason: String| Error::NoVersion { path: folder.to_owned(), reason };
-    for versions in [of(&own), of(&named), of(&tarball)] {
-        match &versions[..] {
-            [] => {}
-            [version] => return Ok(version.clone()),
-            several => {
-                let several: Vec<String> = several.iter().map(ToString::to_string).collect();
-                return Err(fail(format!("there are several, {}", several.join(", "))));
-            }
+    let kinds: [fn(&SetFile) -> Option<Version>; 3] = [
+        rocm_package_version,
+        |file| named_rocm(file.version.as_ref()?),
+        |file| file.version.clone().filter(|_| file.kind == SetFileKind::Tarball),
+    ];
+    let mut reason = "there is no package of ROCm, and none that names one in its version".to_owned();
+    for version_of in kinds {
+        let versions = files.iter().filter_map(version_of).map(|version| version.with_post(None));
+        let versions: BTreeSet<Version> = versions.collect();
+        if versions.len() > 1 {
+            let several: Vec<String> = versions.iter().map(ToString::to_string).collect();
+            reason = format!("there are several, {}", several.join(", "));
+            break;
+        }
+        if let Some(version) = versions.into_iter().next() {
+            return Ok(version);
         }
     }
-    Err(fail("there is no package of ROCm, and none that names one in its version".to_owned()))
+    Err(Error::NoVersion { path: folder.to_owned(), reason })
+}
+
+fn rocm_package_version(file: &SetFile) -> Option<Version> {
+    let is_rocm = file.distribution == "rocm" || file.distribution.starts_with("rocm-");
+    let is_package = matches!(file.kind, SetFileKind::Wheel | SetFileKind::Sdist);
+    file.version.clone().filter(|_| is_rocm && is_package)
 }

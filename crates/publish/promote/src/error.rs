@@ -1,9 +1,9 @@
 //! What keeps a set from being promoted, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rocwheel_progress::{Exit, Hint, Interrupted, counted, listed_problems};
+use rocwheel_progress::{Exit, Hint, Interrupted, counted, listed_problems, write_error};
 
 /// Every failure of a promotion. Nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,17 @@ fn places(problems: &[String]) -> String {
 
 fn verb(problems: &[String]) -> &'static str {
     if problems.len() == 1 { "says" } else { "say" }
+}
+
+impl Error {
+    /// To be used as `.map_err(Error::read(path))`.
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Error {
+        |source| Error::Read { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Error {
+        |source| Error::Write { path: path.to_owned(), source: write_error(path)(source) }
+    }
 }
 
 impl Hint for Error {

@@ -9,7 +9,7 @@ use rocwheel_archive::MemberMemory;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
-use crate::archive::{find_text, plan_tar, unpacked};
+use crate::archive::{find_information, plan_tar, unpacked};
 use crate::closed::{Provided, find_open};
 use crate::collect::{collect, set_version};
 use crate::error::Error;
@@ -78,7 +78,7 @@ pub fn plan_promotion(request: &PromotionRequest<'_>, reporter: &dyn Reporter) -
 
 fn size(file: &SetFile) -> Result<u64, Error> {
     let metadata = fs_err::metadata(&file.path);
-    Ok(metadata.map_err(|source| Error::Read { path: file.path.clone(), source })?.len())
+    Ok(metadata.map_err(Error::read(&file.path))?.len())
 }
 
 /// The new version of each file that has one; all files that are not of the set are one error.
@@ -102,7 +102,8 @@ impl Planner<'_> {
         versions: &BTreeMap<String, Version>,
     ) -> Result<(Vec<PlannedPromotion>, Vec<String>), Error> {
         self.check_targets(files)?;
-        let look = |file: &SetFile| -> Result<(PlannedPromotion, Result<Findings, String>), Error> {
+        // A wheel may be one large member, which one thread reads.
+        let looks = files.par_iter().with_max_len(1).map(|file| {
             self.reporter.check()?;
             let mut plan = PlannedPromotion::new(file, size(file)?);
             let mut found = Ok(Findings::default());
@@ -117,11 +118,9 @@ impl Planner<'_> {
                 plan.notes.push("copied: it keeps its version".to_owned());
             }
             Ok((plan, found))
-        };
-        // A wheel may be one large member, which one thread reads.
-        let looks: Vec<_> = files.par_iter().with_max_len(1).map(look).collect::<Result<_, _>>()?;
+        });
         let (mut planned, mut leftovers, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        for (mut plan, found) in looks {
+        for (mut plan, found) in looks.collect::<Result<Vec<_>, Error>>()? {
             match found {
                 Ok(found) => {
                     leftovers.extend(found.leftovers.into_iter().map(|place| format!("{}: {place}", plan.name)));
@@ -176,18 +175,17 @@ impl Planner<'_> {
             plan.new_name = Some(format!("{stem}-{version}.tar.gz"));
         }
         if file.kind == SetFileKind::Sdist {
-            let is_information = |name: &str| name.split_once('/').is_some_and(|(_, rest)| rest == "PKG-INFO");
-            let malformed = |reason: &str| rocwheel_wheel::Error::MalformedSdist {
+            let malformed = rocwheel_wheel::Error::MalformedSdist {
                 path: file.path.clone(),
-                reason: reason.to_owned(),
+                reason: "it has no `PKG-INFO`".to_owned(),
             };
-            let text = find_text(&file.path, is_information, &rocwheel_progress::Silent)?
-                .ok_or_else(|| malformed("it has no `PKG-INFO`"))?;
+            let text = find_information(&file.path, &rocwheel_progress::Silent)?.ok_or(malformed)?;
             let member = MemberPath { path: "PKG-INFO", shown: "PKG-INFO" };
             let new = self.rules.new_text(member, text.as_bytes(), &mut Findings::default())?.unwrap_or(text);
             let says = Headers::parse(&new).get("Version").unwrap_or_default();
             if !same_version(&says, &version.to_string()) {
-                return Err(malformed(&format!("its PKG-INFO would say version `{says}` and not {version}")).into());
+                let reason = format!("its PKG-INFO would say version `{says}` and not {version}");
+                return Err(rocwheel_wheel::Error::MalformedSdist { path: file.path.clone(), reason }.into());
             }
             plan.metadata = Some(new);
         }

@@ -14,13 +14,12 @@ const BUILD: &str = "urn:rocwheel:promotion:v1";
 
 /// The statement, with a final line break. It has no dates, so equal promotions give equal bytes.
 pub(crate) fn statement(plan: &PromotionPlan, files: &[Promoted]) -> String {
-    let digest = |sha256: &str| json!({ "sha256": sha256 });
     let subjects: Vec<Value> =
-        files.iter().map(|file| json!({ "name": file.name, "digest": digest(&file.sha256) })).collect();
+        files.iter().map(|file| json!({ "name": file.name, "digest": { "sha256": file.sha256 } })).collect();
     let materials: Vec<Value> = files
         .iter()
         .filter_map(|file| file.source.as_ref())
-        .map(|source| json!({ "name": source.name, "digest": digest(&source.sha256) }))
+        .map(|source| json!({ "name": source.name, "digest": { "sha256": source.sha256 } }))
         .collect();
     let made: Vec<Value> =
         files.iter().filter_map(|file| Some(json!({ "from": file.source.as_ref()?.name, "to": file.name }))).collect();

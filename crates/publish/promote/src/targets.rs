@@ -25,15 +25,13 @@ pub(crate) struct KeepList {
 
 impl KeepList {
     pub(crate) fn new(targets: &[String]) -> Result<KeepList, Error> {
-        let refuse = |reason: String| Err(Error::Targets { wanted: targets.join(","), reason });
         let keep: Vec<String> = targets.iter().map(|target| canonical_name(target.trim())).collect();
-        if let Some(wrong) = keep.iter().find(|target| !is_target(target)) {
-            return refuse(format!("`{wrong}` is no target, such as `gfx942`"));
-        }
-        if keep.is_empty() {
-            return refuse("no target is named".to_owned());
-        }
-        Ok(KeepList { keep })
+        let reason = match keep.iter().find(|target| !is_target(target)) {
+            Some(wrong) => format!("`{wrong}` is no target, such as `gfx942`"),
+            None if keep.is_empty() => "no target is named".to_owned(),
+            None => return Ok(KeepList { keep }),
+        };
+        Err(Error::Targets { wanted: targets.join(","), reason })
     }
 
     pub(crate) fn targets(&self) -> &[String] {
@@ -80,10 +78,10 @@ impl KeepList {
 
     /// The first kept target that the file has, in the user's order; a target before a family.
     fn preferred(&self, available: &[String]) -> Option<String> {
-        let of = |wanted: &String| {
+        let kept = self.keep.iter().filter_map(|wanted| {
             available.iter().find(|target| canonical_name(target.split(':').next().unwrap_or_default()) == *wanted)
-        };
-        let kept: Vec<&String> = self.keep.iter().filter_map(of).collect();
+        });
+        let kept: Vec<&String> = kept.collect();
         kept.iter().find(|target| is_exact(target)).or(kept.first()).map(|target| (*target).clone())
     }
 

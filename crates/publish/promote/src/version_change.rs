@@ -37,38 +37,23 @@ impl VersionChange {
     /// old one that is a release already.
     pub fn new(old: &Version, new: &Version) -> Result<VersionChange, Error> {
         let old = old.clone().with_post(None);
-        let refuse = |reason: &str| {
-            Err(Error::Version { old: old.to_string(), new: new.to_string(), reason: reason.to_owned() })
-        };
-        if old != *new {
-            if old.only_release() != new.only_release() || old.epoch() != new.epoch() {
-                return refuse("that is another release, which has to be built");
-            }
-            if new.is_post() || new.is_local() {
-                return refuse("a promoted version has no `.postN` and no local part; files keep their own `.postN`");
-            }
-            if !old.any_prerelease() && !old.is_local() {
-                return refuse("the set is a release already");
-            }
-            if new.clone().without_local() < old.clone().without_local() {
-                return refuse("that version is older");
-            }
+        if let Some(reason) = refusal(&old, new) {
+            let (old, new) = (old.to_string(), new.to_string());
+            return Err(Error::Version { old, new, reason: reason.to_owned() });
         }
         let (public, after) = (old.clone().without_local().to_string(), new.to_string());
         let local = local_text(&old);
+        let texts: Vec<String> = if local.is_empty() {
+            vec![public.clone()]
+        } else {
+            SEPARATORS.map(|separator| format!("{public}{separator}{local}")).into()
+        };
         let mut spellings = Vec::new();
-        let mut add = |text: String| {
+        for text in texts {
             if old.is_dev() && !new.is_dev() {
                 spellings.push(VersionSpelling { old: format!("devrocm{text}"), new: format!("rocm{after}") });
             }
             spellings.push(VersionSpelling { old: text, new: after.clone() });
-        };
-        if local.is_empty() {
-            add(public.clone());
-        } else {
-            for separator in SEPARATORS {
-                add(format!("{public}{separator}{local}"));
-            }
         }
         spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.old.len()));
         let sign = if old.any_prerelease() || local.is_empty() { public } else { format!("{public}+{local}") };
@@ -169,6 +154,20 @@ fn continues(segment: &LocalSegment) -> bool {
     matches!(segment, LocalSegment::String(text) if text != "bkc" && !text.starts_with("dev"))
 }
 
+fn refusal(old: &Version, new: &Version) -> Option<&'static str> {
+    if old == new {
+        None
+    } else if old.only_release() != new.only_release() || old.epoch() != new.epoch() {
+        Some("that is another release, which has to be built")
+    } else if new.is_post() || new.is_local() {
+        Some("a promoted version has no `.postN` and no local part; files keep their own `.postN`")
+    } else if !old.any_prerelease() && !old.is_local() {
+        Some("the set is a release already")
+    } else {
+        (new.clone().without_local() < old.clone().without_local()).then_some("that version is older")
+    }
+}
+
 /// The version of ROCm in a local version: `7.12.0rc1` of `2.14.0+rocm7.12.0rc1.git1a2b`.
 pub(crate) fn named_rocm(version: &Version) -> Option<Version> {
     let local = version.local();
@@ -184,10 +183,9 @@ pub(crate) fn named_rocm(version: &Version) -> Option<Version> {
         .find_map(|length| Some((length, words[..length].join(".").parse::<Version>().ok()?.with_post(None))))?;
     let rest = &words[length..];
     // The local part of ROCm's version follows with a dot: `bkc.DATE`, or a commit.
-    let is_commit = |word: &&&str| word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let count = match rest {
         ["bkc", _, ..] => 2,
-        [word, ..] if found.is_dev() && is_commit(&word) => 1,
+        [word, ..] if found.is_dev() && word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => 1,
         _ => 0,
     };
     if count == 0 {

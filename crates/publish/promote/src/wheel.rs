@@ -52,21 +52,19 @@ pub(crate) fn plan_wheel(
     new: &Version,
     planner: &Planner<'_>,
 ) -> Result<PlannedMembers, Result<String, Error>> {
-    let fail = |error: rocwheel_wheel::Error| Err(Error::Wheel(error));
-    let wheel = Wheel::open(path).map_err(fail)?;
-    let metadata = wheel.metadata().map_err(fail)?;
+    let wheel = Wheel::open(path).map_err(wheel_error)?;
+    let metadata = wheel.metadata().map_err(wheel_error)?;
     let said = Headers::parse(&metadata).get("Version").unwrap_or_default();
     if !same_version(&said, &wheel.name.version) {
         return Err(Ok(format!("its METADATA says version `{said}`")));
     }
     // A problem of RECORD is found before anything is written.
-    wheel.record().map_err(fail)?;
+    wheel.record().map_err(wheel_error)?;
     let names = [format!("{}/METADATA", wheel.info()), format!("{}/RECORD", wheel.info())];
-    let is_own = |listed: &Listed| names[1..].iter().any(|name| listed.name.starts_with(name.as_str()));
     let looks: Vec<(&str, Look)> = wheel
         .members()
         .par_iter()
-        .filter(|listed| listed.kind != MemberKind::Directory && !is_own(listed))
+        .filter(|listed| listed.kind != MemberKind::Directory && !listed.name.starts_with(&names[1]))
         .map(|listed| {
             planner.reporter.check()?;
             let look = look_at(&wheel, listed, planner)?;
@@ -100,13 +98,17 @@ pub(crate) fn plan_wheel(
     }
     let set = planner.rules.change.new_version();
     if planner.rules.is_floating && !new.local().is_empty() && new.clone().with_post(None) != *set {
-        float_pins(&mut planned, set).map_err(fail)?;
+        float_pins(&mut planned, set).map_err(wheel_error)?;
     }
     let says = Headers::parse(&planned.metadata).get("Version").unwrap_or_default();
     if !same_version(&says, &new.to_string()) {
         return Err(Ok(format!("its METADATA would say version `{says}` and not {new}")));
     }
     Ok(planned)
+}
+
+fn wheel_error(error: rocwheel_wheel::Error) -> Result<String, Error> {
+    Err(Error::Wheel(error))
 }
 
 fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look, Error> {
@@ -142,8 +144,8 @@ fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look
         let findings = &mut look.findings;
         look.text = wheel.with_bytes(name, memory, |bytes| rules.new_text(path, bytes, findings))??;
     } else {
-        let read = |source| PlanError::from(source).at(wheel.path(), reporter);
-        rules.search(path, wheel.stream(name)?, reporter, &mut look.findings).map_err(read)?;
+        let searched = rules.search(path, wheel.stream(name)?, reporter, &mut look.findings);
+        searched.map_err(|error| PlanError::from(error).at(wheel.path(), reporter))?;
     }
     Ok(look)
 }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_progress::{Reporter, Unit, WithoutProgress, write_error};
+use rocwheel_progress::{Reporter, Unit, WithoutProgress};
 
 use crate::archive::write_packed;
 use crate::error::Error;
@@ -66,8 +66,7 @@ pub fn promote(
         result = if kind == SetFileKind::Wheel { result.with_file(file) } else { result.with_moved(file) };
     }
     if old.remove {
-        let goes = |file: &&PlannedPromotion| file.new_name.as_ref() != Some(&file.name);
-        for file in plan.files.iter().filter(goes) {
+        for file in plan.files.iter().filter(|file| file.new_name.as_ref() != Some(&file.name)) {
             result = result.with_removed(file.path.clone(), None);
         }
     }
@@ -113,15 +112,14 @@ impl Writer<'_> {
     fn write_all(&self, plan: &PromotionPlan, stay: &BTreeSet<&str>) -> Result<Vec<Promoted>, Error> {
         let total = plan.files.iter().map(|file| file.size).sum();
         let _stage = self.reporter.stage("Writing promoted files", Some(total), Unit::Bytes);
-        let write = |file: &PlannedPromotion| -> Result<Option<Promoted>, Error> {
+        let written = plan.files.par_iter().with_max_len(1).map(|file| {
             self.reporter.check()?;
             let stays = stay.contains(file.name.as_str());
             let promoted = if stays { Some(Writer::existing(file)?) } else { self.write(file)? };
             self.reporter.advance(file.size);
             Ok(promoted)
-        };
-        let written: Vec<_> = plan.files.par_iter().with_max_len(1).map(write).collect::<Result<_, _>>()?;
-        Ok(written.into_iter().flatten().collect())
+        });
+        Ok(written.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect())
     }
 
     fn existing(file: &PlannedPromotion) -> Result<Promoted, Error> {
@@ -134,12 +132,11 @@ impl Writer<'_> {
         let Some(name) = &file.new_name else { return Ok(None) };
         let (input, reporter) = (&file.path, WithoutProgress(self.reporter));
         let path = self.folder.join(name);
-        let write = |source| Error::Write { path: path.clone(), source: write_error(&path)(source) };
         let (mut sha256_of_result, mut sha256_of_input) = (None, None);
         match &file.steps {
             Steps::LeaveOut => return Ok(None),
             Steps::Copy => {
-                fs_err::copy(input, &path).map_err(write)?;
+                fs_err::copy(input, &path).map_err(Error::write(&path))?;
                 let sha256 = digest(&path)?;
                 (sha256_of_result, sha256_of_input) = (Some(sha256.clone()), Some(sha256));
             }
@@ -149,23 +146,23 @@ impl Writer<'_> {
             }
             Steps::Archive(patch) => write_packed(input, patch, &path, &reporter)?,
             Steps::Text(text) => {
-                fs_err::write(&path, text).map_err(write)?;
+                fs_err::write(&path, text).map_err(Error::write(&path))?;
                 sha256_of_result = Some(hexadecimal(&sha256(text.as_bytes())));
             }
         }
-        let known_or = |known: Option<String>, path| known.map_or_else(|| digest(path), Ok);
         let source = if matches!(file.steps, Steps::Text(_)) {
             None
         } else {
-            Some(PromotedFrom { name: file.name.clone(), sha256: known_or(sha256_of_input, input)? })
+            let sha256 = sha256_of_input.map_or_else(|| digest(input), Ok)?;
+            Some(PromotedFrom { name: file.name.clone(), sha256 })
         };
-        let sha256 = known_or(sha256_of_result, &path)?;
-        let size = fs_err::metadata(&path).map_err(write)?.len();
+        let sha256 = sha256_of_result.map_or_else(|| digest(&path), Ok)?;
+        let size = fs_err::metadata(&path).map_err(Error::write(&path))?.len();
         Ok(Some(Promoted { name: name.clone(), kind: file.kind, size, sha256, source }))
     }
 }
 
 fn digest(path: &Path) -> Result<String, Error> {
-    let digest = sha256_ahead(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let digest = sha256_ahead(path).map_err(Error::read(path))?;
     Ok(hexadecimal(&digest))
 }

@@ -144,15 +144,15 @@ impl GateDecision {
     /// Failures that were run again until they passed, a clause each.
     pub fn replaced_failures(&self) -> Vec<String> {
         let all = self.rows.iter().flat_map(|row| row.replaced.iter().map(move |one| (row, one)));
-        let words = |(row, one): (&GateRow, &ReplacedVerdict)| {
+        all.map(|(row, one)| {
             format!(
                 "{}: a newer verdict about the same files replaces a failure, `{}` ({})",
                 row.name(),
                 one.verdict,
                 one.reason
             )
-        };
-        all.map(words).collect()
+        })
+        .collect()
     }
 
     /// Why the set may not go out, a line each.
@@ -252,12 +252,11 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, evidence: GateEvidence<'_>)
     }
     let used: BTreeSet<&String> = rows.iter().filter_map(|row| row.bypass.as_ref()).collect();
     let suites: BTreeSet<&str> = rows.iter().map(|row| row.suite.as_str()).collect();
-    let passed = |one: &&Counted<'_, '_>| {
-        one.verdict.judged() == SuiteResult::Passed && suites.contains(one.verdict.suite.as_str())
-    };
-    let tested: BTreeSet<&str> = counted.iter().filter(passed).flat_map(|one| one.files.iter().copied()).collect();
-    let is_untested = |name: &&&str| WheelName::is_wheel(**name) && !tested.contains(**name);
-    let untested: Vec<String> = subject.files.keys().filter(is_untested).map(|name| (*name).to_owned()).collect();
+    let passed = counted.iter().filter(|one| one.verdict.judged() == SuiteResult::Passed);
+    let passed = passed.filter(|one| suites.contains(one.verdict.suite.as_str()));
+    let tested: BTreeSet<&str> = passed.flat_map(|one| one.files.iter().copied()).collect();
+    let wheels = subject.files.keys().filter(|name| WheelName::is_wheel(**name));
+    let untested: Vec<String> = wheels.filter(|name| !tested.contains(**name)).map(|name| (*name).to_owned()).collect();
     GateDecision {
         set: set.name.clone(),
         time: now,

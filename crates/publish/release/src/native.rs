@@ -81,8 +81,8 @@ pub fn publish_native(
     reporter: &dyn Reporter,
 ) -> Result<NativeCopy, Error> {
     let files = examined(folder, reporter)?;
-    let is_list = |file: &&NewFile| deb::is_list(&file.key) || rpm::is_list(&file.key);
-    let packages: Vec<NewFile> = files.iter().filter(|file| !is_list(file)).cloned().collect();
+    let packages: Vec<NewFile> =
+        files.iter().filter(|file| !deb::is_list(&file.key) && !rpm::is_list(&file.key)).cloned().collect();
     let mut copy = NativeCopy {
         files: packages.iter().map(|file| file.key.clone()).collect(),
         bytes: packages.iter().map(|file| file.size).sum(),
@@ -114,11 +114,10 @@ fn examined(folder: &Path, reporter: &dyn Reporter) -> Result<Vec<NewFile>, Erro
     let quiet = WithoutProgress(reporter);
     for (path, key) in found {
         reporter.check()?;
-        let failed = |source| StoreError::Read { path: path.clone(), source };
-        let size = fs_err::metadata(&path).map_err(failed)?.len();
+        let size = fs_err::metadata(&path).map_err(StoreError::read(&path))?.len();
         let sha256 = fs_err::File::open(&path).and_then(|file| sha256_of(Watched::new(file, &quiet)));
         reporter.check()?;
-        let sha256 = sha256.map_err(failed)?;
+        let sha256 = sha256.map_err(StoreError::read(&path))?;
         reporter.advance(1);
         files.push(NewFile { path, key, size, sha256, transfer: FileTransfer::Copy });
     }
@@ -126,8 +125,8 @@ fn examined(folder: &Path, reporter: &dyn Reporter) -> Result<Vec<NewFile>, Erro
 }
 
 fn merged_lists(files: &[NewFile], store: &dyn Store, options: &NativeOptions<'_>) -> Result<Vec<MergedLists>, Error> {
-    let roots = |root: fn(&str) -> Option<&str>| files.iter().filter_map(|file| root(&file.key)).collect();
-    let (deb, rpm): (BTreeSet<&str>, BTreeSet<&str>) = (roots(deb::root), roots(rpm::root));
+    let deb: BTreeSet<&str> = files.iter().filter_map(|file| deb::root(&file.key)).collect();
+    let rpm: BTreeSet<&str> = files.iter().filter_map(|file| rpm::root(&file.key)).collect();
     let mut problems: Vec<String> = Vec::new();
     if deb.is_empty() && rpm.is_empty() {
         problems.push("there is no repository in it: no folder `dists` and no `repodata`".to_owned());
@@ -135,9 +134,8 @@ fn merged_lists(files: &[NewFile], store: &dyn Store, options: &NativeOptions<'_
     let mut merged = Vec::new();
     for (roots, merge) in [(deb, deb::merged as Merge), (rpm, rpm::merged as Merge)] {
         for root in roots {
-            let inside = |file: &'_ &NewFile| root.is_empty() || file.key.starts_with(&format!("{root}/"));
-            let members =
-                files.iter().filter(inside).map(|file| (file.key[root.len()..].trim_start_matches('/'), file));
+            let inside = files.iter().filter(|file| root.is_empty() || file.key.starts_with(&format!("{root}/")));
+            let members = inside.map(|file| (file.key[root.len()..].trim_start_matches('/'), file));
             let repository = Repository { root, members: members.collect(), store, options };
             match merge(&repository)? {
                 Ok(lists) => merged.push(lists),
@@ -179,7 +177,7 @@ impl Repository<'_> {
 
     fn new_file(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(file) = self.members.get(path) else { return Ok(None) };
-        fs_err::read(&file.path).map(Some).map_err(|source| StoreError::Read { path: file.path.clone(), source })
+        fs_err::read(&file.path).map(Some).map_err(StoreError::read(&file.path))
     }
 
     /// What contradicts a line about a package: its path, SHA-256 and size in bytes.

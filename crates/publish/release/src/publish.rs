@@ -173,17 +173,16 @@ pub fn plan_publication(
     let environments = environments(&mut world, &set)?;
     let mut accepted = refuse(&set, change.stream, objections, options)?;
     accepted.extend(world.unchecked());
-    let is_new = |key: &&String| !stream.manifest.files.contains_key(*key);
-    let (new, unchanged): (Vec<&String>, Vec<&String>) = local.files.keys().partition(is_new);
+    let (new, unchanged): (Vec<&String>, Vec<&String>) =
+        local.files.keys().partition(|key| !stream.manifest.files.contains_key(*key));
     let bytes = new.iter().filter_map(|key| Some(local.files.get(*key)?.set_file.size)).sum();
     accepted.extend(withdrawn::objections(&stream.manifest, new.iter().copied()));
-    let owned = |keys: Vec<&String>| keys.into_iter().cloned().collect();
     let plan = PublicationPlan {
         set: set.name.clone(),
         number: stream.manifest.number + 1,
         document: set,
-        new: owned(new),
-        unchanged: owned(unchanged),
+        new: new.into_iter().cloned().collect(),
+        unchanged: unchanged.into_iter().cloned().collect(),
         bytes,
         accepted,
         environments,
@@ -227,8 +226,8 @@ fn refuse(
     objections: Vec<Objection>,
     options: &PublishOptions,
 ) -> Result<Vec<String>, Error> {
-    let is_accepted = |(gap, _): &Objection| gap.is_some_and(|gap| options.allowed.contains(&gap));
-    let (accepted, refused): (Vec<Objection>, Vec<Objection>) = objections.into_iter().partition(is_accepted);
+    let (accepted, refused): (Vec<Objection>, Vec<Objection>) =
+        objections.into_iter().partition(|(gap, _)| gap.is_some_and(|gap| options.allowed.contains(&gap)));
     if refused.is_empty() {
         return Ok(accepted.into_iter().map(|(_, text)| text).collect());
     }
@@ -323,13 +322,13 @@ impl LocalSet {
         for (key, file) in &self.files {
             requires.entry(parent(key).to_owned()).or_default().extend(required_names(&file.set_file));
         }
-        let order: Vec<String> = dependencies_first(&projects, &requires).into_iter().map(str::to_owned).collect();
-        let files = |project: &str| -> Vec<&Path> {
-            let own = self.files.iter().filter(|(key, _)| parent(key) == project);
-            own.map(|(_, file)| file.path.as_path()).collect()
-        };
-        let named = |name: String| projects.get(name.as_str()).map(|project| (*project, files(&name)));
-        order.into_iter().filter_map(named).collect()
+        let mut ordered = Vec::new();
+        for name in dependencies_first(&projects, &requires) {
+            let Some(project) = projects.get(name) else { continue };
+            let own = self.files.iter().filter(|(key, _)| parent(key) == name);
+            ordered.push((*project, own.map(|(_, file)| file.path.as_path()).collect()));
+        }
+        ordered
     }
 }
 
@@ -382,8 +381,8 @@ pub fn publish(
             Err(Error::Stream(StreamError::Stream(StreamFault::Raced { .. }))) if tries < TRIES => {}
             other => {
                 let PublishedPages { changed, deltas, repaired, signed } = other?;
-                let is_recorded = |key: &&String| local.files.get(*key).is_some_and(|file| file.packing.is_some());
-                let recorded = changed.iter().flat_map(|(plan, _)| &plan.new).filter(is_recorded).count();
+                let new = changed.iter().flat_map(|(plan, _)| &plan.new).filter_map(|key| local.files.get(key));
+                let recorded = new.filter(|file| file.packing.is_some()).count();
                 let (plan, pages) = changed.unwrap_or((plan, Vec::new()));
                 return Ok(Published { plan, uploaded, pages, deltas, recorded, repaired, signed });
             }
@@ -427,14 +426,13 @@ fn publish_pages(
     if !has_files(store, &plan, reporter)? {
         return Err(StreamFault::Raced { store: store.name() }.into());
     }
-    let put = |key: &String| -> Result<(), StoreError> {
-        reporter.check()?;
-        let mut beside = local.files.get(key).into_iter().flat_map(LocalFile::beside);
-        beside.try_for_each(|(ending, bytes)| store.write(&format!("{key}{ending}"), bytes))
-    };
-    let attest = |(key, bytes): &(&String, &Vec<u8>)| store.write(&format!("{key}{ATTESTATIONS}"), bytes);
     with_threads(store, || {
-        plan.new.par_iter().try_for_each(put).and_then(|()| attested.par_iter().try_for_each(attest))
+        plan.new.par_iter().try_for_each(|key| {
+            reporter.check()?;
+            let mut beside = local.files.get(key).into_iter().flat_map(LocalFile::beside);
+            beside.try_for_each(|(ending, bytes)| store.write(&format!("{key}{ending}"), bytes))
+        })?;
+        attested.par_iter().try_for_each(|(key, bytes)| store.write(&format!("{key}{ATTESTATIONS}"), bytes))
     })?;
     let deltas = local.put_deltas(store, reporter)?;
     for bytes in &options.statements {
@@ -460,8 +458,10 @@ fn has_files(store: &dyn Store, plan: &PublicationPlan, reporter: &dyn Reporter)
     for project in projects {
         stored.extend(store.list(project, reporter)?.into_iter().map(|file| (file.key, file.size)));
     }
-    let size = |key: &String| plan.document.files.get(key).map_or(0, |file| file.size);
-    Ok(plan.new.iter().all(|key| stored.contains(&(key.clone(), size(key)))))
+    Ok(plan.new.iter().all(|key| {
+        let size = plan.document.files.get(key).map_or(0, |file| file.size);
+        stored.contains(&(key.clone(), size))
+    }))
 }
 
 fn next_manifest(

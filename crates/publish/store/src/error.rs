@@ -63,6 +63,29 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// To be used as `.map_err(Error::read(path))`.
+    pub fn read(path: &Path) -> impl Fn(io::Error) -> Error {
+        |source| Error::Read { path: path.to_owned(), source }
+    }
+
+    pub fn write(path: &Path) -> impl Fn(io::Error) -> Error {
+        |source| Error::Write { path: path.to_owned(), source }
+    }
+}
+
+/// The results, or [`Error::OtherBytes`] with all problems.
+pub(crate) fn without_other_bytes<T>(results: Vec<Result<T, String>>) -> Result<Vec<T>, Error> {
+    let (mut done, mut problems) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(one) => done.push(one),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(done) } else { Err(Error::OtherBytes { problems }) }
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {

@@ -11,7 +11,7 @@ use rocwheel_system::Lock;
 use tempfile::NamedTempFile;
 use walkdir::WalkDir;
 
-use crate::error::Error;
+use crate::error::{Error, without_other_bytes};
 use crate::store::{FileTransfer, NewFile, PageChange, Store, StoreLock, StoredBytes, StoredFile};
 use crate::traces::{LOCK, TOP, time_stamp};
 
@@ -58,8 +58,6 @@ impl FolderStore {
         is_measured: impl Fn(&str) -> bool,
         reporter: &dyn Reporter,
     ) -> Result<(Vec<StoredFile>, Vec<PathBuf>), Error> {
-        let is_shown =
-            |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
         let (mut files, mut folders) = (Vec::new(), Vec::new());
         for entry in top.follow_links(true).into_iter().filter_entry(is_shown) {
             reporter.check()?;
@@ -104,22 +102,20 @@ impl FolderStore {
         match fs_err::metadata(&target) {
             Ok(found) => {
                 let is_same = found.len() == new.size && {
-                    let file =
-                        fs_err::File::open(&target).map_err(|source| Error::Read { path: target.clone(), source });
-                    let read = sha256_of(Watched::new(file?, reporter));
+                    let file = fs_err::File::open(&target).map_err(Error::read(&target))?;
+                    let read = sha256_of(Watched::new(file, reporter));
                     reporter.check()?;
-                    read.map_err(|source| Error::Read { path: target.clone(), source })? == new.sha256
+                    read.map_err(Error::read(&target))? == new.sha256
                 };
                 return Ok(is_same.then_some(false));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(Error::Read { path: target, source }),
         }
-        let failed = |source| unwritten(&target, source);
         let folder = target.parent().unwrap_or(&self.root);
-        fs_err::create_dir_all(folder).map_err(failed)?;
+        fs_err::create_dir_all(folder).map_err(unwritten(&target))?;
         if new.transfer == FileTransfer::Link {
-            rocwheel_system::set_mode(&new.path, PAGE_MODE).map_err(failed)?;
+            rocwheel_system::set_mode(&new.path, PAGE_MODE).map_err(unwritten(&target))?;
             match fs_err::hard_link(&new.path, &target) {
                 Ok(()) => {
                     reporter.advance(new.size);
@@ -132,33 +128,40 @@ impl FolderStore {
         }
         let Some(mut file) = rocwheel_system::nameless_file(folder, PAGE_MODE) else {
             let staging = self.path(TOP);
-            fs_err::create_dir_all(&staging).map_err(failed)?;
-            let mut file = tempfile::Builder::new().prefix("incoming-").tempfile_in(staging).map_err(failed)?;
+            fs_err::create_dir_all(&staging).map_err(unwritten(&target))?;
+            let file = tempfile::Builder::new().prefix("incoming-").tempfile_in(staging);
+            let mut file = file.map_err(unwritten(&target))?;
             copy_checked(new, &mut NamedWriter::new(&mut file, &target), reporter)?;
-            rocwheel_system::set_open_mode(file.as_file(), PAGE_MODE).map_err(failed)?;
+            rocwheel_system::set_open_mode(file.as_file(), PAGE_MODE).map_err(unwritten(&target))?;
             return match rocwheel_system::persist_new(file, &target) {
                 Ok(()) => Ok(Some(true)),
                 // Another publisher was quicker; it may have brought the same file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.put_file(new, reporter),
-                Err(source) => Err(failed(source)),
+                Err(source) => Err(unwritten(&target)(source)),
             };
         };
         copy_checked(new, &mut NamedWriter::new(&mut file, &target), reporter)?;
         match rocwheel_system::link_nameless(&file, &target) {
             Ok(()) => Ok(Some(true)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.put_file(new, reporter),
-            Err(source) => Err(failed(source)),
+            Err(source) => Err(unwritten(&target)(source)),
         }
+    }
+
+    /// A run that ends removes the folder, perhaps between the two steps.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
+        Lock::at(path)
     }
 
     fn unfinished(&self) -> io::Result<NamedTempFile> {
         let folder = self.path(TOP);
-        let make = || tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder);
-        match make() {
+        let mut builder = tempfile::Builder::new();
+        match builder.prefix(UNFINISHED).tempfile_in(&folder) {
             // Most folders exist, and an index has hundreds of thousands of small files.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs_err::create_dir_all(&folder)?;
-                make()
+                builder.tempfile_in(&folder)
             }
             made => made,
         }
@@ -192,6 +195,11 @@ impl FolderStore {
     }
 }
 
+/// `true` for all but what begins with a dot below the top.
+pub fn is_shown(entry: &walkdir::DirEntry) -> bool {
+    entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".")
+}
+
 /// `true` if a file or folder vanished since it was listed. A link without its file is an error
 /// that the user has to look at.
 fn has_vanished(error: &walkdir::Error) -> bool {
@@ -200,31 +208,31 @@ fn has_vanished(error: &walkdir::Error) -> bool {
 }
 
 /// The error of a file that cannot be written, however its unfinished copy is called.
-fn unwritten(path: &Path, source: io::Error) -> Error {
-    Error::Write { path: path.to_owned(), source: write_error(path)(source) }
+fn unwritten(path: &Path) -> impl Fn(io::Error) -> Error {
+    |source| Error::Write { path: path.to_owned(), source: write_error(path)(source) }
 }
 
 /// Copies the bytes of a file, if they are those that were examined.
 fn copy_checked(new: &NewFile, to: &mut impl io::Write, reporter: &dyn Reporter) -> Result<(), Error> {
-    let mut copy = || -> io::Result<Digest> {
-        let mut from = Watched::new(fs_err::File::open(&new.path)?, reporter);
-        let (mut hasher, mut block) = (Sha256::new(), vec![0; WINDOW]);
-        loop {
-            let read = from.read(&mut block)?;
-            if read == 0 {
-                return Ok(hasher.finish());
-            }
-            hasher.update(&block[..read]);
-            to.write_all(&block[..read])?;
-        }
-    };
-    let copied = copy();
+    let copied = copy_hashed(&new.path, to, reporter);
     reporter.check()?;
-    let failed = |source| Error::Read { path: new.path.clone(), source };
-    if copied.map_err(failed)? != new.sha256 {
-        return Err(failed(io::Error::other("it changed while it was copied")));
+    if copied.map_err(Error::read(&new.path))? != new.sha256 {
+        return Err(Error::read(&new.path)(io::Error::other("it changed while it was copied")));
     }
     Ok(())
+}
+
+fn copy_hashed(path: &Path, to: &mut impl io::Write, reporter: &dyn Reporter) -> io::Result<Digest> {
+    let mut from = Watched::new(fs_err::File::open(path)?, reporter);
+    let (mut hasher, mut block) = (Sha256::new(), vec![0; WINDOW]);
+    loop {
+        let read = from.read(&mut block)?;
+        if read == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.update(&block[..read]);
+        to.write_all(&block[..read])?;
+    }
 }
 
 /// The lock on a folder. Dropping it removes its file, and the folder of that if nothing else is in
@@ -306,12 +314,11 @@ impl Store for FolderStore {
 
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(key);
-        let write = || {
-            let mut file = self.unfinished()?;
+        let written = self.unfinished().and_then(|mut file| {
             file.write_all(bytes)?;
             self.finish(file, &path)
-        };
-        write().map_err(|source| unwritten(&path, source))
+        });
+        written.map_err(unwritten(&path))
     }
 
     fn put_parts(
@@ -321,14 +328,13 @@ impl Store for FolderStore {
         write: bool,
     ) -> Result<(Option<PageChange>, u64), Error> {
         let path = self.path(key);
-        let failed = |source| unwritten(&path, source);
         let mut before = match open_regular(&path) {
             Ok(file) => Some(BufReader::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(Error::Read { path: path.clone(), source }),
         };
         let change = if before.is_some() { PageChange::Changed } else { PageChange::New };
-        let mut new = if write { Some(BufWriter::new(self.unfinished().map_err(failed)?)) } else { None };
+        let mut new = if write { Some(BufWriter::new(self.unfinished().map_err(unwritten(&path))?)) } else { None };
         let (mut size, mut stored) = (0, Vec::new());
         for part in parts {
             let part = part?;
@@ -340,7 +346,7 @@ impl Store for FolderStore {
                 }
             }
             if let Some(file) = &mut new {
-                file.write_all(part.as_bytes()).map_err(failed)?;
+                file.write_all(part.as_bytes()).map_err(unwritten(&path))?;
             }
         }
         // The old page is the same if it has nothing behind the last part.
@@ -348,8 +354,8 @@ impl Store for FolderStore {
             return Ok((None, size));
         }
         if let Some(file) = new {
-            let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-            self.finish(file, &path).map_err(failed)?;
+            let file = file.into_inner().map_err(|error| unwritten(&path)(error.into_error()))?;
+            self.finish(file, &path).map_err(unwritten(&path))?;
         }
         Ok((Some(change), size))
     }
@@ -364,20 +370,13 @@ impl Store for FolderStore {
 
     fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {
         reporter.begin("Copying files", Some(files.iter().map(|file| file.size).sum()), Unit::Bytes);
-        let put = |file: &NewFile| -> Result<Result<bool, String>, Error> {
+        let done = files.par_iter().map(|file| {
             reporter.check()?;
             Ok(self.put_file(file, reporter)?.ok_or_else(|| format!("`{}`", self.path(&file.key).display())))
-        };
-        let done = files.par_iter().map(put).collect::<Result<Vec<_>, _>>();
+        });
+        let done = done.collect::<Result<Vec<_>, Error>>();
         reporter.end();
-        let (mut count, mut problems) = (0, Vec::new());
-        for put in done? {
-            match put {
-                Ok(is_new) => count += usize::from(is_new),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        if problems.is_empty() { Ok(count) } else { Err(Error::OtherBytes { problems }) }
+        Ok(without_other_bytes(done?)?.into_iter().filter(|is_new| *is_new).count())
     }
 
     fn remove(&self, key: &str) -> Result<(), Error> {
@@ -396,20 +395,14 @@ impl Store for FolderStore {
 
     fn lock(&self) -> Result<StoreLock, Error> {
         let path = self.path(LOCK);
-        let try_lock = || {
-            fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
-            Lock::at(&path)
-        };
-        // A run that ends removes the folder, perhaps between the two steps.
-        let lock = || match try_lock() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => try_lock(),
+        let locked = match self.try_lock(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.try_lock(&path),
             answer => answer,
         };
-        let locked = lock();
         if let Ok(Some(_)) = &locked {
             self.sweep();
         }
-        match locked.map_err(|source| Error::Write { path: path.clone(), source })? {
+        match locked.map_err(Error::write(&path))? {
             Some(lock) => Ok(Box::new(FolderLock { path, lock: Some(lock) })),
             None => Err(Error::Locked { store: self.name() }),
         }

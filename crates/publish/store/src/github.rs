@@ -175,21 +175,21 @@ impl Client {
         attempted: &str,
         reporter: &dyn Reporter,
     ) -> Result<Vec<T>, Error> {
-        let fail = |reason: String| Error::Github { attempted: attempted.to_owned(), reason, hint: None };
         let mut rows = Vec::new();
         for page in 1.. {
             reporter.check()?;
-            let mut url = Url::parse(address).map_err(|error| fail(error.to_string()))?;
+            let mut url = Url::parse(address).map_err(|error| github_error(attempted, &error))?;
             url.query_pairs_mut().append_pair("per_page", &ROWS.to_string()).append_pair("page", &page.to_string());
             let answer = self.ask(&url, &[("Accept", "application/vnd.github+json")]);
-            let answer = answer.map_err(|error| fail(error.to_string()))?;
+            let answer = answer.map_err(|error| github_error(attempted, &error))?;
             let status = answer.status;
             let mut body = Vec::new();
-            answer.body.take(LIMIT).read_to_end(&mut body).map_err(|error| fail(error.to_string()))?;
+            answer.body.take(LIMIT).read_to_end(&mut body).map_err(|error| github_error(attempted, &error))?;
             if status != 200 {
                 return Err(self.refusal(status, &body, attempted));
             }
-            let found: Vec<T> = serde_json::from_slice(&body).map_err(|error| fail(format!("its answer: {error}")))?;
+            let found: Vec<T> = serde_json::from_slice(&body)
+                .map_err(|error| github_error(attempted, &format_args!("its answer: {error}")))?;
             let is_last = found.len() < ROWS;
             rows.extend(found);
             if is_last {
@@ -221,12 +221,7 @@ impl Client {
         }
         let said = serde_json::from_slice::<Refusal>(body).unwrap_or_default().message;
         let has_token = self.access.token.is_some();
-        let fail = |reason: String, hint: &str| Error::Github {
-            attempted: attempted.to_owned(),
-            reason,
-            hint: Some(hint.to_owned()),
-        };
-        match status {
+        let (reason, hint) = match status {
             403 | 429 if status == 429 || said.to_ascii_lowercase().contains("rate limit") => {
                 let until = self.reset().map_or_else(String::new, |time| format!(" until {time}"));
                 let hint = if has_token {
@@ -234,17 +229,16 @@ impl Client {
                 } else {
                     "set GITHUB_TOKEN: without a token GitHub answers 60 requests in an hour"
                 };
-                fail(format!("GitHub's limit of requests is reached{until}"), hint)
+                (format!("GitHub's limit of requests is reached{until}"), hint)
             }
-            401 => {
-                fail("GitHub refuses the token".to_owned(), "check GITHUB_TOKEN, or unset it for a public repository")
-            }
+            401 => ("GitHub refuses the token".to_owned(), "check GITHUB_TOKEN, or unset it for a public repository"),
             404 if has_token => {
-                fail("there is no such repository for this token".to_owned(), "check its name and the token")
+                ("there is no such repository for this token".to_owned(), "check its name and the token")
             }
-            404 => fail("there is no such public repository".to_owned(), "for a private one, set GITHUB_TOKEN"),
-            _ => fail(format!("GitHub answers {status}: {}", said.escape_debug()), "try again later"),
-        }
+            404 => ("there is no such public repository".to_owned(), "for a private one, set GITHUB_TOKEN"),
+            _ => (format!("GitHub answers {status}: {}", said.escape_debug()), "try again later"),
+        };
+        Error::Github { attempted: attempted.to_owned(), reason, hint: Some(hint.to_owned()) }
     }
 
     /// When the limit of requests ends. This question is not counted.
@@ -284,6 +278,10 @@ impl Client {
     fn address<'a>(&self, asset: &'a Asset) -> &'a Url {
         if self.access.kinds.drafts { &asset.url } else { &asset.browser_download_url }
     }
+}
+
+fn github_error(attempted: &str, reason: &dyn ToString) -> Error {
+    Error::Github { attempted: attempted.to_owned(), reason: reason.to_string(), hint: None }
 }
 
 struct AssetContent {

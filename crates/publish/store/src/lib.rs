@@ -22,7 +22,7 @@ mod traces;
 
 pub use bucket_fault::BucketFault;
 pub use error::Error;
-pub use folder::FolderStore;
+pub use folder::{FolderStore, is_shown};
 pub use github::{GithubAccess, ReleaseKinds};
 pub use linked::{LinkedFile, LinkedStore};
 pub use listing::NameFilter;

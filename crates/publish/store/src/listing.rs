@@ -69,12 +69,12 @@ impl NameFilter {
         if patterns.is_empty() {
             return Ok(NameFilter(None));
         }
-        let wrong = |pattern: &str, source| Error::Pattern { pattern: pattern.to_owned(), source };
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
-            set.add(Glob::new(pattern).map_err(|error| wrong(pattern, error))?);
+            set.add(Glob::new(pattern).map_err(|source| Error::Pattern { pattern: pattern.clone(), source })?);
         }
-        Ok(NameFilter(Some(set.build().map_err(|error| wrong(&patterns.join(" "), error))?)))
+        let set = set.build().map_err(|source| Error::Pattern { pattern: patterns.join(" "), source })?;
+        Ok(NameFilter(Some(set)))
     }
 
     pub fn accepts(&self, name: &str) -> bool {
@@ -122,10 +122,15 @@ pub fn distribution(file: StoredFile) -> Option<StoredDistribution> {
     Some(StoredDistribution { file, project, version, wheel })
 }
 
+/// The distribution of a key, by what its name says.
+pub fn distribution_of(key: &str) -> Option<StoredDistribution> {
+    distribution(StoredFile { key: key.to_owned(), size: 0, stamp: String::new() })
+}
+
 /// The distributions of keys, by what their names say.
 pub fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<StoredDistribution> {
-    let stored = |key: &String| StoredFile { key: key.clone(), size: 0, stamp: String::new() };
-    DistributionListing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
+    let stored = keys.into_iter().map(|key| StoredFile { key: key.clone(), size: 0, stamp: String::new() });
+    DistributionListing::of(stored.collect(), &NameFilter::default()).distributions
 }
 
 /// The canonical name of the project of a file, by the name of the file.
@@ -159,8 +164,9 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn build(&self) -> Option<&str> {
-        self.wheel.as_ref().and_then(|wheel| wheel.build)
+    /// Project, version and build.
+    fn release(&self) -> (&str, &Version, Option<&str>) {
+        (self.project, &self.version, self.wheel.as_ref().and_then(|wheel| wheel.build))
     }
 
     /// Interpreters, ABIs and platforms. A source distribution has none.
@@ -180,15 +186,9 @@ impl<'a> From<&'a StoredDistribution> for Candidate<'a> {
 /// and `foo` are one. All of them are on one index.
 pub fn clashes<'a>(candidates: impl IntoIterator<Item = impl Into<Candidate<'a>>>) -> Vec<String> {
     let mut all: Vec<Candidate<'a>> = candidates.into_iter().map(Into::into).collect();
-    all.sort_by(|one, other| {
-        let order = one.project.cmp(other.project).then_with(|| one.version.cmp(&other.version));
-        order.then_with(|| one.build().cmp(&other.build()))
-    });
-    let is_same = |one: &Candidate<'_>, other: &Candidate<'_>| {
-        one.project == other.project && one.version == other.version && one.build() == other.build()
-    };
+    all.sort_by(|one, other| one.release().cmp(&other.release()));
     let mut problems = Vec::new();
-    for group in all.chunk_by(is_same).filter(|group| group.len() > 1) {
+    for group in all.chunk_by(|one, other| one.release() == other.release()).filter(|group| group.len() > 1) {
         let mut group: Vec<([BTreeSet<&str>; 3], &str)> = group.iter().map(|one| (one.tags(), one.key)).collect();
         group.sort_by(|(one, _), (other, _)| one.cmp(other));
         for pair in group.windows(2) {

@@ -95,6 +95,15 @@ struct Fetched {
     window: Option<Window>,
 }
 
+impl Fetched {
+    fn copy_to(&self, buffer: &mut [u8], position: u64) -> Option<usize> {
+        let rest = [&self.tail, &self.window].into_iter().flatten().find_map(|window| window.after(position))?;
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Some(length)
+    }
+}
+
 struct Window {
     start: u64,
     bytes: Bytes,
@@ -137,14 +146,7 @@ impl ReadAt for RangeReader {
             return Ok(0);
         }
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = |fetched: &Fetched, buffer: &mut [u8]| {
-            let all = [&fetched.tail, &fetched.window];
-            let rest = all.into_iter().flatten().find_map(|window| window.after(position))?;
-            let length = rest.len().min(buffer.len());
-            buffer[..length].copy_from_slice(&rest[..length]);
-            Some(length)
-        };
-        if let Some(length) = held(&fetched, buffer) {
+        if let Some(length) = fetched.copy_to(buffer, position) {
             return Ok(length);
         }
         let tail = self.size.saturating_sub(self.tail);
@@ -158,7 +160,7 @@ impl ReadAt for RangeReader {
             fetched.window = None;
             fetched.window = Some(self.fetch(position..(position + wanted).min(limit))?);
         }
-        Ok(held(&fetched, buffer).unwrap_or(0))
+        Ok(fetched.copy_to(buffer, position).unwrap_or(0))
     }
 }
 

@@ -101,8 +101,10 @@ impl S3Options {
 
     /// The value of the first of these variables that has one.
     fn variable(&self, names: &[&str]) -> Option<&str> {
-        let value = |name: &&str| self.variables.iter().find(|(known, value)| known == *name && !value.is_empty());
-        names.iter().find_map(value).map(|(_, value)| value.as_str())
+        names.iter().find_map(|name| {
+            let found = self.variables.iter().find(|(known, value)| known == *name && !value.is_empty());
+            found.map(|(_, value)| value.as_str())
+        })
     }
 
     /// Where a browser finds an object, if the bucket is public.
@@ -146,7 +148,8 @@ impl S3Store {
     /// Opens a bucket; nothing is asked of the server yet. Requests end when `reporter` is
     /// interrupted.
     pub fn open(options: &S3Options, reporter: Arc<dyn Reporter>) -> Result<S3Store, Error> {
-        let client = Client::new(options, reporter)?;
+        let client = Client::new(options, reporter)
+            .map_err(|source| Error::Bucket { attempted: format!("open `{}`", options.address), source })?;
         Ok(S3Store {
             client: Arc::new(client),
             address: options.address.clone(),
@@ -314,13 +317,12 @@ impl Store for S3Store {
     }
 
     fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error> {
-        let changed =
-            || Error::Bucket { attempted: format!("read `{}`", self.shown(&file.key)), source: BucketFault::Changed };
-        let head = self.head(&file.key)?.ok_or_else(changed)?;
-        if head.size != file.size || head.etag.is_some_and(|etag| is_etag(&file.stamp) && etag != file.stamp) {
-            return Err(changed());
-        }
-        Ok(head.sha256)
+        let head = self.head(&file.key)?.filter(|head| {
+            let is_other = head.etag.as_ref().is_some_and(|etag| is_etag(&file.stamp) && *etag != file.stamp);
+            head.size == file.size && !is_other
+        });
+        let attempted = format!("read `{}`", self.shown(&file.key));
+        Ok(head.ok_or(Error::Bucket { attempted, source: BucketFault::Changed })?.sha256)
     }
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
@@ -351,12 +353,12 @@ impl Store for S3Store {
         let Err(error) = self.put(key, Bytes::copy_from_slice(after), &condition, None) else { return Ok(true) };
         let Error::Bucket { source, .. } = &error else { return Err(error) };
         // Another publisher was quicker, or it was this request, whose answer was lost.
-        let is_written = |found: Option<Vec<u8>>| found.as_deref() == Some(after);
-        match source {
-            fault if fault.is_race() => self.read(key).map(is_written),
-            BucketFault::Busy(_) | BucketFault::Unreachable(_) if self.read(key).is_ok_and(is_written) => Ok(true),
-            _ => Err(error),
+        if source.is_race() {
+            return Ok(self.read(key)?.as_deref() == Some(after));
         }
+        let is_unsure = matches!(source, BucketFault::Busy(_) | BucketFault::Unreachable(_));
+        let is_written = is_unsure && self.read(key).is_ok_and(|found| found.as_deref() == Some(after));
+        if is_written { Ok(true) } else { Err(error) }
     }
 
     fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {

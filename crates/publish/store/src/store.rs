@@ -40,6 +40,15 @@ pub enum StoredBytes {
 }
 
 impl StoredBytes {
+    fn range(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        match self {
+            StoredBytes::Local(path) => fs_err::File::open(path)?.file().read_exact_at(range.start, &mut bytes)?,
+            StoredBytes::Remote(content) => content.open()?.read_exact_at(range.start, &mut bytes)?,
+        }
+        Ok(bytes)
+    }
+
     /// Copies the bytes to a file of this machine.
     pub fn copy_to(&self, path: &Path) -> io::Result<()> {
         let content = match self {
@@ -111,13 +120,11 @@ pub trait Store: Send + Sync {
         take: &(dyn Fn(Vec<StoredFile>) + Sync),
         reporter: &dyn Reporter,
     ) -> Result<(), Error> {
-        let subfolder = |file: &StoredFile| -> String {
-            let below = file.key.strip_prefix(folder).unwrap_or(&file.key).trim_start_matches('/');
-            below.split_once('/').map_or_else(String::new, |(name, _)| name.to_owned())
-        };
         let mut batches: BTreeMap<String, Vec<StoredFile>> = BTreeMap::new();
         for file in self.list(folder, reporter)? {
-            batches.entry(subfolder(&file)).or_default().push(file);
+            let below = file.key.strip_prefix(folder).unwrap_or(&file.key).trim_start_matches('/');
+            let subfolder = below.split_once('/').map_or_else(String::new, |(name, _)| name.to_owned());
+            batches.entry(subfolder).or_default().push(file);
         }
         batches.into_values().for_each(take);
         Ok(())
@@ -128,17 +135,8 @@ pub trait Store: Send + Sync {
 
     /// A range of a stored file, and no more than that.
     fn range(&self, file: &StoredFile, range: Range<u64>) -> Result<Vec<u8>, Error> {
-        let read = || -> Result<Vec<u8>, io::Error> {
-            let mut bytes = vec![0; (range.end - range.start) as usize];
-            match self.bytes(file).map_err(io::Error::other)? {
-                StoredBytes::Local(path) => {
-                    fs_err::File::open(path)?.file().read_exact_at(range.start, &mut bytes)?;
-                }
-                StoredBytes::Remote(content) => content.open()?.read_exact_at(range.start, &mut bytes)?,
-            }
-            Ok(bytes)
-        };
-        read().map_err(|source| Error::Read { path: archive_path::join(&self.name(), &file.key).into(), source })
+        let read = self.bytes(file).map_err(io::Error::other).and_then(|bytes| bytes.range(range));
+        read.map_err(|source| Error::Read { path: archive_path::join(&self.name(), &file.key).into(), source })
     }
 
     /// The SHA-256 that the store keeps of a file; `None` where only its bytes tell.

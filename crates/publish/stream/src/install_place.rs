@@ -35,23 +35,21 @@ impl InstallPlace {
 /// The Pythons and systems in which a requirement of a listed file can count.
 pub fn marker_environments(listed: &[StoredDistribution]) -> Vec<MarkerEnvironment> {
     let compiled = listed.iter().filter_map(|one| one.wheel.as_ref()).flat_map(compiled_for);
-    let minors: BTreeSet<u16> = compiled.map(|(minor, _)| minor).chain(PYTHONS).collect();
-    let on_both = |minor: u16| {
+    let minors: BTreeSet<u16> = compiled.map(|python| python.minor).chain(PYTHONS).collect();
+    let environments = minors.into_iter().flat_map(|minor| {
         let python = PythonVersion { major: 3, minor, free_threaded: false };
         [Platform::Linux, Platform::Windows].map(|platform| InstallPlace::new(python, platform).markers)
-    };
-    minors.into_iter().flat_map(on_both).collect()
+    });
+    environments.collect()
 }
 
-/// The Pythons that a wheel was compiled for, with `true` for a free-threaded one.
-pub fn compiled_for(wheel: &WheelName) -> BTreeSet<(u16, bool)> {
-    let of = |tag: rocwheel_wheel::Tag| -> Option<(u16, bool)> {
-        let minor = tag.python.strip_prefix("cp3")?.parse().ok()?;
-        match tag.abi.strip_prefix("cp3")? {
-            abi if abi == tag.python.strip_prefix("cp3")? => Some((minor, false)),
-            abi if abi.ends_with('t') => Some((minor, true)),
-            _ => None,
-        }
-    };
-    wheel.tags().into_iter().filter_map(of).collect()
+/// The Pythons that a wheel was compiled for.
+pub fn compiled_for(wheel: &WheelName) -> BTreeSet<PythonVersion> {
+    let pythons = wheel.tags().into_iter().filter_map(|tag| {
+        let python = tag.python.strip_prefix("cp3")?;
+        let (minor, abi) = (python.parse().ok()?, tag.abi.strip_prefix("cp3")?);
+        let is_compiled = abi == python || abi.ends_with('t');
+        is_compiled.then_some(PythonVersion { major: 3, minor, free_threaded: abi != python })
+    });
+    pythons.collect()
 }

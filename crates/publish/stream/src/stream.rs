@@ -181,9 +181,8 @@ pub struct Stream<'a> {
 impl<'a> Stream<'a> {
     /// Reads the state of a stream. `name` is what a stream is called that has no snapshot yet.
     pub fn read(store: &'a dyn Store, name: &str) -> Result<Stream<'a>, Error> {
-        let shown = |key: &str| join(&store.name(), key);
         let settings = match store.read(SETTINGS)? {
-            Some(bytes) => StreamSettings::parse(&String::from_utf8_lossy(&bytes), &shown(SETTINGS))?,
+            Some(bytes) => StreamSettings::parse(&String::from_utf8_lossy(&bytes), &join(&store.name(), SETTINGS))?,
             None => StreamSettings::default(),
         };
         let Some(bytes) = store.read(HEAD)? else {
@@ -193,7 +192,7 @@ impl<'a> Stream<'a> {
             let (manifest, signers) = (SnapshotManifest::empty(name), BTreeSet::new());
             return Ok(Stream { store, settings, head: None, manifest, signers, chooser: None });
         };
-        let head = StreamHead::parse(&bytes, &shown(HEAD))?;
+        let head = StreamHead::parse(&bytes, &join(&store.name(), HEAD))?;
         let (manifest, envelope) = read_snapshot(store, head.generation, Some(&head.sha256))?;
         let signers = signers_of(&envelope);
         Ok(Stream { store, settings, head: Some((head, bytes)), manifest, signers, chooser: None })
@@ -219,8 +218,8 @@ impl<'a> Stream<'a> {
         stream.chooser = change.chooser.cloned();
         stream.recover(reporter)?;
         stream.check_signed(change)?;
-        let is_known = |key: &SigningKey| stream.signers.contains(&key.public().id());
-        if !stream.signers.is_empty() && !change.keys.is_empty() && !change.keys.iter().any(is_known) {
+        let is_known = change.keys.iter().any(|key| stream.signers.contains(&key.public().id()));
+        if !stream.signers.is_empty() && !change.keys.is_empty() && !is_known {
             reporter.warn(&format!(
                 "no key that signed snapshot {} signs this change: users who verify with such a key will refuse the \
                  stream; sign with the old key and the new one until they have the new one",
@@ -300,9 +299,8 @@ impl<'a> Stream<'a> {
         if number == self.manifest.number {
             return Ok(self.manifest.clone());
         }
-        let nothing = || StreamFault::Nothing { what: format!("snapshot {number}") };
         if number == 0 || number > self.manifest.number || self.store.read(&snapshot_key(number))?.is_none() {
-            return Err(nothing().into());
+            return Err(StreamFault::Nothing { what: format!("snapshot {number}") }.into());
         }
         Ok(read_snapshot(self.store, number, None)?.0)
     }

@@ -36,11 +36,11 @@ pub(super) struct AggregateArguments {
 
 /// Parses a path whose parts need no escapes in an address.
 fn path(text: &str) -> Result<String, String> {
-    let is_part = |part: &str| {
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
-        part.bytes().all(allowed) && part.starts_with(|first: char| first.is_ascii_alphanumeric())
-    };
-    if text.split('/').all(is_part) {
+    let is_path = text.split('/').all(|part| {
+        let is_allowed = part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-'));
+        is_allowed && part.starts_with(|first: char| first.is_ascii_alphanumeric())
+    });
+    if is_path {
         return Ok(text.to_owned());
     }
     Err("write it as `core/whl-next`, of lower-case letters, digits and `._-`".into())

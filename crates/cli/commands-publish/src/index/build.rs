@@ -15,7 +15,7 @@ use rocwheel_console::store::{BucketOptions, StorePlace};
 use rocwheel_content::archive_path::join;
 use rocwheel_mirror::{FileOrigins, origin_lines};
 use rocwheel_pages::{
-    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, StatusTable, build,
+    AggregateOptions, BuildOptions, Built, ChooserOptions, GpuChoice, IndexView, Layout, StatusTable, build,
 };
 use rocwheel_progress::{Context as _, Exit, few_in_backticks};
 use rocwheel_store::PageChange;
@@ -191,9 +191,8 @@ fn public_address(url: Url) -> Result<String, Usage> {
 }
 
 fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
-    let has = |argument| arguments.contains(&argument);
     let all = [(ViewArgument::Python, IndexView::Python), (ViewArgument::Target, IndexView::Target)];
-    all.into_iter().filter(|(argument, _)| has(*argument)).map(|(_, view)| view).collect()
+    all.into_iter().filter(|(argument, _)| arguments.contains(argument)).map(|(_, view)| view).collect()
 }
 
 #[derive(Serialize)]
@@ -237,10 +236,11 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         };
         printer.detail(format!("{word}: {}", page.page));
     }
-    let row = |index: &BuiltIndex| {
-        vec![join(&store.name(), &index.folder), index.projects.to_string(), index.files.to_string()]
-    };
-    printer.table(&COLUMNS, built.indexes.iter().map(row))?;
+    let rows = built
+        .indexes
+        .iter()
+        .map(|index| vec![join(&store.name(), &index.folder), index.projects.to_string(), index.files.to_string()]);
+    printer.table(&COLUMNS, rows)?;
     if !built.ignored.is_empty() {
         let archives = message::count(built.ignored.len() as u64, "archive is", "archives are");
         let names = few_in_backticks(&built.ignored, 8);
@@ -262,15 +262,11 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 fn summary(built: &Built, write: bool) -> String {
     let files = message::count(built.files_read as u64, "file", "files");
     let read = format!("{files} read ({})", message::bytes(built.bytes_read));
-    let count = |change: PageChange| built.pages.iter().filter(|page| page.change == change).count() as u64;
-    let removed = count(PageChange::Removed);
+    let removed = built.pages.iter().filter(|page| page.change == PageChange::Removed).count() as u64;
     let written = message::count(built.pages.len() as u64 - removed, "page", "pages");
     let removed = if removed == 0 { String::new() } else { format!(", {removed} removed") };
-    if write {
-        format!("{read}, {written} written{removed}")
-    } else {
-        format!("{read}, {written} would be written{removed}")
-    }
+    let verb = if write { "written" } else { "would be written" };
+    format!("{read}, {written} {verb}{removed}")
 }
 
 /// The address of an index for installers. A bucket has none but that of the server before it.

@@ -70,8 +70,8 @@ fn folder(text: &str) -> Result<PathBuf> {
         return Ok(PathBuf::from(text));
     }
     let path = Url::parse(text).ok().and_then(|address| address.to_file_path().ok());
-    let wrong = || Usage::new(format!("`{text}` is not the address of a folder")).hint("name the folder itself");
-    Ok(path.ok_or_else(wrong)?)
+    Ok(path
+        .ok_or_else(|| Usage::new(format!("`{text}` is not the address of a folder")).hint("name the folder itself"))?)
 }
 
 /// The indexes of a folder: the one in its `simple/`, those in the `simple/` of each family, or the
@@ -97,11 +97,11 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
             found.push(folder.to_owned());
         }
     }
-    let address = |path: PathBuf| -> Result<Url> {
+    let addresses = found.into_iter().map(|path| {
         let path = rocwheel_system::canonicalize(path)?;
         Url::from_directory_path(&path).map_err(|()| Failure::message(format!("`{}` has no address", path.display())))
-    };
-    found.into_iter().map(address).collect()
+    });
+    addresses.collect()
 }
 
 fn is_index(folder: &Path) -> bool {
@@ -175,9 +175,9 @@ fn show(checked: &CheckedIndex, printer: &Printer) -> Result<()> {
             printer.line(format!("  hint: {hint}"))?;
         }
     }
-    let count = |level| checked.faults.iter().filter(|fault| fault.level == level).count() as u64;
-    let errors = message::count(count(FaultLevel::Error), "error", "errors");
-    let warnings = message::count(count(FaultLevel::Warning), "warning", "warnings");
+    let errors = checked.faults.iter().filter(|fault| fault.level == FaultLevel::Error).count() as u64;
+    let warnings = message::count(checked.faults.len() as u64 - errors, "warning", "warnings");
+    let errors = message::count(errors, "error", "errors");
     let projects = message::count(checked.projects as u64, "project", "projects");
     let files = message::count(checked.files as u64, "file", "files");
     printer.note(format!("{}: {projects}, {files}: {errors}, {warnings}", checked.address));

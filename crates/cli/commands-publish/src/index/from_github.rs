@@ -46,8 +46,8 @@ impl GithubOptions {
         let Some(repository) = self.from_github else { return Ok(None) };
         let folder = folder_for_pages(place, "--from-github")?;
         let text = environment::first_of(&["GITHUB_API_URL"]).unwrap_or_else(|| API.to_owned());
-        let wrong = |_| Usage::new(format!("GITHUB_API_URL is `{text}`, which is no address"));
-        let api = Url::parse(&text).map_err(wrong)?;
+        let api =
+            Url::parse(&text).map_err(|_| Usage::new(format!("GITHUB_API_URL is `{text}`, which is no address")))?;
         let token = environment::first_of(&["GITHUB_TOKEN", "GH_TOKEN"]);
         if token.is_some() && api.scheme() != "https" && !is_loopback(&api) {
             let problem = format!("GITHUB_API_URL is `{api}`: a token is sent to https addresses only");

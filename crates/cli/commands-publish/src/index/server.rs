@@ -63,10 +63,10 @@ impl FromStr for ListenAddress {
         let (host, port) = text.rsplit_once(':').ok_or("a port is missing, as in `127.0.0.1:8000`")?;
         let is_bracketed = host.starts_with('[') && host.ends_with(']');
         let name = if is_bracketed { &host[1..host.len() - 1] } else { host };
-        let allowed = |character: char| {
+        let is_name = name.chars().all(|character| {
             character.is_ascii_alphanumeric() || "-.".contains(character) || (is_bracketed && character == ':')
-        };
-        if name.is_empty() || !name.chars().all(allowed) {
+        });
+        if name.is_empty() || !is_name {
             return Err("the host is no name or address; an address of IPv6 is in brackets");
         }
         match port.parse() {
@@ -114,7 +114,6 @@ fn has_json(folder: &Path) -> bool {
 
 /// The top folder and the folders in it (`Layout::Families`), if the index of each is in `simple`.
 fn find_links_folders(root: &Path) -> Result<Vec<String>> {
-    let is_flat = |folder: &Path| !has_json(folder) && has_json(&folder.join("simple"));
     let mut found = Vec::new();
     if is_flat(root) {
         found.push("/".to_owned());
@@ -127,6 +126,10 @@ fn find_links_folders(root: &Path) -> Result<Vec<String>> {
     }
     found.sort();
     Ok(found)
+}
+
+fn is_flat(folder: &Path) -> bool {
+    !has_json(folder) && has_json(&folder.join("simple"))
 }
 
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {

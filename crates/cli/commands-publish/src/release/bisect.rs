@@ -110,8 +110,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut tried: BTreeMap<u64, Verdict> = BTreeMap::new();
     let (mut good, mut bad) = (settings.good, settings.bad);
     loop {
-        let between = |number: &&u64| **number > good && **number < bad && !tried.contains_key(*number);
-        let open: Vec<u64> = numbers.iter().filter(between).copied().collect();
+        let between = numbers.iter().filter(|number| (good + 1..bad).contains(*number));
+        let open: Vec<u64> = between.filter(|number| !tried.contains_key(*number)).copied().collect();
         let Some(number) = open.get(open.len() / 2).copied() else { break };
         printer.reporter().check()?;
         let verdict = try_snapshot(settings, &*store, number, scratch.path(), printer)?;

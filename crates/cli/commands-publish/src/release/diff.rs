@@ -125,22 +125,25 @@ impl<'a> Sides<'a> {
     fn new(before: &'a SnapshotManifest, after: &'a SnapshotManifest, added: &'a [String]) -> Sides<'a> {
         // Of several nights between the snapshots the last one counts, also for what it lost.
         let followed: BTreeSet<&str> = added.iter().filter_map(|key| after.predecessor(key)).collect();
-        let set_of = |key: &str| after.files.get(key).map(|file| file.set.as_str());
-        let followers = added.iter().filter_map(|key| Some((set_of(key)?, set_of(after.predecessor(key)?)?)));
+        let followers =
+            added.iter().filter_map(|key| Some((set_of(after, key)?, set_of(after, after.predecessor(key)?)?)));
         let earlier: BTreeSet<&str> = followers.filter(|(own, other)| own != other).map(|(_, other)| other).collect();
         let newest: BTreeSet<&str> = added
             .iter()
             .map(String::as_str)
-            .filter(|key| !followed.contains(key) && set_of(key).is_none_or(|set| !earlier.contains(set)))
+            .filter(|key| !followed.contains(key) && set_of(after, key).is_none_or(|set| !earlier.contains(set)))
             .collect();
         let predecessors = newest.iter().filter_map(|key| before.predecessor(key));
-        let sets: BTreeSet<&str> =
-            predecessors.clone().filter_map(|key| Some(before.files.get(key)?.set.as_str())).collect();
+        let sets: BTreeSet<&str> = predecessors.clone().filter_map(|key| set_of(before, key)).collect();
         let older: BTreeSet<&str> = before.files.keys().filter_map(|key| before.predecessor(key)).collect();
         let rest = before.files.iter().filter(|(_, file)| sets.contains(file.set.as_str()));
         let rest = rest.map(|(key, _)| key.as_str()).filter(|key| !older.contains(key));
         Sides { before: predecessors.chain(rest).collect(), after: newest }
     }
+}
+
+fn set_of<'m>(manifest: &'m SnapshotManifest, key: &str) -> Option<&'m str> {
+    manifest.files.get(key).map(|file| file.set.as_str())
 }
 
 /// Compares the files of the two sides.

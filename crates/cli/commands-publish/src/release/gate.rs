@@ -12,7 +12,7 @@ use rocwheel_console::output_file::{FileKind, OutputFile, OutputOption};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::{Exit, Hint, nearest};
 use rocwheel_release::gate::{
-    GateDecision, GateEvidence, GateRow, GateState, LastRelease, SetVerdicts, decide, decision_statement,
+    GateDecision, GateEvidence, GateState, LastRelease, SetVerdicts, decide, decision_statement,
 };
 use rocwheel_stream::{GatePolicy, ReleaseSet, Stream};
 use rocwheel_tables::TargetTable;
@@ -53,11 +53,12 @@ impl TryFrom<GateArguments> for GateSettings {
     type Error = Failure;
 
     fn try_from(arguments: GateArguments) -> Result<Self> {
-        let read = |path: &PathBuf| Ok((path.to_string_lossy().into_owned(), fs_err::read_to_string(path)?));
+        let bypasses = arguments.bypass.iter();
+        let bypasses = bypasses.map(|path| Ok((path.to_string_lossy().into_owned(), fs_err::read_to_string(path)?)));
         Ok(Self {
             verdicts: arguments.verdicts,
             keys: arguments.verdict_key.iter().map(|path| public_key(path)).collect::<Result<_>>()?,
-            bypasses: arguments.bypass.iter().map(read).collect::<Result<_>>()?,
+            bypasses: bypasses.collect::<Result<_>>()?,
             decision: arguments
                 .decision
                 .map(|option| option.check("--decision", FileKind::Decision, &[]))
@@ -146,12 +147,12 @@ impl GateSettings {
 /// A target that does not exist would be one without a runner, which some policies let through.
 fn check_targets(policy: &GatePolicy, set: &ReleaseSet) -> Result<()> {
     let table = TargetTable::embedded();
-    let is_known = |name: &str| table.is_known(name) || set.targets_promised.iter().any(|one| one == name);
-    let Some(name) = policy.targets().find(|name| !is_known(name)) else { return Ok(()) };
+    let promised: Vec<&str> = set.targets_promised.iter().map(String::as_str).collect();
+    let unknown = policy.targets().find(|name| !table.is_known(name) && !promised.contains(name));
+    let Some(name) = unknown else { return Ok(()) };
     let members = table.members(name);
-    let promised = set.targets_promised.iter().map(String::as_str);
     let known = table.targets().iter().map(|target| target.name.as_str());
-    let hint = if let Some(meant) = nearest(name, promised.chain(known)).filter(|_| members.is_empty()) {
+    let hint = if let Some(meant) = nearest(name, promised.into_iter().chain(known)).filter(|_| members.is_empty()) {
         format!("did you mean `{meant}`?")
     } else if members.is_empty() {
         "correct it in `[gate]` of stream.toml or in the file of `--bypass`; `--data-file` adds targets".to_owned()
@@ -217,7 +218,7 @@ impl Gate {
             printer.json(&serde_json::json!({ "may_go_out": decision.is_open(), "decision": decision }))?;
             return Ok(exit);
         }
-        let row = |row: &GateRow| {
+        let rows = decision.rows.iter().map(|row| {
             let target = row.target.clone().unwrap_or_else(|| "–".to_owned());
             let effect = match (&row.bypass, row.blocks) {
                 (_, true) => "blocks",
@@ -229,8 +230,8 @@ impl Gate {
             let bypass = row.bypass.as_ref().map(|name| format!("; bypass `{name}`")).unwrap_or_default();
             let reason = message::harmless(&row.reason).into_owned();
             vec![row.suite.clone(), target, row.state.word().to_owned(), effect.to_owned(), format!("{reason}{bypass}")]
-        };
-        printer.table(&COLUMNS, decision.rows.iter().map(row))?;
+        });
+        printer.table(&COLUMNS, rows)?;
         for ignored in &decision.ignored {
             printer.note(format!("`{}` does not count: {}", ignored.verdict, ignored.reason));
         }

@@ -144,7 +144,7 @@ fn show(all: &[GotWheel], printer: &Printer) -> Result<()> {
     if printer.format() == ResultFormat::Json {
         return printer.json(&serde_json::json!({ "wheels": all }));
     }
-    let row = |got: &GotWheel| {
+    let rows = all.iter().map(|got| {
         let how = match got.method {
             GetMethod::Existing => "is there already".to_owned(),
             GetMethod::Whole => "as a whole".to_owned(),
@@ -155,8 +155,8 @@ fn show(all: &[GotWheel], printer: &Printer) -> Result<()> {
             }
         };
         vec![file_name(got), message::bytes(got.size), message::bytes(got.transferred), how]
-    };
-    printer.table(&COLUMNS, all.iter().map(row))?;
+    });
+    printer.table(&COLUMNS, rows)?;
     let (size, transferred) = all
         .iter()
         .filter(|got| got.method != GetMethod::Existing)

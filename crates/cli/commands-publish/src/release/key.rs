@@ -53,12 +53,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut options = fs_err::OpenOptions::new();
     options.write(true).create_new(true);
     let file = rocwheel_system::create_mode(&mut options, 0o600).open(private);
-    let write = |mut file: fs_err::File| {
+    let written = file.and_then(|mut file| {
         // Before it has content: not every system closes a new file to others at once.
         rocwheel_system::set_open_mode(file.file(), 0o600)?;
         file.write_all(text.as_bytes())
-    };
-    file.and_then(write).context("cannot write a new key")?;
+    });
+    written.context("cannot write a new key")?;
     fs_err::write(public, key.public().text())?;
     let id = key.public().id();
     if printer.format() == ResultFormat::Json {

@@ -7,7 +7,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_progress::Exit;
-use rocwheel_stream::{HistoryRow, SnapshotFile, SnapshotManifest, Stream, history};
+use rocwheel_stream::{SnapshotManifest, Stream, history};
 
 use super::stream::{StreamArguments, StreamPlace};
 
@@ -49,19 +49,18 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let rows = history(&*store, &settings.place.name, printer.reporter())?;
     let stream = Stream::existing(&*store, &settings.place.name)?;
-    let sets: Vec<&String> = stream.manifest.sets.keys().collect();
+    let sets: Vec<&str> = stream.manifest.sets.keys().map(String::as_str).collect();
     if printer.format() == ResultFormat::Json {
         printer.json(&serde_json::json!({ "snapshots": rows, "sets": sets }))?;
         return Ok(Exit::Done);
     }
-    let row = |row: &HistoryRow| {
+    let table = rows.iter().map(|row| {
         let signed = if row.keys.is_empty() { "no" } else { "yes" };
         let (number, files) = (row.number.to_string(), row.files.to_string());
         vec![number, row.created.to_string(), row.action.clone(), files, message::bytes(row.bytes), signed.to_owned()]
-    };
-    printer.table(&COLUMNS, rows.iter().map(row))?;
-    let shown: Vec<&str> = sets.into_iter().map(String::as_str).collect();
-    printer.note(format!("{}: {}", message::count(shown.len() as u64, "set", "sets"), shown.join(", ")));
+    });
+    printer.table(&COLUMNS, table)?;
+    printer.note(format!("{}: {}", message::count(sets.len() as u64, "set", "sets"), sets.join(", ")));
     Ok(Exit::Done)
 }
 
@@ -71,12 +70,12 @@ fn show(manifest: &SnapshotManifest, printer: &Printer) -> Result<Exit> {
         printer.json(manifest)?;
         return Ok(Exit::Done);
     }
-    let row = |(key, file): (&String, &SnapshotFile)| {
+    let rows = manifest.files.iter().map(|(key, file)| {
         let state = if file.yanked.is_some() { "withdrawn" } else { "" };
         let (project, size) = (parent(key).to_owned(), message::bytes(file.size));
         vec![file_name(key).to_owned(), project, size, file.sha256.clone(), state.to_owned()]
-    };
-    printer.table(&FILE_COLUMNS, manifest.files.iter().map(row))?;
+    });
+    printer.table(&FILE_COLUMNS, rows)?;
     let (number, action) = (manifest.number, &manifest.action);
     printer.note(format!("snapshot {number} of {}: {action}", manifest.created));
     Ok(Exit::Done)

@@ -93,11 +93,11 @@ impl TryFrom<Arguments> for Settings {
             None => Vec::new(),
         };
         let extras: Vec<String> = extras.iter().map(|target| format!("device-{}", base_target(target))).collect();
-        let platform = |name: String| match name.as_str() {
+        let platforms = arguments.platform.into_iter().map(|name| match name.as_str() {
             "linux" => LINUX.to_owned(),
             "windows" => WINDOWS.to_owned(),
             _ => name,
-        };
+        });
         // The proxy is one for HTTPS.
         let is_plain = arguments.indexes.iter().any(|index| index.starts_with("http://"));
         let scheme = if is_plain { "http" } else { "https" };
@@ -106,7 +106,7 @@ impl TryFrom<Arguments> for Settings {
             indexes: arguments.indexes.into_iter().map(index_address).collect::<Result<_>>()?,
             requirements: arguments.package.iter().map(|text| with_extras(text, &extras)).collect(),
             pythons: arguments.python,
-            platforms: arguments.platform.into_iter().map(platform).collect(),
+            platforms: platforms.collect(),
             pre_releases: arguments.pre,
             http: Arc::new(environment::http(scheme)?),
         };
@@ -122,14 +122,15 @@ fn index_address(text: String) -> Result<String> {
     if text.contains("://") {
         return Ok(text);
     }
-    let missing = || Usage::new(format!("there is no index `{text}`")).hint("give an address or a folder with pages");
-    let mut folder = rocwheel_system::canonicalize(&text).map_err(|_| missing())?;
-    // A flat layout has a page for `--find-links` beside the files.
-    if folder.join("simple/index.html").is_file() {
-        folder.push("simple");
-    }
-    let url = Url::from_directory_path(&folder).map_err(|()| missing())?;
-    Ok(url.to_string())
+    let url = rocwheel_system::canonicalize(&text).ok().and_then(|mut folder| {
+        // A flat layout has a page for `--find-links` beside the files.
+        if folder.join("simple/index.html").is_file() {
+            folder.push("simple");
+        }
+        Url::from_directory_path(&folder).ok()
+    });
+    let missing = Usage::new(format!("there is no index `{text}`")).hint("give an address or a folder with pages");
+    Ok(url.ok_or(missing)?.to_string())
 }
 
 /// Makes a mirror, or compares one with its list.

@@ -63,13 +63,13 @@ pub struct Arguments {
 
 /// Parses a repository name, `OWNER/NAME`.
 pub(crate) fn repository(text: &str) -> Result<String, String> {
-    let is_name = |part: &str| {
+    let has_names = text.split('/').all(|part| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-    };
-    match text.split_once('/') {
-        Some((owner, name)) if is_name(owner) && is_name(name) => Ok(text.to_owned()),
-        _ => Err("write it as OWNER/NAME".into()),
+    });
+    if has_names && text.matches('/').count() == 1 {
+        return Ok(text.to_owned());
     }
+    Err("write it as OWNER/NAME".into())
 }
 
 #[derive(Debug)]
@@ -88,8 +88,7 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let is_plain = |tag: &str| !tag.is_empty() && !tag.contains(['[', ']', '(', ')', '|', '\n', ' ']);
-        if !is_plain(&arguments.tag) {
+        if arguments.tag.is_empty() || arguments.tag.contains(['[', ']', '(', ')', '|', '\n', ' ']) {
             return Err(Usage::new(format!("`{}` cannot be the tag of a release", arguments.tag)).into());
         }
         let base = match (arguments.repo, arguments.url) {
@@ -102,9 +101,6 @@ impl TryFrom<Arguments> for Settings {
             }
             (None, None) => String::new(),
         };
-        let page = |option: &str, file: OutputOption| -> Result<PathBuf, Usage> {
-            Ok(file.check(option, FileKind::Page, &[])?.path().to_owned())
-        };
         let mut book = Book::built_in()?;
         if let Some(folder) = &arguments.recipes {
             book.add_folder(folder)?;
@@ -113,7 +109,7 @@ impl TryFrom<Arguments> for Settings {
             output: arguments.output.unwrap_or_else(|| arguments.built.wheels[0].clone()),
             built: arguments.built,
             release: Release { tag: arguments.tag, base },
-            readme: arguments.readme.map(|file| page("--readme", file)).transpose()?,
+            readme: arguments.readme.map(|file| checked_page("--readme", file)).transpose()?,
             counted: MatrixQuery {
                 versions: arguments.counted.framework_version,
                 backends: arguments.counted.backend,
@@ -122,7 +118,7 @@ impl TryFrom<Arguments> for Settings {
                 python: arguments.counted.python,
                 ..MatrixQuery::default()
             },
-            history: arguments.history.map(|file| page("--history", file)).transpose()?,
+            history: arguments.history.map(|file| checked_page("--history", file)).transpose()?,
             book,
             mode: Mode::new(arguments.dry_run),
         })
@@ -182,13 +178,16 @@ fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
+fn checked_page(option: &str, file: OutputOption) -> Result<PathBuf, Usage> {
+    Ok(file.check(option, FileKind::Page, &[])?.path().to_owned())
+}
+
 /// Writes the pages, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let table = settings.built.table()?;
     let rocm = table.rocm_versions();
     let assets = settings.built.look(&table, printer.reporter())?;
-    let place = |name: &str| settings.output.join(name);
-    let all = place("packages.md");
+    let all = settings.output.join("packages.md");
     let mut packages = Packages::parse(&read(&all)?.unwrap_or_default(), &all, &rocm)?;
     packages.add(&assets, &settings.release)?;
     if assets.is_empty() {
@@ -202,23 +201,25 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let Release { tag, base } = &settings.release;
     let notes = page::notes(&assets, &settings.book, FilesAt::Folder(base))?;
     let mut pages = vec![
-        Page::new(place("release-notes.md"), format!("# Release {tag}\n\n{notes}"))?,
+        Page::new(settings.output.join("release-notes.md"), format!("# Release {tag}\n\n{notes}"))?,
         Page::new(all, packages.text())?,
-        Page::new(place("coverage.md"), format!("# Coverage\n\n{coverage}"))?,
-        Page::new(place("SHA256SUMS"), page::checksums(&assets)?)?,
+        Page::new(settings.output.join("coverage.md"), format!("# Coverage\n\n{coverage}"))?,
+        Page::new(settings.output.join("SHA256SUMS"), page::checksums(&assets)?)?,
     ];
     if let Some(path) = &settings.readme {
         let text = page::between(&fs_err::read_to_string(path)?, page::COVERAGE, &coverage, path)?;
         pages.push(Page::new(path.clone(), text)?);
     }
     if let Some(path) = &settings.history {
-        let history = |text: &str| page::history(text, tag, &notes);
         match (&settings.readme, pages.last_mut()) {
             // If both are one file, the history goes into the page as the README part left it.
             (Some(readme), Some(page)) if is_same(readme, path) => {
-                *page = Page::new(readme.clone(), history(&page.text))?;
+                *page = Page::new(readme.clone(), page::history(&page.text, tag, &notes))?;
             }
-            _ => pages.push(Page::new(path.clone(), history(&read(path)?.unwrap_or_default()))?),
+            _ => {
+                let text = page::history(&read(path)?.unwrap_or_default(), tag, &notes);
+                pages.push(Page::new(path.clone(), text)?);
+            }
         }
     }
     if settings.mode == Mode::Execute {
@@ -230,12 +231,15 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.json(&serde_json::json!({ "files": assets.len(), "coverage": counts, "pages": pages }))?;
         return Ok(Exit::Done);
     }
-    let status = |page: &Page| match page.status {
-        Status::New => "new",
-        Status::Changed => "changed",
-        Status::Unchanged => "unchanged",
-    };
-    printer.table(&COLUMNS, pages.iter().map(|page| vec![page.path.display().to_string(), status(page).to_owned()]))?;
+    let rows = pages.iter().map(|page| {
+        let status = match page.status {
+            Status::New => "new",
+            Status::Changed => "changed",
+            Status::Unchanged => "unchanged",
+        };
+        vec![page.path.display().to_string(), status.to_owned()]
+    });
+    printer.table(&COLUMNS, rows)?;
     let files = message::count(assets.len() as u64, "file", "files");
     let would = if settings.mode == Mode::DryRun { "; nothing was written" } else { "" };
     printer.note(format!("{files} of {}{would}", settings.release.tag));

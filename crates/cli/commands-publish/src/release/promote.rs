@@ -14,9 +14,7 @@ use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::StagedFile;
 use rocwheel_progress::Exit;
-use rocwheel_promote::{
-    OldFiles, PlannedPromotion, Promoted, PromotionPlan, PromotionRequest, STATEMENT, plan_promotion, promote,
-};
+use rocwheel_promote::{OldFiles, Promoted, PromotionPlan, PromotionRequest, STATEMENT, plan_promotion, promote};
 use rocwheel_recipe::VersionLock;
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
@@ -217,37 +215,45 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+struct PlacedWheel<'s> {
+    file: &'s StagedFile,
+    /// `None` for all systems.
+    windows: Option<bool>,
+    /// `cp312-cp312`; `None` for every Python 3.
+    python: Option<String>,
+}
+
+impl PlacedWheel<'_> {
+    fn of(file: &StagedFile) -> Option<PlacedWheel<'_>> {
+        let WheelName { platforms, pythons, abis, .. } = file.place.file_name()?.to_str()?.parse().ok()?;
+        let has_system = platforms.iter().any(|platform| platform != "any");
+        let windows = has_system.then(|| platforms.iter().any(|platform| platform.starts_with("win")));
+        let is_for_all = pythons.iter().any(|python| python == "py3");
+        let python = (!is_for_all).then(|| format!("{}-{}", pythons.join("."), abis.join(".")));
+        Some(PlacedWheel { file, windows, python })
+    }
+}
+
 /// Wheels that are installed together: those of one system and one Python, with those for all
 /// Pythons. Only names and RECORD can have changed.
 fn sets(plan: &PromotionPlan, staged: &[StagedFile], beside: &[PathBuf]) -> Vec<(String, WheelSet)> {
     let sources: BTreeMap<&str, &str> =
         plan.files.iter().filter_map(|file| Some((file.new_name.as_deref()?, file.name.as_str()))).collect();
-    let named: Vec<(&StagedFile, WheelName)> =
-        staged.iter().filter_map(|file| Some((file, file.place.file_name()?.to_str()?.parse().ok()?))).collect();
-    let is_windows = |name: &WheelName| name.platforms.iter().any(|platform| platform.starts_with("win"));
-    let is_any = |name: &WheelName| name.platforms.iter().all(|platform| platform == "any");
-    let is_for_all = |name: &WheelName| name.pythons.iter().any(|python| python == "py3");
-    let python = |name: &WheelName| format!("{}-{}", name.pythons.join("."), name.abis.join("."));
-    let mut systems: BTreeSet<bool> =
-        named.iter().filter(|(_, name)| !is_any(name)).map(|(_, name)| is_windows(name)).collect();
+    let placed: Vec<PlacedWheel<'_>> = staged.iter().filter_map(PlacedWheel::of).collect();
+    let mut systems: BTreeSet<bool> = placed.iter().filter_map(|wheel| wheel.windows).collect();
     if systems.is_empty() {
         systems.insert(false);
     }
     let mut sets = Vec::new();
     for windows in systems {
-        let here: Vec<&(&StagedFile, WheelName)> =
-            named.iter().filter(|(_, name)| is_any(name) || is_windows(name) == windows).collect();
-        let mut pythons: BTreeSet<String> =
-            here.iter().filter(|(_, name)| !is_for_all(name)).map(|(_, name)| python(name)).collect();
+        let here = placed.iter().filter(|wheel| wheel.windows.is_none_or(|own| own == windows));
+        let mut pythons: BTreeSet<String> = here.clone().filter_map(|wheel| wheel.python.clone()).collect();
         if pythons.is_empty() {
             pythons.insert("py3-none".to_owned());
         }
         for tag in pythons {
-            let wheels: Vec<StagedFile> = here
-                .iter()
-                .filter(|(_, name)| is_for_all(name) || python(name) == tag)
-                .map(|(file, _)| (*file).clone())
-                .collect();
+            let fitting = here.clone().filter(|wheel| wheel.python.as_ref().is_none_or(|python| *python == tag));
+            let wheels: Vec<StagedFile> = fitting.map(|wheel| wheel.file.clone()).collect();
             if wheels.is_empty() {
                 continue;
             }
@@ -267,15 +273,15 @@ fn sets(plan: &PromotionPlan, staged: &[StagedFile], beside: &[PathBuf]) -> Vec<
 }
 
 fn show(plan: &PromotionPlan, mode: Mode, printer: &Printer) -> Result<()> {
-    let row = |file: &PlannedPromotion| {
+    let rows = plan.files.iter().map(|file| {
         let new = match &file.new_name {
             None => "left out",
             Some(new) if *new == file.name && file.texts.is_empty() => "unchanged",
             Some(new) => new,
         };
         vec![file.name.clone(), new.to_owned(), file.texts.len().to_string()]
-    };
-    printer.table(&COLUMNS, plan.files.iter().map(row))?;
+    });
+    printer.table(&COLUMNS, rows)?;
     for file in &plan.files {
         for (old, new) in &file.renamed {
             printer.detail(format!("{}: `{old}` becomes `{new}`", file.name));

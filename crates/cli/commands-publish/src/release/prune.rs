@@ -62,16 +62,15 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.line(format!("orphan {key}"))?;
     }
     let would = if settings.change.mode == Mode::DryRun { "; nothing was changed" } else { "" };
-    let count = |amount: usize, one: &str, many: &str| message::count(amount as u64, one, many);
     printer.note(format!(
         "{} listed no more, {} ({}) and {} deleted{would}",
-        count(plan.unlisted.len(), "file", "files"),
-        count(plan.deleted.len(), "file", "files"),
+        message::count(plan.unlisted.len() as u64, "file", "files"),
+        message::count(plan.deleted.len() as u64, "file", "files"),
         message::bytes(plan.bytes),
-        count(plan.snapshots.len(), "snapshot", "snapshots"),
+        message::count(plan.snapshots.len() as u64, "snapshot", "snapshots"),
     ));
     if !plan.orphans.is_empty() {
-        let files = count(plan.orphans.len(), "file belongs", "files belong");
+        let files = message::count(plan.orphans.len() as u64, "file belongs", "files belong");
         printer.note(if settings.orphans {
             format!("of the deleted files, {files} to no publication")
         } else {

@@ -310,31 +310,25 @@ struct Found {
 
 fn show(plan: &PublicationPlan, published: Option<&Published>, found: &Found, printer: &Printer) -> Result<()> {
     if printer.format() == ResultFormat::Json {
-        let pages = published.map(|published| &published.pages[..]).unwrap_or_default();
-        let deltas = published.map(|published| &published.deltas[..]).unwrap_or_default();
-        let uploaded = published.map_or(0, |published| published.uploaded);
-        let recorded = published.map_or(0, |published| published.recorded);
-        let repaired = published.map(|published| &published.repaired[..]).unwrap_or_default();
-        let signed = published.and_then(|published| published.signed);
         return printer.json(&serde_json::json!({
             "published": published.is_some(),
-            "uploaded": uploaded,
-            "pages": pages,
-            "deltas": deltas,
-            "recorded": recorded,
-            "repaired": repaired,
-            "signed": signed,
+            "uploaded": published.map_or(0, |published| published.uploaded),
+            "pages": published.map(|published| &published.pages[..]).unwrap_or_default(),
+            "deltas": published.map(|published| &published.deltas[..]).unwrap_or_default(),
+            "recorded": published.map_or(0, |published| published.recorded),
+            "repaired": published.map(|published| &published.repaired[..]).unwrap_or_default(),
+            "signed": published.and_then(|published| published.signed),
             "public-names": found.names,
             "install-check": found.installed,
             "plan": plan,
         }));
     }
-    let row = |key: &String, word: &str| {
+    let unchanged = plan.unchanged.iter().map(|key| (key, "there already"));
+    let rows = plan.new.iter().map(|key| (key, "new")).chain(unchanged).map(|(key, word)| {
         let size = plan.document.files.get(key).map_or(0, |file| file.size);
         vec![file_name(key).to_owned(), parent(key).to_owned(), message::bytes(size), word.to_owned()]
-    };
-    let rows = plan.new.iter().map(|key| row(key, "new"));
-    printer.table(&COLUMNS, rows.chain(plan.unchanged.iter().map(|key| row(key, "there already"))))?;
+    });
+    printer.table(&COLUMNS, rows)?;
     let (files, size) = (message::count(plan.new.len() as u64, "file", "files"), message::bytes(plan.bytes));
     printer.note(match published {
         Some(Published { signed: Some(number), .. }) => {

@@ -68,9 +68,8 @@ impl SetAudit<'_> {
         let (mut errors, mut seen) = (Vec::new(), BTreeSet::new());
         let mut audited = 0;
         for environment in &self.plan.environments {
-            let is_wheel = |key: &&String| WheelName::is_wheel(key.as_str());
             let mut wheels: Vec<(PathBuf, Role)> = Vec::new();
-            for key in environment.files.iter().filter(is_wheel) {
+            for key in environment.files.iter().filter(|key| WheelName::is_wheel(key)) {
                 match local.get(key.as_str()) {
                     Some(path) => wheels.push(((*path).to_owned(), Role::Audited)),
                     // A set that is joined: what was published was audited.
@@ -80,7 +79,7 @@ impl SetAudit<'_> {
             if !wheels.iter().any(|(_, role)| *role == Role::Audited) {
                 continue;
             }
-            for key in environment.beside.iter().filter(is_wheel) {
+            for key in environment.beside.iter().filter(|key| WheelName::is_wheel(key)) {
                 wheels.push((self.beside.wheel(key, printer)?, Role::Beside));
             }
             let report = self.audit(environment, &wheels, printer)?;

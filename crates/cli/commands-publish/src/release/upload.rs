@@ -196,19 +196,19 @@ fn show(settings: &BucketSettings, uploads: &[BucketUpload], printer: &Printer) 
         let uploaded = !settings.dry_run;
         return printer.json(&serde_json::json!({ "store": store, "uploaded": uploaded, "files": uploads }));
     }
-    let word = |state| match state {
-        UploadState::New => "new",
-        UploadState::Unchanged => "there already",
-        UploadState::Replaced => "replaced",
-        UploadState::Uncompared => "not compared",
-    };
-    let row = |upload: &BucketUpload| {
-        vec![format!("{store}/{}", upload.key), message::bytes(upload.size), word(upload.state).to_owned()]
-    };
-    printer.table(&COLUMNS, uploads.iter().map(row))?;
-    let wanted = || uploads.iter().filter(|upload| upload.state != UploadState::Unchanged);
-    let (count, bytes) = (wanted().count() as u64, wanted().map(|upload| upload.size).sum());
-    let (files, size) = (message::count(count, "file", "files"), message::bytes(bytes));
+    let rows = uploads.iter().map(|upload| {
+        let word = match upload.state {
+            UploadState::New => "new",
+            UploadState::Unchanged => "there already",
+            UploadState::Replaced => "replaced",
+            UploadState::Uncompared => "not compared",
+        };
+        vec![format!("{store}/{}", upload.key), message::bytes(upload.size), word.to_owned()]
+    });
+    printer.table(&COLUMNS, rows)?;
+    let wanted: Vec<&BucketUpload> = uploads.iter().filter(|upload| upload.state != UploadState::Unchanged).collect();
+    let size = message::bytes(wanted.iter().map(|upload| upload.size).sum());
+    let files = message::count(wanted.len() as u64, "file", "files");
     let verb = if settings.dry_run { "would be uploaded" } else { "uploaded" };
     printer.note(format!("{files} ({size}) {verb}"));
     Ok(())

@@ -12,9 +12,9 @@ use rocwheel_index::pages::{
     root_json,
 };
 use rocwheel_progress::{Reporter, Unit};
-use rocwheel_store::listing::{StoredDistribution, distribution};
+use rocwheel_store::listing::{StoredDistribution, distribution_of};
 use rocwheel_store::site::{HTML, JSON, VERSIONED_HTML};
-use rocwheel_store::{self as store, Error as StoreError, PageChange, StoredFile};
+use rocwheel_store::{self as store, Error as StoreError, PageChange};
 
 use super::work::{ProjectState, Records, RootRecord, Work};
 use super::{BuiltIndex, metadata_key, metadata_of};
@@ -92,14 +92,17 @@ impl<'a> Writer<'a> {
     /// Fails for pages that another program wrote, before anything is written.
     pub(super) fn check_pages(&self, states: &[ProjectState<'_>]) -> Result<(), Error> {
         let Work { store, options, roots, heads, .. } = self.work;
-        let check = |page: &str| check_ours(*store, options.replace_pages, page);
         for root in *roots {
-            check(&join(&root.pages, HTML))?;
-            root.find_links.iter().chain(&root.chooser).try_for_each(|page| check(page))?;
+            let first = join(&root.pages, HTML);
+            for page in [&first].into_iter().chain(&root.find_links).chain(&root.chooser) {
+                check_ours(*store, options.replace_pages, page)?;
+            }
         }
         let new: Vec<&str> = states.iter().map(|one| one.name).filter(|name| !heads.contains_key(*name)).collect();
-        new.par_iter()
-            .try_for_each(|name| roots.iter().try_for_each(|root| check(&join(&join(&root.pages, name), HTML))))
+        new.par_iter().try_for_each(|name| {
+            let mut pages = roots.iter().map(|root| join(&join(&root.pages, name), HTML));
+            pages.try_for_each(|page| check_ours(*store, options.replace_pages, &page))
+        })
     }
 
     /// Writes all pages, and the records last: a run that is killed before that writes the same
@@ -111,13 +114,13 @@ impl<'a> Writer<'a> {
         reporter: &dyn Reporter,
     ) -> Result<Vec<BuiltIndex>, Error> {
         let stage = reporter.stage("Writing pages", Some(states.len() as u64), Unit::Items);
-        let write = |state: &ProjectState<'a>| {
+        let written = states.par_iter().map(|state| {
             reporter.check()?;
             let written = self.project(state)?;
             reporter.advance(1);
             Ok(written)
-        };
-        let mut written: Vec<WrittenProject<'a>> = states.par_iter().map(write).collect::<Result<_, Error>>()?;
+        });
+        let mut written: Vec<WrittenProject<'a>> = written.collect::<Result<_, Error>>()?;
         drop(stage);
         let metadata = written.iter_mut().map(|one| (one.name.to_owned(), std::mem::take(&mut one.metadata)));
         self.metadata.0.extend(metadata.filter(|(_, changed)| !changed.is_empty()));
@@ -309,10 +312,10 @@ impl<'a> Writer<'a> {
     ) -> Result<RootRecord, Error> {
         let work = self.work;
         let mut names: BTreeSet<&str> = BTreeSet::new();
-        let lists = |head: &ProjectHead| head.roots.contains_key(&root.pages);
-        names.extend(written.iter().filter(|one| lists(&one.head)).map(|one| one.name));
+        names.extend(written.iter().filter(|one| one.head.roots.contains_key(&root.pages)).map(|one| one.name));
         if work.options.project.is_some() {
-            names.extend(work.heads.iter().filter(|(_, head)| lists(head)).map(|(name, _)| name.as_str()));
+            let listed = work.heads.iter().filter(|(_, head)| head.roots.contains_key(&root.pages));
+            names.extend(listed.map(|(name, _)| name.as_str()));
         }
         let before = &work.root_records[at];
         let mut record = RootRecord::new(work.made_with(root), self.chooser_data(at, root, &names)?);
@@ -347,13 +350,13 @@ impl<'a> Writer<'a> {
     fn listed(&self, root: &IndexRoot, state: &ProjectState<'a>, folder: &str) -> Result<IndexedProject, StoreError> {
         let distributions = state.listed.distributions();
         let all = distributions.iter().zip(state.known.iter().flatten()).zip(&state.listed.files);
-        let facts = |((distribution, known), listed): ((_, _), &crate::catalog::ListedFile)| FileFacts {
+        let facts = all.map(|((distribution, known), listed)| FileFacts {
             distribution,
             known,
             has_metadata: listed.has_metadata,
             has_attestations: listed.has_attestations,
-        };
-        let files: Vec<FileFacts<'_>> = all.map(facts).filter(|one| root.has(one.distribution)).collect();
+        });
+        let files: Vec<FileFacts<'_>> = facts.filter(|one| root.has(one.distribution)).collect();
         self.indexed(state.name, &files, folder)
     }
 
@@ -371,11 +374,15 @@ impl<'a> Writer<'a> {
             }
             let record = work.store.read(&record::files_key(name))?;
             let Some(recorded) = record.as_deref().and_then(record::parse_files) else { continue };
-            let one = |key: &str| distribution(StoredFile { key: key.to_owned(), size: 0, stamp: String::new() });
-            let files: Vec<_> = recorded.iter().filter_map(|file| Some((one(&file.key)?, &file.known))).collect();
-            let facts =
-                |(distribution, known)| FileFacts { distribution, known, has_metadata: false, has_attestations: false };
-            let files: Vec<FileFacts<'_>> = files.iter().map(|(one, known)| facts((one, *known))).collect();
+            let files = recorded.iter().filter_map(|file| Some((distribution_of(&file.key)?, &file.known)));
+            let files: Vec<_> = files.collect();
+            let files = files.iter().map(|(distribution, known)| FileFacts {
+                distribution,
+                known,
+                has_metadata: false,
+                has_attestations: false,
+            });
+            let files: Vec<FileFacts<'_>> = files.collect();
             self.chooser(at).add(name, ChooserProject::new(&self.offered(name, &files), &head.seen));
         }
         let mut data = self.chooser(at);

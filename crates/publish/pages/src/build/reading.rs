@@ -106,8 +106,8 @@ impl<'a> Reading<'a> {
             problems.sort();
             return Err(StoreError::Files { problems }.into());
         }
-        let count = |one: &Looked<'_>| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count();
-        let files = projects.iter().map(count).sum();
+        let files = projects.iter();
+        let files = files.map(|one| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count()).sum();
         warn_of_downloads(&found.downloads, files, self.work.store, reporter);
         let states = projects.drain(..).map(|one| self.finish(one, reporter)).collect::<Result<_, _>>()?;
         Ok(ReadProjects { projects: states, files, bytes: found.bytes })
@@ -115,8 +115,8 @@ impl<'a> Reading<'a> {
 
     fn look_at_all(&self) -> Result<(Vec<Looked<'a>>, Vec<String>), Error> {
         let all: Vec<_> = self.work.catalog.projects.iter().collect();
-        let look = |(name, listed): (&'a String, &'a ListedProject)| self.look(name, listed, false);
-        let looked: Vec<(Looked<'a>, Vec<String>)> = all.into_par_iter().map(look).collect::<Result<_, Error>>()?;
+        let looked = all.into_par_iter().map(|(name, listed)| self.look(name, listed, false));
+        let looked: Vec<(Looked<'a>, Vec<String>)> = looked.collect::<Result<_, Error>>()?;
         let (mut looked, problems): (Vec<_>, Vec<_>) = looked.into_iter().unzip();
         // A page for `--find-links` has the files of all projects.
         if self.work.roots.iter().any(|root| root.find_links.is_some())
@@ -156,11 +156,11 @@ impl<'a> Reading<'a> {
         }
         let record = work.store.read(&record::files_key(name))?;
         let recorded = record.as_deref().and_then(record::parse_files).unwrap_or_default();
-        let slot = |file: &ListedFile| match find(&recorded, &file.file.key) {
+        let slots = listed.files.iter().map(|file| match find(&recorded, &file.file.key) {
             Some(found) if found.is_of(&file.file) && self.has_metadata(file) => Slot::Known(found.known.clone()),
             found => Slot::Unread(found.map(|one| Box::new((one.known.sha256, one.known.uploaded)))),
-        };
-        let slots: Vec<Slot> = listed.files.iter().map(slot).collect();
+        });
+        let slots: Vec<Slot> = slots.collect();
         looked.is_current &= slots.iter().all(|slot| matches!(slot, Slot::Known(_)));
         looked.slots = Mutex::new(slots);
         Ok((looked, problems))
@@ -176,28 +176,24 @@ impl<'a> Reading<'a> {
     fn seen(&self, name: &str, listed: &ListedProject) -> Result<String, Error> {
         let Work { store, options, roots, status, .. } = self.work;
         let mut hasher = Sha256::new();
-        let mut add = |text: &str| {
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text.as_bytes());
-        };
-        add(env!("CARGO_PKG_VERSION"));
-        add(if options.json_root { "json root" } else { "" });
-        add(options.address.as_deref().unwrap_or_default());
-        add(&status.rows_of(name));
-        roots.iter().for_each(|root| add(&root.pages));
+        add_text(&mut hasher, env!("CARGO_PKG_VERSION"));
+        add_text(&mut hasher, if options.json_root { "json root" } else { "" });
+        add_text(&mut hasher, options.address.as_deref().unwrap_or_default());
+        add_text(&mut hasher, &status.rows_of(name));
+        roots.iter().for_each(|root| add_text(&mut hasher, &root.pages));
         for ListedFile { file, has_metadata, has_attestations } in &listed.files {
-            add(&file.key);
-            add(&file.size.to_string());
-            add(&file.stamp);
+            add_text(&mut hasher, &file.key);
+            add_text(&mut hasher, &file.size.to_string());
+            add_text(&mut hasher, &file.stamp);
             if options.address.is_some() {
-                add(if *has_attestations { "attested" } else { "" });
+                add_text(&mut hasher, if *has_attestations { "attested" } else { "" });
             }
             if let Some(address) = store.address(file) {
-                add(&address);
+                add_text(&mut hasher, &address);
             }
             if !store.takes_metadata() {
                 let digest = if *has_metadata { self.work.stored_metadata(&file.key)? } else { None };
-                add(&digest.map(|digest| hexadecimal(&digest)).unwrap_or_default());
+                add_text(&mut hasher, &digest.map(|digest| hexadecimal(&digest)).unwrap_or_default());
             }
         }
         Ok(hexadecimal(&hasher.finish()))
@@ -207,8 +203,8 @@ impl<'a> Reading<'a> {
         let mut unread: Vec<(&Looked<'a>, usize)> = Vec::new();
         for one in projects {
             let slots = one.slots();
-            let is_unread = |(_, slot): &(usize, &Slot)| matches!(slot, Slot::Unread(_));
-            unread.extend(slots.iter().enumerate().filter(is_unread).map(|(at, _)| (one, at)));
+            let unread_slots = slots.iter().enumerate().filter(|(_, slot)| matches!(slot, Slot::Unread(_)));
+            unread.extend(unread_slots.map(|(at, _)| (one, at)));
         }
         let total = unread.iter().map(|(one, at)| one.listed.files[*at].file.size).sum();
         let stage = reporter.stage("Reading new files", Some(total), Unit::Bytes);
@@ -243,9 +239,11 @@ impl<'a> Reading<'a> {
                 let before = if let Slot::Unread(before) = slot { before.take() } else { None };
                 *slot = Slot::Read(known, before);
             }
-            Err(FactsFault::Interrupted(interrupted)) => return Err(interrupted.into()),
             Err(FactsFault::Store(error)) => return Err(error),
-            Err(FactsFault::File(reason)) => found.problems.push(format!("`{}`: {reason}", file.key)),
+            Err(FactsFault::File(reason)) => {
+                reporter.check()?;
+                found.problems.push(format!("`{}`: {reason}", file.key));
+            }
         }
         Ok(())
     }
@@ -288,10 +286,10 @@ impl<'a> Reading<'a> {
                 ));
             }
             let same = before.filter(|before| before.0 == facts.sha256).map(|before| before.1);
-            let paged = || times.get(&(file_name(&file.key).to_owned(), hexadecimal(&facts.sha256))).copied();
-            let known_better = self.work.options.uploaded.get(file_name(&file.key)).copied();
-            let stored = || known_better.or_else(|| self.work.store.uploaded(file));
-            facts.uploaded = same.or_else(paged).or_else(stored).unwrap_or(self.work.options.now);
+            let paged = times.get(&(file_name(&file.key).to_owned(), hexadecimal(&facts.sha256)));
+            let known_better = self.work.options.uploaded.get(file_name(&file.key));
+            let time = same.or(paged.copied()).or(known_better.copied());
+            facts.uploaded = time.or_else(|| self.work.store.uploaded(file)).unwrap_or(self.work.options.now);
             known.push(facts);
             read.push(at);
         }
@@ -302,9 +300,9 @@ impl<'a> Reading<'a> {
     /// When files were published, by name and SHA-256, as the pages of a project have it. The
     /// record may have been lost; the time of a file never changes.
     fn old_times(&self, project: &str) -> Result<BTreeMap<(String, String), Timestamp>, Error> {
-        let is_page = |key: &&String| file_name(key) == JSON && file_name(parent(key)) == project;
+        let pages = self.work.catalog.pages.keys();
         let mut times = BTreeMap::new();
-        for key in self.work.catalog.pages.keys().filter(is_page) {
+        for key in pages.filter(|key| file_name(key) == JSON && file_name(parent(key)) == project) {
             let page = self.work.store.read(key)?.and_then(|bytes| serde_json::from_slice::<OldPage>(&bytes).ok());
             for mut file in page.into_iter().flat_map(|page| page.files) {
                 if let (Some(time), Some(sha256)) = (file.upload_time, file.hashes.remove("sha256")) {
@@ -314,6 +312,11 @@ impl<'a> Reading<'a> {
         }
         Ok(times)
     }
+}
+
+fn add_text(hasher: &mut Sha256, text: &str) {
+    hasher.update(&(text.len() as u64).to_le_bytes());
+    hasher.update(text.as_bytes());
 }
 
 /// Files that cannot be on one index, and names without a version.

@@ -44,13 +44,12 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn read(store: &dyn Store, reporter: &dyn Reporter) -> Result<Records, Error> {
         let keys: Vec<String> = store.list(record::FOLDER, reporter)?.into_iter().map(|file| file.key).collect();
-        let read = |key: &String| -> Result<Option<(String, Option<ProjectHead>)>, Error> {
+        let read = keys.par_iter().map(|key| {
             let Some(project) = record::head_project(key) else { return Ok(None) };
             Ok(store.read(key)?.map(|bytes| (project.to_owned(), ProjectHead::parse(&bytes))))
-        };
-        let read: Vec<_> = keys.par_iter().map(read).collect::<Result<_, _>>()?;
+        });
         let (mut heads, mut damaged) = (BTreeMap::new(), 0);
-        for (project, head) in read.into_iter().flatten() {
+        for (project, head) in read.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten() {
             match head {
                 Some(head) => drop(heads.insert(project, head)),
                 None => damaged += 1,
@@ -120,11 +119,11 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     pub(super) fn root_records(store: &dyn Store, roots: &[IndexRoot]) -> Result<Vec<RootRecord>, Error> {
-        let read = |root: &IndexRoot| match root.view {
+        let records = roots.iter().map(|root| match root.view {
             None => RootRecord::read(store, &record::root_key(&root.pages)),
             Some(_) => Ok(RootRecord::default()),
-        };
-        roots.iter().map(read).collect()
+        });
+        records.collect()
     }
 
     /// `true` if the pages of a project have the sizes that they were written with.
@@ -143,14 +142,13 @@ impl Work<'_> {
 
     /// `true` if every index with a page for `--find-links` still has it.
     pub(super) fn has_find_links(&self) -> bool {
-        let has = |(root, record): (&IndexRoot, &RootRecord)| match &root.find_links {
+        self.roots.iter().zip(&self.root_records).all(|(root, record)| match &root.find_links {
             Some(page) => {
                 let size = self.catalog.pages.get(page).copied();
                 size.is_some() && size == record.find_links && record.made_with == self.made_with(root)
             }
             None => true,
-        };
-        self.roots.iter().zip(&self.root_records).all(has)
+        })
     }
 
     /// The SHA-256 of the file with METADATA beside a wheel, where the store knows it.

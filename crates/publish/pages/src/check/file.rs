@@ -145,18 +145,18 @@ impl Site<'_> {
             first.get_or_insert(bytes);
         }
         let bytes = first?;
-        let mut wrong = |text: String| faults.push(IndexFault::error(&address, text));
         let headers = Headers::parse(&String::from_utf8_lossy(&bytes));
         if let Some(one) = distribution(stored(link))
             && let Err(reason) = file_rules::check_metadata(&headers, &one)
         {
-            wrong(format!("{reason}: installers stop"));
+            faults.push(IndexFault::error(&address, format!("{reason}: installers stop")));
             return Some(bytes);
         }
         let python = headers.get("Requires-Python").filter(|python| !python.trim().is_empty());
         if python != link.python {
-            let show = |python: &Option<String>| python.clone().unwrap_or_else(|| "nothing".to_owned());
-            wrong(format!("it has Requires-Python {}, and the page {}", show(&python), show(&link.python)));
+            let [own, listed] = [&python, &link.python].map(|python| python.as_deref().unwrap_or("nothing"));
+            let text = format!("it has Requires-Python {own}, and the page {listed}");
+            faults.push(IndexFault::error(&address, text));
         }
         Some(bytes)
     }
@@ -244,36 +244,36 @@ impl Site<'_> {
             }
             path
         };
+        let mut wrong: Vec<String> = Vec::new();
         if self.options.files
             && let Some(hash) = &link.hash
         {
             let read = fs_err::File::open(&path).and_then(|file| digest(hash, Watched::new(file, self.reporter)));
             self.reporter.check()?;
-            let is_same = read.as_ref().is_ok_and(|found| *found == hash.hexadecimal);
-            let wrong = match read {
-                Ok(_) if is_same => None,
-                Ok(found) => Some(format!(
+            match read {
+                Ok(found) if found == hash.hexadecimal => {
+                    if WheelName::is_wheel(&link.file_name) {
+                        faults.extend(self.damage(&path, link)?);
+                    }
+                }
+                Ok(found) => wrong.push(format!(
                     "its {} is {found}, and the page says {}: every installation fails",
                     hash.algorithm.name(),
                     hash.hexadecimal
                 )),
-                Err(error) => Some(format!("it cannot be read: {error}")),
-            };
-            faults.extend(wrong.map(|text| IndexFault::error(&link.address, text)));
-            if is_same && WheelName::is_wheel(&link.file_name) {
-                faults.extend(self.damage(&path, link)?);
+                Err(error) => wrong.push(format!("it cannot be read: {error}")),
             }
         }
-        let mut wrong = |text: String| faults.push(IndexFault::error(&link.address, text));
         if let Some(beside) = beside
             && WheelName::is_wheel(&link.file_name)
         {
             match facts::metadata(&path) {
                 Ok(inside) if inside == beside => {}
-                Ok(_) => wrong("METADATA beside it is not that in the wheel: pip 26.2 and later stops".to_owned()),
-                Err(error) => wrong(rocwheel_progress::with_causes(&error)),
+                Ok(_) => wrong.push("METADATA beside it is not that in the wheel: pip 26.2 and later stops".to_owned()),
+                Err(error) => wrong.push(rocwheel_progress::with_causes(&error)),
             }
         }
+        faults.extend(wrong.into_iter().map(|text| IndexFault::error(&link.address, text)));
         if beside.is_some() {
             return Ok(None);
         }

@@ -56,20 +56,20 @@ impl Installer {
 
 /// The bytes of an answer, unpacked as its header says.
 pub(super) fn unpack(encoding: &str, packed: Vec<u8>, limit: u64) -> io::Result<Vec<u8>> {
-    let unpacked = |reader: &mut dyn Read| {
-        let mut bytes = Vec::new();
-        reader.take(limit).read_to_end(&mut bytes).map(|_| bytes)
-    };
     match encoding {
         "" => Ok(packed),
-        "gzip" | "x-gzip" => unpacked(&mut MultiGzDecoder::new(&packed[..])),
+        "gzip" | "x-gzip" => read_up_to(limit, MultiGzDecoder::new(&packed[..])),
         // Servers send it with a header of zlib, as they should, or without.
-        "deflate" => {
-            unpacked(&mut ZlibDecoder::new(&packed[..])).or_else(|_| unpacked(&mut DeflateDecoder::new(&packed[..])))
-        }
-        "zstd" => unpacked(&mut zstd::Decoder::new(&packed[..])?),
+        "deflate" => read_up_to(limit, ZlibDecoder::new(&packed[..]))
+            .or_else(|_| read_up_to(limit, DeflateDecoder::new(&packed[..]))),
+        "zstd" => read_up_to(limit, zstd::Decoder::new(&packed[..])?),
         other => Err(io::Error::other(format!("it is packed with `{other}`, which was not asked for"))),
     }
+}
+
+fn read_up_to(limit: u64, reader: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(limit).read_to_end(&mut bytes).map(|_| bytes)
 }
 
 #[cfg(test)]

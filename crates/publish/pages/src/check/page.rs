@@ -56,17 +56,18 @@ struct PageForm {
 impl Site<'_> {
     /// The canonical names of the projects on the first page.
     pub(super) fn root(&self, root: &Url, faults: &mut Vec<IndexFault>) -> Result<Vec<String>, Error> {
-        let fail = |reason: String| Error::Check { address: root.to_string(), reason };
         let page = match self.page(root, &Installer::Uv.page_headers(), faults)? {
             Ok(page) => page,
-            Err(fault) => return Err(fail(fault.to_string())),
+            Err(fault) => return Err(Error::Check { address: root.to_string(), reason: fault.to_string() }),
         };
-        let names = parse_root(&page.kind, &page.body, &page.address).map_err(fail)?;
+        let names = parse_root(&page.kind, &page.body, &page.address);
+        let names = names.map_err(|reason| Error::Check { address: root.to_string(), reason })?;
         if !page.is_json() {
             check_end(root, &page.body, faults);
         }
         if names.is_empty() {
-            return Err(fail("it names no projects".to_owned()));
+            let reason = "it names no projects".to_owned();
+            return Err(Error::Check { address: root.to_string(), reason });
         }
         for name in names.iter().filter(|name| canonical_name(name) != **name) {
             let text =

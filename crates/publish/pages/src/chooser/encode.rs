@@ -13,7 +13,7 @@ use rocwheel_wheel::canonical_name;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{ChangedVersion, ChooserEntry, ChooserOptions, OfferedFile, OfferedProject};
+use super::{ChooserEntry, ChooserOptions, OfferedFile, OfferedProject};
 
 const SECONDS_A_DAY: i64 = 86_400;
 
@@ -122,7 +122,7 @@ pub(super) fn rows_of(project: &OfferedProject) -> Vec<RowTexts> {
     // Newest first. Installers compare `+rocm10.0` and `+rocm7.2` as texts; people do not.
     let mut shapes: Vec<_> = shapes.into_iter().rev().collect();
     shapes.sort_by_cached_key(|(shape, _)| Reverse((shape.version.clone().without_local(), shape.rocm_version())));
-    let texts = |(shape, (tags, day)): (Shape<'_>, (BTreeSet<&str>, i64))| RowTexts {
+    let rows = shapes.into_iter().map(|(shape, (tags, day))| RowTexts {
         version: shape.version.to_string(),
         tags: tags.into_iter().map(str::to_owned).collect(),
         needs: shape.needs.to_owned(),
@@ -130,8 +130,8 @@ pub(super) fn rows_of(project: &OfferedProject) -> Vec<RowTexts> {
         python: shape.python.to_owned(),
         yanked: shape.yanked.map(str::to_owned),
         rocm: shape.rocm,
-    };
-    shapes.into_iter().map(texts).collect()
+    });
+    rows.collect()
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -200,16 +200,10 @@ impl PageTables {
             let served_by: Vec<String> = gpu.served_by.iter().map(|name| canonical_name(name)).collect();
             json!({"n": gpu.target, "p": gpu.product, "t": served_by, "c": gpu.cards})
         });
-        let changed = |all: &[ChangedVersion]| -> Vec<Value> {
-            all.iter().map(|one| json!([one.project, one.version, one.files])).collect()
-        };
         let changes = options.changes.as_ref().map(|changes| {
-            json!({
-                "since": changes.since,
-                "added": changed(&changes.added),
-                "removed": changed(&changes.removed),
-                "withdrawn": changed(&changes.withdrawn),
-            })
+            let [added, removed, withdrawn] = [&changes.added, &changes.removed, &changes.withdrawn]
+                .map(|all| all.iter().map(|one| json!([one.project, one.version, one.files])).collect::<Vec<Value>>());
+            json!({ "since": changes.since, "added": added, "removed": removed, "withdrawn": withdrawn })
         });
         let needs = self
             .needs

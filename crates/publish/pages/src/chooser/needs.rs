@@ -93,9 +93,8 @@ struct RequirementParts<'a> {
 
 fn parts(requirement: &str) -> Option<RequirementParts<'_>> {
     let requirement = requirement.trim();
-    let is_name = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
-    let end = requirement.find(|character| !is_name(character)).unwrap_or(requirement.len());
-    let (name, rest) = requirement.split_at(end);
+    let end = requirement.find(|character: char| !character.is_ascii_alphanumeric() && !"-_.".contains(character));
+    let (name, rest) = requirement.split_at(end.unwrap_or(requirement.len()));
     if name.is_empty() {
         return None;
     }

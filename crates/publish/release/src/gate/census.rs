@@ -93,12 +93,9 @@ impl LastRelease {
     /// `None` if none is absent, or if the last set has no passed verdict that says which tests it
     /// had.
     pub(super) fn absent(&self, suite: &str, target: Option<&str>, new: &[&SuiteVerdict]) -> Option<AbsentTests> {
-        let is_same = |verdict: &&SuiteVerdict| {
-            verdict.suite == suite
-                && verdict.judged() == SuiteResult::Passed
-                && target.is_none_or(|target| verdict.targets.contains(target))
-        };
-        let old = JoinedCensus::of(self.verdicts.iter().filter(is_same).flat_map(|verdict| &verdict.census));
+        let passed = self.verdicts.iter().filter(|verdict| verdict.judged() == SuiteResult::Passed);
+        let old = passed.filter(|verdict| verdict.is_of(suite, target)).flat_map(|verdict| &verdict.census);
+        let old = JoinedCensus::of(old);
         let new = JoinedCensus::of(new.iter().flat_map(|verdict| &verdict.census));
         let set = self.set.clone();
         if old.digests.is_subset(&new.digests) {
@@ -110,8 +107,9 @@ impl LastRelease {
             let tests = Some(absent.len() as u64);
             return (!absent.is_empty()).then_some(AbsentTests { set, tests, examples });
         }
-        let lost = |(suite, tests): (&&str, &u64)| tests.saturating_sub(new.tests.get(suite).copied().unwrap_or(0));
-        let fewer: u64 = old.tests.iter().map(lost).sum();
+        let lost =
+            old.tests.iter().map(|(suite, tests)| tests.saturating_sub(new.tests.get(suite).copied().unwrap_or(0)));
+        let fewer: u64 = lost.sum();
         Some(AbsentTests { set, tests: (fewer > 0).then_some(fewer), examples: Vec::new() })
     }
 }

@@ -61,10 +61,13 @@ pub(super) fn find_bypass<'p>(
 }
 
 fn is_for(bypass: &GateBypass, row: &GateRow, set: &str) -> bool {
-    let has = |all: &[String], one: &str| all.is_empty() || all.iter().any(|text| text == one);
-    has(&bypass.suites, &row.suite)
-        && row.target.as_deref().map_or(bypass.targets.is_empty(), |target| has(&bypass.targets, target))
+    is_all_or_has(&bypass.suites, &row.suite)
+        && row.target.as_deref().map_or(bypass.targets.is_empty(), |target| is_all_or_has(&bypass.targets, target))
         && (bypass.sets.is_empty() || bypass.sets.iter().any(|pattern| fits(pattern, set)))
+}
+
+fn is_all_or_has(names: &[String], name: &str) -> bool {
+    names.is_empty() || names.iter().any(|known| known == name)
 }
 
 /// A bypass for a suite on a target.

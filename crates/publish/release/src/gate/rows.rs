@@ -53,10 +53,7 @@ struct DecidedState<'a> {
 
 impl<'a> RowMaker<'a> {
     pub(super) fn row(&self, suite: &str, target: Option<&str>) -> GateRow {
-        let is_here = |one: &&Counted<'_, '_>| {
-            one.verdict.suite == suite && target.is_none_or(|target| one.verdict.targets.contains(target))
-        };
-        let here: Vec<&Counted<'_, '_>> = self.counted.iter().filter(is_here).collect();
+        let here: Vec<&Counted<'_, '_>> = self.counted.iter().filter(|one| one.verdict.is_of(suite, target)).collect();
         let verdicts = SuiteVerdicts::of(&here);
         let DecidedState { state, deciding, mut reason } = self.decided(&verdicts, suite, target);
         let mut absent = None;

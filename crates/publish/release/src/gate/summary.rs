@@ -19,14 +19,14 @@ pub fn decision_statement(
     verdicts: &SetVerdicts,
     stream: &str,
 ) -> String {
-    let digest = |sha256: &str| json!({ "sha256": sha256 });
+    let subjects = set.files.iter();
     let subjects: Vec<Value> =
-        set.files.iter().map(|(key, file)| json!({ "name": file_name(key), "digest": digest(&file.sha256) })).collect();
+        subjects.map(|(key, file)| json!({ "name": file_name(key), "digest": { "sha256": file.sha256 } })).collect();
     let inputs: Vec<Value> = verdicts
         .verdicts
         .iter()
         .filter(|verdict| decision.is_made_of(verdict))
-        .map(|verdict| json!({ "uri": verdict.name, "digest": digest(&verdict.sha256) }))
+        .map(|verdict| json!({ "uri": verdict.name, "digest": { "sha256": verdict.sha256 } }))
         .collect();
     // The specification knows two results and any level. A consumer that asks for the level of a
     // tested set takes none that a bypass let out, and no consumer takes a failure for a pass.
@@ -45,7 +45,7 @@ pub fn decision_statement(
             "verifier": { "id": "urn:rocwheel", "version": { "rocwheel": env!("CARGO_PKG_VERSION") } },
             "timeVerified": decision.time.to_string(),
             "resourceUri": format!("urn:rocwheel:set:{stream}:{}", set.name),
-            "policy": { "uri": "urn:rocwheel:gate", "digest": digest(&hexadecimal(&sha256(&policy))) },
+            "policy": { "uri": "urn:rocwheel:gate", "digest": { "sha256": hexadecimal(&sha256(&policy)) } },
             "inputAttestations": inputs,
             "verificationResult": result,
             "verifiedLevels": [level],

@@ -54,14 +54,18 @@ const CORE: (&str, &str) = ("core.whl", "c");
 const OLD: (&str, &str) = ("gfx1100.whl", "1");
 const NEW: (&str, &str) = ("gfx942.whl", "9");
 
+fn on_gfx942(result: SuiteResult) -> SuiteVerdict {
+    verdict("a", result, "gfx942", 1, &[CORE, NEW])
+}
+
 #[test]
 fn every_suite_has_to_pass_on_every_target() {
     use SuiteResult::{Failed, Incomplete, Passed};
-    let passed = || verdict("a", Passed, "gfx942", 1, &[CORE, NEW]);
-    let (found, decision) = states("suites = ['smoke']", vec![passed()]);
+    let passed = on_gfx942(Passed);
+    let (found, decision) = states("suites = ['smoke']", vec![passed.clone()]);
     assert_eq!(found, [GateState::Missing, GateState::Passed]);
     assert_eq!(decision.objections(), ["suite `smoke` on gfx1100: there is no verdict about these bytes"]);
-    let both = vec![passed(), verdict("b", Passed, "gfx1100", 1, &[CORE, OLD])];
+    let both = vec![passed.clone(), verdict("b", Passed, "gfx1100", 1, &[CORE, OLD])];
     assert!(states("suites = ['smoke']", both).1.is_open());
     let other = vec![verdict("b", Passed, "gfx1100", 1, &[CORE, ("gfx1100.whl", "other")])];
     let (found, decision) = states("suites = ['smoke']", other);
@@ -72,11 +76,11 @@ fn every_suite_has_to_pass_on_every_target() {
     let late = vec![verdict("b", Passed, "gfx1100", 2000, &[CORE, OLD])];
     assert_eq!(states("suites = ['smoke']", late).0[0], GateState::Missing, "of the future");
     // A later failure counts, and so does an older one about other files.
-    let then = vec![passed(), verdict("b", Failed, "gfx942", 2, &[CORE, NEW])];
+    let then = vec![passed.clone(), verdict("b", Failed, "gfx942", 2, &[CORE, NEW])];
     assert_eq!(states("suites = ['smoke']", then).0[1], GateState::Failed);
-    let repaired = vec![verdict("b", Failed, "gfx942", 0, &[CORE, NEW]), passed()];
+    let repaired = vec![verdict("b", Failed, "gfx942", 0, &[CORE, NEW]), passed.clone()];
     assert_eq!(states("suites = ['smoke']", repaired).0[1], GateState::Passed);
-    let elsewhere = vec![verdict("b", Failed, "gfx942", 0, &[CORE, NEW, OLD]), passed()];
+    let elsewhere = vec![verdict("b", Failed, "gfx942", 0, &[CORE, NEW, OLD]), passed];
     assert_eq!(states("suites = ['smoke']", elsewhere).0[1], GateState::Failed);
     let counts = BTreeMap::from([("passed".to_owned(), 0), ("skipped".to_owned(), 9)]);
     let nothing = SuiteVerdict { counts, ..verdict("b", Passed, "gfx1100", 1, &[CORE, OLD]) };
@@ -116,48 +120,44 @@ fn a_pass_that_counts_failures_is_a_failure() {
 
 #[test]
 fn a_selection_of_a_suite_is_no_pass_of_it() {
-    let selected = |result: SuiteResult| {
-        let selection = vec!["-k nn".to_owned()];
-        vec![SuiteVerdict { selection, ..verdict("a", result, "gfx942", 1, &[CORE, NEW]) }]
-    };
-    let (found, decision) = states("suites = ['smoke']", selected(SuiteResult::Passed));
+    let passed = SuiteVerdict { selection: vec!["-k nn".to_owned()], ..on_gfx942(SuiteResult::Passed) };
+    let failed = SuiteVerdict { result: SuiteResult::Failed, ..passed.clone() };
+    let (found, decision) = states("suites = ['smoke']", vec![passed.clone()]);
     assert_eq!(found[1], GateState::Missing);
     let reason = &decision.ignored[0].reason;
     assert!(reason.starts_with("it is not about the whole suite: selected by `-k nn`"), "{reason}");
-    assert_eq!(states("suites = ['smoke']", selected(SuiteResult::Failed)).0[1], GateState::Failed);
+    assert_eq!(states("suites = ['smoke']", vec![failed]).0[1], GateState::Failed);
     let recorded = "suites = ['smoke']\nselections = 'recorded'\n";
-    let (found, decision) = states(recorded, selected(SuiteResult::Passed));
+    let (found, decision) = states(recorded, vec![passed]);
     assert_eq!(found[1], GateState::Passed);
     assert!(decision.rows[1].reason.contains("selected by `-k nn`"), "{decision:?}");
 }
 
 #[test]
 fn the_policy_says_what_may_be_untested() {
-    let passed = || vec![verdict("a", SuiteResult::Passed, "gfx942", 1, &[CORE, NEW])];
+    let passed = vec![on_gfx942(SuiteResult::Passed)];
     let runners = "suites = ['smoke']\nrunners = ['gfx942']\n";
-    let (found, decision) = states(runners, passed());
+    let (found, decision) = states(runners, passed.clone());
     assert!(found[0] == GateState::NoRunner && !decision.is_open());
     let recorded = format!("{runners}no-runner = 'recorded'\n");
-    assert!(states(&recorded, passed()).1.is_open());
+    assert!(states(&recorded, passed.clone()).1.is_open());
     assert!(!states(&recorded, Vec::new()).1.is_open(), "gfx942 has a runner");
     let strict = format!("{recorded}untested = 'blocked'\n");
-    let (_, decision) = states(&strict, passed());
+    let (_, decision) = states(&strict, passed.clone());
     assert_eq!(decision.objections(), ["`gfx1100.whl`: no passed suite installed it"]);
     let fewer = "suites = ['smoke']\nsuites-for = { gfx1100 = [] }\n";
-    assert_eq!(states(fewer, passed()).0, [GateState::Passed]);
-    let bypass = |expires: &str| {
-        let row = "suites = ['smoke']\n[[bypass_tests_for_releases]]\nname = 'x'\nreason = 'y'\n";
-        format!("{row}targets = ['gfx1100']\nexpires = {expires}\n")
-    };
-    let (found, decision) = states(&bypass("'1970-01-02'"), passed());
+    assert_eq!(states(fewer, passed.clone()).0, [GateState::Passed]);
+    let row = "suites = ['smoke']\n[[bypass_tests_for_releases]]\nname = 'x'\nreason = 'y'\ntargets = ['gfx1100']\n";
+    let bypass = format!("{row}expires = '1970-01-02'\n");
+    let (found, decision) = states(&bypass, passed.clone());
     assert!(found[0] == GateState::Missing && decision.is_open() && decision.bypasses.len() == 1);
-    assert!(states(&bypass("1970-01-02"), passed()).1.is_open(), "a date of TOML");
-    let (_, decision) = states(&bypass("'1969-12-31'"), passed());
+    assert!(states(&format!("{row}expires = 1970-01-02\n"), passed.clone()).1.is_open(), "a date of TOML");
+    let (_, decision) = states(&format!("{row}expires = '1969-12-31'\n"), passed);
     assert!(decision.objections()[0].ends_with("; the bypass `x` expired after 1969-12-31"), "{decision:?}");
-    let policy: GatePolicy = toml::from_str(&format!("runners = ['gfx94l']\n{}", bypass("'1970-01-02'"))).unwrap();
+    let policy: GatePolicy = toml::from_str(&format!("runners = ['gfx94l']\n{bypass}")).unwrap();
     assert_eq!(policy.targets().collect::<Vec<_>>(), ["gfx94l", "gfx1100"]);
-    let failed = vec![verdict("a", SuiteResult::Failed, "gfx942", 1, &[CORE, NEW])];
-    assert!(!states(&bypass("'1970-01-02'"), failed).1.is_open(), "it is for another target");
+    let failed = vec![on_gfx942(SuiteResult::Failed)];
+    assert!(!states(&bypass, failed).1.is_open(), "it is for another target");
 }
 
 /// A policy with a bypass for all targets.
@@ -168,35 +168,31 @@ fn bypassed(more: &str) -> String {
 
 #[test]
 fn a_bypass_is_for_what_is_missing_and_says_it_if_it_is_for_a_failure() {
-    use SuiteResult::{Failed, Incomplete};
-    let files = [CORE, NEW];
-    let failed = || vec![verdict("a", Failed, "gfx942", 1, &files)];
+    let failed = vec![on_gfx942(SuiteResult::Failed)];
     for (verdicts, more, is_open, is_over_failure) in [
         (Vec::new(), "", true, false),
-        (vec![verdict("a", Incomplete, "gfx942", 1, &files)], "", true, false),
-        (failed(), "", false, false),
-        (failed(), "over-failure = false\n", false, false),
-        (failed(), "over-failure = true\n", true, true),
+        (vec![on_gfx942(SuiteResult::Incomplete)], "", true, false),
+        (failed.clone(), "", false, false),
+        (failed.clone(), "over-failure = false\n", false, false),
+        (failed.clone(), "over-failure = true\n", true, true),
         (Vec::new(), "over-failure = true\n", true, false),
     ] {
         let (_, decision) = states(&bypassed(more), verdicts);
         assert_eq!((decision.is_open(), decision.is_over_failure()), (is_open, is_over_failure), "{more} {decision:?}");
     }
-    let (_, decision) = states(&bypassed(""), failed());
+    let (_, decision) = states(&bypassed(""), failed.clone());
     let reason = &decision.rows[0].reason;
     assert!(reason.ends_with("`x` is for missing verdicts, and not for a failure (`over-failure = true`)"), "{reason}");
     // The word is in the row that is for failures, wherever it stands.
     let second = "[[bypass_tests_for_releases]]\nname = 'z'\nreason = 'y'\nexpires = 1970-01-02\n";
-    let (_, decision) = states(&bypassed(&format!("{second}targets = ['gfx942']\nover-failure = true\n")), failed());
+    let (_, decision) = states(&bypassed(&format!("{second}targets = ['gfx942']\nover-failure = true\n")), failed);
     assert_eq!(decision.rows[0].bypass.as_deref(), Some("z"));
 }
 
 #[test]
 fn the_result_of_a_set_that_a_bypass_let_out_is_no_plain_pass() {
     let set = set();
-    let files = [CORE, NEW];
-    let pass = verdict("a", SuiteResult::Passed, "gfx942", 1, &files);
-    let failure = verdict("a", SuiteResult::Failed, "gfx942", 1, &files);
+    let (pass, failure) = (on_gfx942(SuiteResult::Passed), on_gfx942(SuiteResult::Failed));
     for (more, verdicts, result, level, may) in [
         ("", vec![pass], "PASSED", "ROCWHEEL_GATE", true),
         ("", Vec::new(), "PASSED", "ROCWHEEL_GATE_BYPASSED", true),
@@ -220,17 +216,16 @@ fn the_result_of_a_set_that_a_bypass_let_out_is_no_plain_pass() {
 fn a_failure_that_was_run_again_until_it_passed_is_named() {
     use SuiteResult::{Failed, Passed};
     let files = [CORE, NEW];
-    let both = || vec![verdict("old", Failed, "gfx942", 1, &files), verdict("new", Passed, "gfx942", 2, &files)];
-    let (found, decision) = states("suites = ['smoke']", both());
+    let both = vec![verdict("old", Failed, "gfx942", 1, &files), verdict("new", Passed, "gfx942", 2, &files)];
+    let (found, decision) = states("suites = ['smoke']", both.clone());
     assert_eq!(found[1], GateState::Passed);
     let words = decision.replaced_failures();
     let begin = "suite `smoke` on gfx942: a newer verdict about the same files replaces a failure, `old` (";
     assert!(words.len() == 1 && words[0].starts_with(begin), "{words:?}");
     assert_eq!(serde_json::to_value(&decision).unwrap()["rows"][1]["replaced"][0]["verdict"], "old");
     // A pass that does not count replaces nothing.
-    let unsigned = || both().into_iter().map(|one| SuiteVerdict { signers: vec![], ..one });
-    let one = unsigned().skip(1).chain(both().into_iter().take(1)).collect();
-    assert_eq!(states("suites = ['smoke']", one).0[1], GateState::Failed);
+    let unsigned = SuiteVerdict { signers: vec![], ..both[1].clone() };
+    assert_eq!(states("suites = ['smoke']", vec![unsigned, both[0].clone()]).0[1], GateState::Failed);
 }
 
 #[test]
@@ -257,10 +252,6 @@ fn a_pass_grows_old_and_a_failure_does_not() {
 
 #[test]
 fn a_verdict_says_how_its_runner_ended() {
-    let files = [CORE, NEW];
-    let with = |runner: RunnerWord, result: SuiteResult| {
-        vec![SuiteVerdict { runner, ..verdict("a", result, "gfx942", 1, &files) }]
-    };
     let recorded = "suites = ['smoke']\nunknown-runner-exit = 'recorded'\n";
     for (runner, result, policy, state) in [
         (RunnerWord::Unknown, SuiteResult::Passed, "suites = ['smoke']", GateState::Missing),
@@ -269,10 +260,11 @@ fn a_verdict_says_how_its_runner_ended() {
         (RunnerWord::Bad, SuiteResult::Passed, recorded, GateState::Failed),
         (RunnerWord::Good, SuiteResult::Passed, "suites = ['smoke']", GateState::Passed),
     ] {
-        let (found, decision) = states(policy, with(runner, result));
+        let (found, decision) = states(policy, vec![SuiteVerdict { runner, ..on_gfx942(result) }]);
         assert_eq!(found[1], state, "{runner:?} {decision:?}");
     }
-    let (_, decision) = states("suites = ['smoke']", with(RunnerWord::Unknown, SuiteResult::Passed));
+    let unknown = SuiteVerdict { runner: RunnerWord::Unknown, ..on_gfx942(SuiteResult::Passed) };
+    let (_, decision) = states("suites = ['smoke']", vec![unknown]);
     let reason = &decision.ignored[0].reason;
     assert!(reason.starts_with("it does not say how the runner of the tests ended"), "{reason}");
     assert!(toml::from_str::<GatePolicy>("unknown-runner-exits = 'recorded'").is_err());
@@ -305,21 +297,20 @@ fn the_runner_of_a_verdict_is_known_by_known_words_only() {
     }
 }
 
-/// The census of a suite: its ids are known if they are few.
-fn census(ids: &[&str], has_ids: bool) -> BTreeMap<String, VerdictCensus> {
+/// A verdict with the census of a suite: its ids are known if they are few.
+fn passed(ids: &[&str], has_ids: bool) -> SuiteVerdict {
     let all: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
     let (tests, sha256) = (all.len() as u64, ids.concat());
-    BTreeMap::from([("pytest".to_owned(), VerdictCensus { tests, sha256, ids: has_ids.then_some(all) })])
+    let census = VerdictCensus { tests, sha256, ids: has_ids.then_some(all) };
+    SuiteVerdict { census: BTreeMap::from([("pytest".to_owned(), census)]), ..on_gfx942(SuiteResult::Passed) }
+}
+
+fn last_release(verdict: SuiteVerdict) -> LastRelease {
+    LastRelease { set: "rocm-7.11.0".to_owned(), verdicts: vec![verdict] }
 }
 
 #[test]
 fn tests_of_the_last_set_that_are_absent_are_named_or_counted() {
-    let files = [CORE, NEW];
-    let passed = |ids: &[&str], has_ids: bool| {
-        let census = census(ids, has_ids);
-        SuiteVerdict { census, ..verdict("a", SuiteResult::Passed, "gfx942", 1, &files) }
-    };
-    let last = |one: SuiteVerdict| LastRelease { set: "rocm-7.11.0".to_owned(), verdicts: vec![one] };
     for (old, old_ids, new, new_ids, words) in [
         (&["a", "b"][..], true, &["a", "b", "c"][..], true, None),
         (&["a", "b"], false, &["a", "b"], false, None),
@@ -329,7 +320,7 @@ fn tests_of_the_last_set_that_are_absent_are_named_or_counted() {
         (&["a", "b", "c"], false, &["c"], true, Some("at least 2 tests of `rocm-7.11.0` are absent")),
         (&["a", "b"], false, &["a", "c"], true, Some("its tests are others than those of `rocm-7.11.0`; whether")),
     ] {
-        let last = last(passed(old, old_ids));
+        let last = last_release(passed(old, old_ids));
         let (found, decision) = states_after(Some(&last), "suites = ['smoke']", vec![passed(new, new_ids)]);
         let row = &decision.rows[1];
         assert_eq!((found[1], row.absent.is_some(), row.blocks), (GateState::Passed, words.is_some(), false));
@@ -339,18 +330,17 @@ fn tests_of_the_last_set_that_are_absent_are_named_or_counted() {
         assert_eq!(decision.is_open(), words.is_none(), "{decision:?}");
     }
     // Without a pass with a census, nothing is known of the last set.
-    let bare = verdict("a", SuiteResult::Passed, "gfx942", 1, &files);
     let failed = SuiteVerdict { result: SuiteResult::Failed, ..passed(&["a", "b"], true) };
-    for old in [bare, failed] {
-        let (_, decision) = states_after(Some(&last(old)), "suites = ['smoke']", vec![passed(&["c"], true)]);
+    for old in [on_gfx942(SuiteResult::Passed), failed] {
+        let last = last_release(old);
+        let (_, decision) = states_after(Some(&last), "suites = ['smoke']", vec![passed(&["c"], true)]);
         assert_eq!(decision.rows[1].absent, None);
     }
 }
 
 #[test]
 fn a_suite_that_is_written_wrongly_is_named() {
-    let passed = || vec![verdict("a", SuiteResult::Passed, "gfx942", 1, &[CORE, NEW])];
-    let (_, decision) = states("suites = ['smoek']", passed());
+    let (_, decision) = states("suites = ['smoek']", vec![on_gfx942(SuiteResult::Passed)]);
     assert!(decision.objections()[1].ends_with("; there is one of `smoke`"), "{decision:?}");
     for (more, unknown) in [("suites = ['smoke']\n", None), ("suites = ['smoek']\n", Some("smoek"))] {
         let policy: GatePolicy = toml::from_str(&bypassed(more)).unwrap();

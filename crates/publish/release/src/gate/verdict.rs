@@ -83,6 +83,10 @@ pub struct SuiteVerdict {
 }
 
 impl SuiteVerdict {
+    pub(super) fn is_of(&self, suite: &str, target: Option<&str>) -> bool {
+        self.suite == suite && target.is_none_or(|target| self.targets.contains(target))
+    }
+
     /// `12 passed, 1 failed, finished 2026-11-20T01:02:03Z`.
     pub(super) fn counted(&self) -> String {
         let found = self.counts.iter().filter(|(_, count)| **count > 0);
@@ -103,9 +107,9 @@ impl SuiteVerdict {
 
     /// The contradiction of a verdict that says passed.
     pub(super) fn contradiction(&self) -> Option<&'static str> {
-        let has = |outcome: &&str| self.counts.get(*outcome).is_some_and(|count| *count > 0);
+        let has_bad = BAD.iter().any(|outcome| self.counts.get(*outcome).is_some_and(|count| *count > 0));
         match self.result {
-            SuiteResult::Passed if BAD.iter().any(has) => Some("counts failures"),
+            SuiteResult::Passed if has_bad => Some("counts failures"),
             SuiteResult::Passed if self.runner == RunnerWord::Bad => Some("the runner of the tests says otherwise"),
             _ => None,
         }
@@ -204,11 +208,10 @@ impl SetVerdicts {
 
 /// `None` for a statement of another type. The inner error is the reason why it cannot be read.
 fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<SuiteVerdict>, String>, Error> {
-    let failed = |source| StoreError::Read { path: path.to_owned(), source };
     let bytes = match read_small(path, LARGEST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => return Ok(Err(error.to_string())),
-        Err(source) => return Err(failed(source).into()),
+        Err(source) => return Err(StoreError::read(path)(source).into()),
     };
     Ok(SuiteVerdict::parse(bytes, name, keys))
 }

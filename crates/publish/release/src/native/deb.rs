@@ -69,9 +69,9 @@ impl Suite<'_> {
         for place in places {
             let new = self.list(place, |path| self.repository.new_file(path), problems)?;
             for entry in new.values() {
-                let field = |name: &str| field(&entry.text, name).unwrap_or_default();
-                let size = field("Size").parse().ok();
-                problems.extend(self.repository.contradiction(field("Filename"), &entry.sha256, size));
+                let path = field(&entry.text, "Filename").unwrap_or_default();
+                let size = field(&entry.text, "Size").and_then(|size| size.parse().ok());
+                problems.extend(self.repository.contradiction(path, &entry.sha256, size));
             }
             let mut all = self.list(place, |path| self.repository.stored(path), problems)?;
             add(&mut all, new, problems);
@@ -124,14 +124,18 @@ impl Suite<'_> {
         Ok(Entries::new())
     }
 
+    fn key(&self, path: &str) -> String {
+        self.repository.key(&format!("{}/{path}", self.folder))
+    }
+
     /// The files of the suite, unless the store has the same lists.
     fn write(&self, texts: BTreeMap<String, Vec<u8>>, lists: &mut MergedLists) -> Result<(), Error> {
         let release = format!("{}/Release", self.folder);
         let before = self.repository.stored(&release)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let mut hashes: BTreeMap<String, (String, u64)> = before.as_deref().map(hashes_of).unwrap_or_default();
         let old: BTreeSet<String> = hashes.iter().map(|(path, (hash, _))| by_hash(path, hash)).collect();
-        let of = |(path, bytes): (&String, &Vec<u8>)| (path.clone(), (hexadecimal(&sha256(bytes)), bytes.len() as u64));
-        let new: BTreeMap<String, (String, u64)> = texts.iter().map(of).collect();
+        let new = texts.iter().map(|(path, bytes)| (path.clone(), (hexadecimal(&sha256(bytes)), bytes.len() as u64)));
+        let new: BTreeMap<String, (String, u64)> = new.collect();
         if before.is_some() && new.iter().all(|(path, hash)| hashes.get(path) == Some(hash)) {
             return Ok(());
         }
@@ -148,26 +152,25 @@ impl Suite<'_> {
             &hashes,
             self.repository.options.now,
         );
-        let key = |path: &str| self.repository.key(&format!("{}/{path}", self.folder));
         for (path, bytes) in texts {
             let (hash, _) = &new[&path];
-            lists.first.push((key(&by_hash(&path, hash)), bytes.clone()));
-            lists.last.push((key(&path), bytes));
+            lists.first.push((self.key(&by_hash(&path, hash)), bytes.clone()));
+            lists.last.push((self.key(&path), bytes));
         }
         if let Some(signer) = self.repository.options.signer {
             let signature = signed(signer, text.as_bytes())?;
-            lists.last.push((key("Release.gpg"), signature.beside));
-            lists.last.push((key("Release"), text.into_bytes()));
-            lists.last.push((key("InRelease"), signature.around));
+            lists.last.push((self.key("Release.gpg"), signature.beside));
+            lists.last.push((self.key("Release"), text.into_bytes()));
+            lists.last.push((self.key("InRelease"), signature.around));
         } else {
-            lists.last.push((key("Release"), text.into_bytes()));
+            lists.last.push((self.key("Release"), text.into_bytes()));
         }
         // Installers may still have the old `Release`; what it names stays until the next change.
-        let folders: BTreeSet<String> = needed.iter().filter_map(|path| Some(key(path.rsplit_once('/')?.0))).collect();
-        for folder in folders {
+        let folders = needed.iter().filter_map(|path| Some(self.key(path.rsplit_once('/')?.0)));
+        let used: BTreeSet<String> = old.iter().chain(&needed).map(|path| self.key(path)).collect();
+        for folder in folders.collect::<BTreeSet<String>>() {
             let stored = self.repository.store.list(&folder, &rocwheel_progress::Silent)?;
-            let is_used = |stored: &str| old.iter().chain(&needed).any(|path| key(path) == stored);
-            lists.stale.extend(stored.into_iter().map(|file| file.key).filter(|stored| !is_used(stored)));
+            lists.stale.extend(stored.into_iter().map(|file| file.key).filter(|stored| !used.contains(stored)));
         }
         Ok(())
     }
@@ -217,12 +220,9 @@ fn release_text(given: &str, hashes: &BTreeMap<String, (String, u64)>, now: Time
             let _ = writeln!(text, "{line}");
         }
     }
-    let parts = |part: fn(&str) -> Option<&str>| {
-        let names: BTreeSet<&str> = hashes.keys().filter_map(|path| part(path)).collect();
-        names.into_iter().collect::<Vec<_>>().join(" ")
-    };
-    let architectures = parts(|path| path.split('/').find_map(|part| part.strip_prefix("binary-")));
-    let components = parts(|path| path.split_once("/binary-").map(|(component, _)| component));
+    let architectures = hashes.keys().filter_map(|path| path.split('/').find_map(|part| part.strip_prefix("binary-")));
+    let components = hashes.keys().filter_map(|path| Some(path.split_once("/binary-")?.0));
+    let (architectures, components) = (words(architectures), words(components));
     let date = now.strftime("%a, %d %b %Y %H:%M:%S UTC");
     let _ = write!(
         text,
@@ -232,4 +232,10 @@ fn release_text(given: &str, hashes: &BTreeMap<String, (String, u64)>, now: Time
         let _ = writeln!(text, " {hash} {size} {path}");
     }
     text
+}
+
+/// Each of the names once.
+fn words<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: BTreeSet<&str> = names.collect();
+    names.into_iter().collect::<Vec<_>>().join(" ")
 }

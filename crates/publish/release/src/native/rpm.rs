@@ -183,8 +183,8 @@ fn position(reader: &Reader<&[u8]>) -> usize {
 
 /// Name, version and architecture of an element of `primary`.
 fn identity(element: &str) -> Option<[String; 3]> {
-    let part = |name: &str| attribute_of(element, "version", name);
-    let version = format!("{}:{}-{}", part("epoch").unwrap_or_else(|| "0".to_owned()), part("ver")?, part("rel")?);
+    let [epoch, version, release] = ["epoch", "ver", "rel"].map(|name| attribute_of(element, "version", name));
+    let version = format!("{}:{}-{}", epoch.unwrap_or_else(|| "0".to_owned()), version?, release?);
     Some([text_of(element, "name")?, version, text_of(element, "arch")?])
 }
 

@@ -77,15 +77,13 @@ impl<'a> ClosedWorld<'a> {
             pythons.extend(compiled_for(wheel));
         }
         if pythons.is_empty() {
-            pythons.extend(PYTHONS.map(|minor| (minor, false)));
+            pythons.extend(PYTHONS.map(|minor| PythonVersion { major: 3, minor, free_threaded: false }));
         }
         if platforms.is_empty() {
             platforms.insert(Platform::Linux);
         }
-        let world = |platform: Platform, (minor, free_threaded): (u16, bool)| {
-            InstallPlace::new(PythonVersion { major: 3, minor, free_threaded }, platform)
-        };
-        platforms.iter().flat_map(|platform| pythons.iter().map(|python| world(*platform, *python))).collect()
+        let worlds = platforms.iter().flat_map(|platform| pythons.iter().map(|python| (*python, *platform)));
+        worlds.map(|(python, platform)| InstallPlace::new(python, platform)).collect()
     }
 
     /// Those of the worlds in which an installer takes a file of the set for a project, with the
@@ -113,10 +111,10 @@ impl<'a> ClosedWorld<'a> {
         let worlds = self.worlds();
         let mut projects = self.projects_of_set();
         projects.retain(|project| self.worlds_of(project, &worlds).is_empty());
-        let line = |project: String| {
+        let lines = projects.into_iter().map(|project| {
             format!("`{project}` is for no Python 3 on 64-bit x86: whether it can be installed was not checked")
-        };
-        projects.into_iter().map(line).collect()
+        });
+        lines.collect()
     }
 
     fn choices(&mut self, project: &str) -> &[Rc<Choice>] {
@@ -145,8 +143,7 @@ impl<'a> ClosedWorld<'a> {
                 })
                 .collect();
             choices.sort_by(|one, other| {
-                let is_source = |choice: &Choice| choice.wheel.is_none();
-                other.version.cmp(&one.version).then(is_source(one).cmp(&is_source(other)))
+                other.version.cmp(&one.version).then(one.wheel.is_none().cmp(&other.wheel.is_none()))
             });
             self.projects.insert(project.to_owned(), choices);
         }
@@ -289,12 +286,14 @@ impl<'a> ClosedWorld<'a> {
         }
         let is_pinned = demands.iter().any(|demand| demand.requirement.pins());
         let wants_prereleases = demands.iter().any(|demand| demand.requirement.wants_prereleases());
-        let meets = |choice: &&Rc<Choice>| demands.iter().all(|demand| demand.requirement.accepts(&choice.version));
-        let may_be_yanked = |choice: &Choice| !is_new && (is_pinned || set.files.contains_key(&choice.key));
-        let accepted: Vec<&Rc<Choice>> =
-            choices.iter().filter(|choice| choice.yanked.is_none() || may_be_yanked(choice)).filter(meets).collect();
-        let withdrawn =
-            choices.iter().filter(meets).find_map(|choice| Some((&choice.version, choice.yanked.as_ref()?)));
+        let mut met: Vec<&Rc<Choice>> = choices.iter().collect();
+        met.retain(|choice| demands.iter().all(|demand| demand.requirement.accepts(&choice.version)));
+        let accepted = met
+            .iter()
+            .copied()
+            .filter(|choice| choice.yanked.is_none() || !is_new && (is_pinned || set.files.contains_key(&choice.key)));
+        let accepted: Vec<&Rc<Choice>> = accepted.collect();
+        let withdrawn = met.iter().find_map(|choice| Some((&choice.version, choice.yanked.as_ref()?)));
         let fitting: Vec<&Rc<Choice>> =
             accepted.iter().copied().filter(|choice| rank(choice, world).is_some()).collect();
         let has_final = fitting.iter().any(|choice| !choice.version.any_prerelease());
@@ -394,7 +393,7 @@ impl ClosedWorld<'_> {
 
     /// Compiled packages of the set that lack a Python that others have on the same system.
     pub(super) fn holes(&self) -> Vec<String> {
-        let mut found: BTreeMap<(String, Platform), BTreeSet<(u16, bool)>> = BTreeMap::new();
+        let mut found: BTreeMap<(String, Platform), BTreeSet<PythonVersion>> = BTreeMap::new();
         for one in distributions(self.set.files.keys()) {
             let Some(wheel) = &one.wheel else { continue };
             let pythons = compiled_for(wheel);
@@ -404,13 +403,11 @@ impl ClosedWorld<'_> {
                 }
             }
         }
-        let all = |platform: Platform| -> BTreeSet<(u16, bool)> {
-            found.iter().filter(|((_, of), _)| *of == platform).flat_map(|(_, pythons)| pythons).copied().collect()
-        };
         let mut holes = Vec::new();
         for ((project, platform), pythons) in &found {
-            for (minor, free_threaded) in all(*platform).difference(pythons) {
-                let python = PythonVersion { major: 3, minor: *minor, free_threaded: *free_threaded };
+            let same_platform = found.iter().filter(|((_, other), _)| other == platform);
+            let all: BTreeSet<PythonVersion> = same_platform.flat_map(|(_, pythons)| pythons).copied().collect();
+            for python in all.difference(pythons) {
                 holes.push(format!("`{project}` has no wheel for Python {python} on {platform}, and others have"));
             }
         }
@@ -420,12 +417,12 @@ impl ClosedWorld<'_> {
 
 impl Gaps {
     pub(super) fn lines(self) -> Vec<String> {
-        let line = |(text, worlds): (String, Vec<String>)| match &worlds[..] {
+        let lines = self.0.into_iter().map(|(text, worlds)| match &worlds[..] {
             [world] => format!("{text} ({world})"),
             [first, .., last] => format!("{text} ({first} to {last})"),
             [] => text,
-        };
-        self.0.into_iter().map(line).collect()
+        });
+        lines.collect()
     }
 }
 

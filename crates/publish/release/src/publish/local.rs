@@ -91,11 +91,11 @@ impl LocalSet {
     pub(super) fn put_deltas(&self, store: &dyn Store, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
         let described: Vec<(String, &Vec<u8>)> =
             self.files.iter().filter_map(|(key, file)| Some((format!("{key}{DELTA}"), file.delta.as_ref()?))).collect();
-        let put = |(key, bytes): &(String, &Vec<u8>)| -> Result<Option<String>, Error> {
+        let written = described.par_iter().map(|(key, bytes)| {
             reporter.check()?;
             Ok(put(store, true, key, bytes)?.map(|_| key.clone()))
-        };
-        let written = with_threads(store, || described.par_iter().map(put).collect::<Result<Vec<_>, _>>())?;
+        });
+        let written = with_threads(store, || written.collect::<Result<Vec<_>, Error>>())?;
         Ok(written.into_iter().flatten().collect())
     }
 
@@ -117,11 +117,10 @@ impl LocalSet {
 
     /// Files with attestations that the stream does not have yet.
     pub(super) fn newly_attested(&self, stream: &Stream<'_>) -> Vec<(&String, &Vec<u8>)> {
-        let is_new = |key: &String, file: &LocalFile| {
-            stream.manifest.files.get(key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
-        };
-        let attested = self.files.iter().filter_map(|(key, file)| Some((key, file, file.provenance.as_ref()?)));
-        attested.filter(|(key, file, _)| is_new(key, file)).map(|(key, _, bytes)| (key, bytes)).collect()
+        let new = self.files.iter().filter(|(key, file)| {
+            stream.manifest.files.get(*key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
+        });
+        new.filter_map(|(key, file)| Some((key, file.provenance.as_ref()?))).collect()
     }
 
     /// Writes METADATA beside each wheel, as installers read it from an index.
@@ -176,8 +175,8 @@ pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Erro
 /// Reads the folder that a promotion has just written, where no other program writes: [`read_set`]
 /// without the hashes, which were taken of the bytes on their way to the disk.
 pub fn read_promoted(folder: &Path, promoted: &[Promoted], reporter: &dyn Reporter) -> Result<LocalSet, Error> {
-    let hash = |file: &Promoted| Some((file.name.clone(), parse_sha256(&file.sha256)?));
-    let store = FolderStore::open(folder)?.with_hashes(promoted.iter().filter_map(hash).collect());
+    let hashes = promoted.iter().filter_map(|file| Some((file.name.clone(), parse_sha256(&file.sha256)?)));
+    let store = FolderStore::open(folder)?.with_hashes(hashes.collect());
     Ok(LocalSet { transfer: FileTransfer::Link, ..read_store(&store, folder, reporter)? })
 }
 
@@ -193,9 +192,11 @@ fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Re
         reporter.check()?;
         let file = match read_file(store, folder, one, reporter) {
             Ok(file) => Ok(file),
-            Err(FactsFault::Interrupted(interrupted)) => return Err(interrupted.into()),
             Err(FactsFault::Store(error)) => return Err(error.into()),
-            Err(FactsFault::File(reason)) => Err(format!("`{}`: {reason}", one.file.key)),
+            Err(FactsFault::File(reason)) => {
+                reporter.check()?;
+                Err(format!("`{}`: {reason}", one.file.key))
+            }
         };
         let (files, problems) = &mut *found.lock().unwrap_or_else(PoisonError::into_inner);
         match file {

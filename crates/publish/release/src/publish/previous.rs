@@ -9,11 +9,11 @@ use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_promote::target_of;
 use rocwheel_store::Error as StoreError;
 use rocwheel_store::listing::{StoredDistribution, clashes, distributions};
-use rocwheel_stream::{ReleaseSet, SetFile, SnapshotManifest, Stream, StreamFault, VersionKind};
+use rocwheel_stream::{ReleaseSet, SnapshotManifest, Stream, StreamFault, VersionKind};
 use rocwheel_wheel::Platform;
 
 use super::AllowedGap;
-use super::local::{LocalFile, LocalSet};
+use super::local::LocalSet;
 use crate::Error;
 
 /// A problem, and the option that accepts it, if any does.
@@ -26,9 +26,9 @@ pub(super) fn published_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Opt
         return Ok(None);
     }
     let before = stream.set(&set.name)?;
-    let is_there =
-        |(key, file): (&String, &SetFile)| before.files.get(key).is_some_and(|old| old.sha256 == file.sha256);
-    Ok(set.files.iter().all(is_there).then_some(before))
+    let mut files = set.files.iter();
+    let is_there = files.all(|(key, file)| before.files.get(key).is_some_and(|old| old.sha256 == file.sha256));
+    Ok(is_there.then_some(before))
 }
 
 /// The error of an upload for a set that was planned: the stream lists none of the other bytes that
@@ -54,8 +54,8 @@ pub(super) fn other_bytes(stream: &Stream<'_>, local: &LocalSet) -> Result<Vec<S
     let mut changed: BTreeMap<(String, Version), usize> = BTreeMap::new();
     for one in distributions(local.files.keys()) {
         let key = &one.file.key;
-        let unlisted = || manifest.unlisted.get(key).map(|file| &file.file);
-        let existing = manifest.files.get(key).or_else(unlisted).map(|file| &file.sha256);
+        let unlisted = manifest.unlisted.get(key).map(|file| &file.file);
+        let existing = manifest.files.get(key).or(unlisted).map(|file| &file.sha256);
         let Some(old) = existing.or_else(|| deleted.get(key)) else { continue };
         if local.files.get(key).is_some_and(|new| new.set_file.sha256 != *old) {
             *changed.entry((one.project.clone(), one.version.clone())).or_default() += 1;
@@ -82,10 +82,9 @@ fn maybe_deleted<'l>(manifest: &SnapshotManifest, local: &'l LocalSet) -> BTreeS
     let all = distributions(local.files.keys()).into_iter();
     let old = all.filter(|one| manifest.pruned.get(&one.project).is_some_and(|newest| one.version <= *newest));
     let files = old.filter_map(|one| local.files.get_key_value(&one.file.key));
-    let is_stored = |key: &String| manifest.files.contains_key(key) || manifest.unlisted.contains_key(key);
     // The bytes of a promotion that is only planned are not known yet.
-    let is_known = |file: &LocalFile| file.sha256 != Digest::default();
-    files.filter(|(key, file)| is_known(file) && !is_stored(key)).map(|(key, _)| key).collect()
+    let known = files.filter(|(_, file)| file.sha256 != Digest::default()).map(|(key, _)| key);
+    known.filter(|key| !manifest.files.contains_key(*key) && !manifest.unlisted.contains_key(*key)).collect()
 }
 
 /// The next version that sorts after `version` and before that of the next day.
@@ -110,12 +109,12 @@ fn before<'d>(published: &'d [StoredDistribution], version: &Version) -> Vec<&'d
 /// What a file is for: `cp312-cp312 on Linux`, `any Python on Windows`.
 fn uses(one: &StoredDistribution) -> BTreeSet<String> {
     let Some(wheel) = &one.wheel else { return BTreeSet::from(["source distribution".to_owned()]) };
-    let of = |tag: rocwheel_wheel::Tag| {
+    let uses = wheel.tags().into_iter().map(|tag| {
         let system =
             Platform::of_tag(&tag.platform).map_or_else(|| "any system".to_owned(), |system| system.to_string());
         format!("{}-{} on {system}", tag.python, tag.abi)
-    };
-    wheel.tags().into_iter().map(of).collect()
+    });
+    uses.collect()
 }
 
 /// Uses and extras that the newest older version has, and the new one has not.
@@ -151,10 +150,10 @@ pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objecti
         let empty = BTreeSet::new();
         let now = set.extras.get(project).unwrap_or(&empty);
         // Targets that were dropped on purpose are not reported.
-        let is_dropped = |extra: &&String| {
-            target_of(extra).is_some_and(|target| set.targets_dropped.iter().any(|dropped| dropped == target))
-        };
-        let lost: Vec<&str> = extras.difference(now).filter(|extra| !is_dropped(extra)).map(String::as_str).collect();
+        let lost = extras.difference(now).filter(|extra| {
+            target_of(extra).is_none_or(|target| set.targets_dropped.iter().all(|dropped| dropped != target))
+        });
+        let lost: Vec<&str> = lost.map(String::as_str).collect();
         if !lost.is_empty() {
             found.push(format!("{project} {old_version} has the extras {}, and {version} has not", lost.join(", ")));
         }
@@ -168,18 +167,15 @@ pub(super) fn order(stream: &Stream<'_>, set: &ReleaseSet) -> Vec<Objection> {
     for (project, version) in &set.versions {
         let Ok(version) = version.parse::<Version>() else { continue };
         let published = distributions(stream.manifest.files_of(project).map(|(key, _)| key));
-        let is_listed = |one: &&StoredDistribution| {
-            stream.manifest.files.get(&one.file.key).is_some_and(|file| file.yanked.is_none())
-        };
         if published.iter().any(|one| one.version == version) {
             continue;
         }
-        let newest = published.iter().filter(is_listed).map(|one| &one.version).filter(|old| **old > version).max();
-        let same_line = published
+        let listed = published
             .iter()
-            .filter(is_listed)
-            .map(|one| &one.version)
-            .find(|old| **old > version && old.release() == version.release());
+            .filter(|one| stream.manifest.files.get(&one.file.key).is_some_and(|file| file.yanked.is_none()));
+        let later: Vec<&Version> = listed.map(|one| &one.version).filter(|old| **old > version).collect();
+        let newest = later.iter().max();
+        let same_line = later.iter().find(|old| old.release() == version.release());
         match (same_line, newest) {
             (Some(old), _) => found.push((
                 Some(AllowedGap::Misordered),

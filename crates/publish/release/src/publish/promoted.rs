@@ -21,23 +21,11 @@ use crate::Error;
 /// The set that can become a version: the one of that name, or else the only one whose version has
 /// the same release (`7.12.0rc1` for `7.12.0`). All its files are listed, and none is withdrawn.
 pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Version>) -> Result<ReleaseSet, Error> {
-    let is_of = |set: &ReleaseSet| {
-        let rocm = set.versions.get("rocm").or_else(|| set.versions.get("rocm-sdk-core"));
-        let of_rocm = rocm.and_then(|text| text.parse::<Version>().ok());
-        match (version, of_rocm) {
-            (Some(wanted), Some(found)) => {
-                found == *wanted || (found.only_release() == wanted.only_release() && found.any_prerelease())
-            }
-            // Without a version all names stay, and there is only one set that can be meant.
-            (None, _) => true,
-            _ => false,
-        }
-    };
     let set = if let Some(name) = name {
         stream.set(name)?
     } else {
         let all = stream.manifest.sets.keys().map(|name| stream.set(name)).collect::<Result<Vec<_>, _>>()?;
-        let mut found: Vec<ReleaseSet> = all.into_iter().filter(|set| is_of(set)).collect();
+        let mut found: Vec<ReleaseSet> = all.into_iter().filter(|set| is_candidate(set, version)).collect();
         match found.len() {
             1 => found.remove(0),
             0 => {
@@ -69,6 +57,19 @@ pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Versio
     }
     let (what, hint) = (format!("`{}` cannot be promoted", set.name), "promote a set that is whole".to_owned());
     Err(StreamFault::Refused { what, problems, hint }.into())
+}
+
+fn is_candidate(set: &ReleaseSet, version: Option<&Version>) -> bool {
+    let rocm = set.versions.get("rocm").or_else(|| set.versions.get("rocm-sdk-core"));
+    let of_rocm = rocm.and_then(|text| text.parse::<Version>().ok());
+    match (version, of_rocm) {
+        (Some(wanted), Some(found)) => {
+            found == *wanted || (found.only_release() == wanted.only_release() && found.any_prerelease())
+        }
+        // Without a version all names stay, and there is only one set that can be meant.
+        (None, _) => true,
+        _ => false,
+    }
 }
 
 #[derive(Debug)]
@@ -104,11 +105,11 @@ pub fn stored_set(
     let stage = reporter.stage("Fetching the set", Some(total), Unit::Bytes);
     // A project of a bucket may have thousands of files, so each is listed once.
     let projects: BTreeSet<&str> = set.files.keys().map(|key| parent(key)).collect();
-    let list = |project: &&str| store.list(project, reporter);
-    let listed = with_threads(store, || projects.par_iter().map(list).collect::<Result<Vec<_>, _>>())?;
+    let listed = projects.par_iter().map(|project| store.list(project, reporter));
+    let listed = with_threads(store, || listed.collect::<Result<Vec<_>, _>>())?;
     let listed: BTreeMap<String, StoredFile> =
         listed.into_iter().flatten().map(|file| (file.key.clone(), file)).collect();
-    let fetch = |(key, file): (&String, &SetFile)| -> Result<PathBuf, Error> {
+    let paths = set.files.par_iter().map(|(key, file)| {
         reporter.check()?;
         let stored = listed.get(key).ok_or_else(|| StreamFault::Missing { name: join(&store.name(), key) })?;
         if stored.size != file.size {
@@ -119,9 +120,8 @@ pub fn stored_set(
             StoredBytes::Local(path) => path,
             StoredBytes::Remote(_) => {
                 let path = scratch.join(file_name(key));
-                bytes.copy_to(&path).map_err(|source| StoreError::Write { path: path.clone(), source })?;
-                let read = |source| StoreError::Read { path: path.clone(), source };
-                let digest = fs_err::File::open(&path).and_then(sha256_of).map_err(read)?;
+                bytes.copy_to(&path).map_err(StoreError::write(&path))?;
+                let digest = fs_err::File::open(&path).and_then(sha256_of).map_err(StoreError::read(&path))?;
                 if hexadecimal(&digest) != file.sha256 {
                     return Err(StreamFault::Altered { name: join(&store.name(), key) }.into());
                 }
@@ -130,8 +130,8 @@ pub fn stored_set(
         };
         reporter.advance(file.size);
         Ok(path)
-    };
-    let paths = with_threads(store, || set.files.par_iter().map(fetch).collect::<Result<Vec<_>, _>>());
+    });
+    let paths = with_threads(store, || paths.collect::<Result<Vec<_>, Error>>());
     drop(stage);
     let paths = paths?;
     let mut provenance = BTreeMap::new();

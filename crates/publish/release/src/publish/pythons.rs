@@ -11,7 +11,7 @@ use rocwheel_promote::target_of;
 use rocwheel_store::listing::distributions;
 use rocwheel_stream::install_place::{InstallPlace, compiled_for};
 use rocwheel_stream::{Stream, StreamChange};
-use rocwheel_wheel::{Platform, WheelName};
+use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 use super::closed_world::ClosedWorld;
 use super::local::LocalSet;
@@ -26,12 +26,12 @@ pub struct SetPythons {
     pub incomplete: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A Python (minor version, `true` for a free-threaded one) on a system.
-type Cell = (Platform, (u16, bool));
+/// A Python on a system.
+type Cell = (Platform, PythonVersion);
 
 /// The words for a Python in the description of a set.
-fn shown((platform, (minor, is_free)): Cell) -> String {
-    format!("cp3{minor}-cp3{minor}{} on {platform}", if is_free { "t" } else { "" })
+fn shown((platform, PythonVersion { minor, free_threaded, .. }): Cell) -> String {
+    format!("cp3{minor}-cp3{minor}{} on {platform}", if free_threaded { "t" } else { "" })
 }
 
 /// Finds the Pythons of which a package is missing or cannot be installed. A set without compiled
@@ -80,8 +80,8 @@ fn cells(wheel: &WheelName) -> Vec<Cell> {
 }
 
 /// `true` if everything for no GPU target can be installed, without extras and with each.
-fn is_installable(world: &mut ClosedWorld<'_>, (platform, (minor, is_free)): Cell) -> Result<bool, Error> {
-    let place = InstallPlace::new(rocwheel_wheel::PythonVersion { major: 3, minor, free_threaded: is_free }, platform);
+fn is_installable(world: &mut ClosedWorld<'_>, (platform, python): Cell) -> Result<bool, Error> {
+    let place = InstallPlace::new(python, platform);
     for project in world.projects_of_set() {
         let Some(own) = world.own(&project, &place).filter(|_| target(&project).is_none()) else { continue };
         let extras = world.extras(&own)?;

@@ -54,8 +54,6 @@ pub(super) fn default_name(set: &ReleaseSet) -> Result<String, Error> {
     let named: Vec<(&String, &String)> =
         set.entry_points.iter().filter_map(|name| Some((name, set.versions.get(name)?))).collect();
     let versions: BTreeSet<&String> = named.iter().map(|(_, version)| *version).collect();
-    // Names of sets have no `!`, which versions with an epoch have.
-    let joined = |name: &String, version: &String| format!("{name}-{}", version.replace('!', "-"));
     let plain = named.iter().find(|(name, _)| MAIN_PROJECTS.contains(&name.as_str()));
     let only = named.first().filter(|_| versions.len() == 1);
     if let Some((name, version)) = plain.or(only) {
@@ -69,6 +67,11 @@ pub(super) fn default_name(set: &ReleaseSet) -> Result<String, Error> {
         hint: format!("name it: `--set {example}`"),
     }
     .into())
+}
+
+/// Names of sets have no `!`, which versions with an epoch have.
+fn joined(name: &str, version: &str) -> String {
+    format!("{name}-{}", version.replace('!', "-"))
 }
 
 #[cfg(test)]

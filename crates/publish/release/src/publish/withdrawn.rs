@@ -29,13 +29,13 @@ pub(super) fn reasons<'k>(
     manifest: &SnapshotManifest,
     new: impl IntoIterator<Item = &'k String>,
 ) -> BTreeMap<String, String> {
-    let reason = |one: StoredDistribution| Some((one.file.key.clone(), withdrawal(manifest, &one)?));
-    distributions(new).into_iter().filter_map(reason).collect()
+    let new = distributions(new).into_iter();
+    new.filter_map(|one| Some((one.file.key.clone(), withdrawal(manifest, &one)?))).collect()
 }
 
 /// The same, in words.
 pub(super) fn objections<'k>(manifest: &SnapshotManifest, new: impl IntoIterator<Item = &'k String>) -> Vec<String> {
-    let words =
-        |(key, reason): (String, String)| format!("`{}` is withdrawn, as its version is: {reason}", file_name(&key));
-    reasons(manifest, new).into_iter().map(words).collect()
+    let reasons = reasons(manifest, new).into_iter();
+    let words = reasons.map(|(key, reason)| format!("`{}` is withdrawn, as its version is: {reason}", file_name(&key)));
+    words.collect()
 }

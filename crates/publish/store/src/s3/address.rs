@@ -33,8 +33,8 @@ impl FromStr for S3Address {
             return Err("write it as s3://BUCKET/PREFIX".to_owned());
         }
         let (bucket, prefix) = text[5..].split_once('/').unwrap_or((&text[5..], ""));
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        if bucket.is_empty() || bucket.starts_with('.') || !bucket.bytes().all(is_name) {
+        let is_name = bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        if bucket.is_empty() || bucket.starts_with('.') || !is_name {
             // The name may be a password.
             return Err(if text.contains('@') {
                 "an address of a bucket has no user: variables such as AWS_ACCESS_KEY_ID have the keys".to_owned()

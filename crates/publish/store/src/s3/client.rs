@@ -150,16 +150,13 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(options: &S3Options, reporter: Arc<dyn Reporter>) -> Result<Client, Error> {
-        let failed = |source| Error::Bucket { attempted: format!("open `{}`", options.address), source };
+    pub(super) fn new(options: &S3Options, reporter: Arc<dyn Reporter>) -> Result<Client, BucketFault> {
         let region = options.region().unwrap_or("us-east-1").to_owned();
         let keys = match options.signing {
-            Signing::Credentials => {
-                Some(Keys::find(|name| options.variable(&[name]).map(str::to_owned), &region).map_err(failed)?)
-            }
+            Signing::Credentials => Some(Keys::find(|name| options.variable(&[name]).map(str::to_owned), &region)?),
             Signing::Anonymous => None,
         };
-        let endpoint = options.server().map(endpoint_address).transpose().map_err(failed)?;
+        let endpoint = options.server().map(endpoint_address).transpose()?;
         let server = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
         let agent = Agent::config_builder()
@@ -417,11 +414,10 @@ fn checksum(reply: &Reply) -> Option<Digest> {
         let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).ok()?;
         Digest::try_from(bytes).ok()
     });
-    let left = || {
+    own.or_else(|| {
         let names = ["x-amz-meta-checksum-sha256", "x-amz-meta-x-amz-meta-checksum-sha256"];
         names.iter().find_map(|name| parse_sha256(reply.header(name)?))
-    };
-    own.or_else(left)
+    })
 }
 
 /// Between the last change and the answer, both by the clock of the server.

@@ -90,18 +90,17 @@ pub(super) struct Lease {
 impl Lease {
     /// Takes the lock, or reports who has it.
     pub(super) fn take(store: &S3Store) -> Result<Lease, Error> {
-        let failed = |stop: Stop| stop.error(format!("lock `{}`", store.name()));
         let path = store.path(LOCK)?;
-        let run = random().map_err(|fault| failed(fault.into()))?;
+        let run = random().map_err(|fault| lock_error(store)(fault.into()))?;
         let life = LIFE.as_secs();
         let record = Record { owner: store.owner.clone(), run, held: true, life, renewals: 0 };
         let lock = LockObject { client: &store.client, path: &path, check: &|| store.client.check() };
         let renewed = steady_time();
         for _ in 0..TRIES {
-            match lock.attempt(&record).map_err(failed)? {
+            match lock.attempt(&record).map_err(lock_error(store))? {
                 Attempt::Held(etag) => {
                     let tenure = Tenure { record, renewed, is_lost: false };
-                    return Self::hold(&store.client, path, tenure, etag).map_err(failed);
+                    return Self::hold(&store.client, path, tenure, etag).map_err(lock_error(store));
                 }
                 Attempt::Raced => {}
                 Attempt::Of(owner, rest) => {
@@ -312,19 +311,21 @@ impl LockObject<'_> {
 
     /// `true` if the server refuses what its conditions forbid.
     fn heeds_conditions(&self, run: &str) -> Result<bool, Stop> {
-        let record = |renewals| Record { owner: String::new(), run: run.to_owned(), held: false, life: 0, renewals };
+        let mut record = Record { owner: String::new(), run: run.to_owned(), held: false, life: 0, renewals: 0 };
         let (mut exists, mut tries) = (false, 0);
         while !exists && tries < TRIES {
             tries += 1;
-            exists = match self.put(&record(0), &Condition::Absent)? {
+            exists = match self.put(&record, &Condition::Absent)? {
                 Written::Done(_) => true,
                 // 409, or the answer to the first of two tries was lost.
                 Written::Refused => self.read()?.is_some(),
                 Written::Unsupported => return Ok(false),
             };
         }
-        Ok(self.put(&record(1), &Condition::Absent)? == Written::Refused
-            && self.put(&record(2), &Condition::Is(WRONG.to_owned()))? == Written::Refused)
+        record.renewals = 1;
+        let is_absent_heeded = self.put(&record, &Condition::Absent)? == Written::Refused;
+        record.renewals = 2;
+        Ok(is_absent_heeded && self.put(&record, &Condition::Is(WRONG.to_owned()))? == Written::Refused)
     }
 }
 
@@ -338,13 +339,16 @@ fn random() -> Result<String, BucketFault> {
 /// Errors unless the server heeds the conditions that a lock needs. Some servers ignore them, and
 /// the write succeeds.
 pub(super) fn probe(store: &S3Store) -> Result<(), Error> {
-    let failed = |stop: Stop| stop.error(format!("lock `{}`", store.name()));
-    let name = random().map_err(|fault| failed(fault.into()))?;
+    let name = random().map_err(|fault| lock_error(store)(fault.into()))?;
     let path = store.path(&format!(".rocwheel/probe-{name}"))?;
     let object = LockObject { client: &store.client, path: &path, check: &|| store.client.check() };
     let probed = object.heeds_conditions(&name);
     let _ = store.client.finish(RELEASE, Request::new(Method::Delete, &path));
-    if probed.map_err(failed)? { Ok(()) } else { Err(failed(BucketFault::NoConditions.into())) }
+    if probed.map_err(lock_error(store))? { Ok(()) } else { Err(lock_error(store)(BucketFault::NoConditions.into())) }
+}
+
+fn lock_error(store: &S3Store) -> impl Fn(Stop) -> Error {
+    |stop| stop.error(format!("lock `{}`", store.name()))
 }
 
 #[cfg(test)]

@@ -60,13 +60,13 @@ impl S3Store {
         reporter: &dyn Reporter,
         take: &mut dyn FnMut(ListedObject),
     ) -> Result<(), Error> {
-        let failed = |stop: Stop| stop.error(format!("list `{}`", self.shown(folder)));
+        let attempted = format!("list `{}`", self.shown(folder));
         let top = self.path(folder)?;
         let prefix = if top.is_empty() { top } else { format!("{top}/") };
         let (mut strange, mut first_strange, mut token) = (0, None, None::<String>);
         loop {
             reporter.check()?;
-            let page = self.list_page(&prefix, token.as_deref()).map_err(failed)?;
+            let page = self.list_page(&prefix, token.as_deref()).map_err(|stop| stop.error(attempted.clone()))?;
             for row in page.contents {
                 let Some(key) = row.key.strip_prefix(&prefix) else { continue };
                 if !is_path(key) {
@@ -83,7 +83,7 @@ impl S3Store {
             let next = page.next_continuation_token.filter(|token| !token.is_empty());
             if next.is_some() && next == token {
                 let reason = "the server repeats a page of the listing".to_owned();
-                return Err(failed(BucketFault::Other(reason).into()));
+                return Err(Error::Bucket { attempted, source: BucketFault::Other(reason) });
             }
             token = next;
             if token.is_none() {

@@ -151,22 +151,23 @@ impl Parts<'_> {
         let length = PART.max(upload.size.div_ceil(MOST));
         let next = Mutex::new(NextPart { number: 0, hasher: Sha256::new(), failure: None });
         let receipts: Mutex<Vec<(u64, PartReceipt)>> = Mutex::default();
-        let work = || loop {
-            // Others read while this part is sent.
-            let part = guard(&next).read(&file, upload.size, length);
-            let Some((number, bytes)) = part else { break };
-            let size = bytes.len() as u64;
-            match self.send_part(number, bytes) {
-                Ok(receipt) => guard(&receipts).push((number, receipt)),
-                Err(stop) => {
-                    guard(&next).failure.get_or_insert(PartFailure::Send(stop));
-                }
-            }
-            reporter.advance(size);
-        };
         std::thread::scope(|scope| {
             for _ in 0..PARALLEL {
-                scope.spawn(work);
+                scope.spawn(|| {
+                    loop {
+                        // Others read while this part is sent.
+                        let part = guard(&next).read(&file, upload.size, length);
+                        let Some((number, bytes)) = part else { break };
+                        let size = bytes.len() as u64;
+                        match self.send_part(number, bytes) {
+                            Ok(receipt) => guard(&receipts).push((number, receipt)),
+                            Err(stop) => {
+                                guard(&next).failure.get_or_insert(PartFailure::Send(stop));
+                            }
+                        }
+                        reporter.advance(size);
+                    }
+                });
             }
         });
         let NextPart { hasher, failure, .. } = next.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -11,12 +11,13 @@ use rocwheel_content::archive_path::file_name;
 use rocwheel_content::{Digest, sha256, sha256_of};
 use rocwheel_progress::{Reporter, Unit, Watched};
 use rocwheel_wheel::WheelName;
-use walkdir::{DirEntry, WalkDir};
+use walkdir::WalkDir;
 
 use super::bucket_upload::{BucketUpload, UploadState, changed_here, other_bytes};
 use super::{Condition, S3Store, multipart};
 use crate::bucket_fault::BucketFault;
-use crate::error::Error;
+use crate::error::{Error, without_other_bytes};
+use crate::folder::is_shown;
 use crate::listing::NameFilter;
 use crate::store::{NewFile, Store as _, StoredBytes, StoredFile, with_threads};
 
@@ -35,10 +36,9 @@ pub fn uncompared_uploads(files: &[(PathBuf, String)], reporter: &dyn Reporter) 
 }
 
 fn hashed(path: &Path, key: &str, reporter: &dyn Reporter) -> Result<BucketUpload, Error> {
-    let failed = |source| Error::Read { path: path.to_owned(), source };
-    let file = fs_err::File::open(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
-    let sha256 = sha256_of(Watched::new(file, reporter)).map_err(failed)?;
+    let file = fs_err::File::open(path).map_err(Error::read(path))?;
+    let size = file.metadata().map_err(Error::read(path))?.len();
+    let sha256 = sha256_of(Watched::new(file, reporter)).map_err(Error::read(path))?;
     let (path, key) = (path.to_owned(), key.to_owned());
     Ok(BucketUpload { path, key, size, sha256, state: UploadState::Uncompared })
 }
@@ -53,11 +53,9 @@ pub fn plan_uploads(
     options: UploadOptions,
     reporter: &dyn Reporter,
 ) -> Result<Vec<BucketUpload>, Error> {
-    let read = |path: &Path, source| Error::Read { path: path.to_owned(), source };
-    let size = |path: &Path| fs_err::metadata(path).map(|file| file.len()).map_err(|error| read(path, error));
-    let sizes: Vec<u64> = files.iter().map(|(path, _)| size(path)).collect::<Result<_, _>>()?;
-    reporter.begin("Hashing files", Some(sizes.iter().sum()), Unit::Bytes);
-    let plan = |(path, key): &(PathBuf, String)| -> Result<Result<BucketUpload, String>, Error> {
+    let sizes = files.iter().map(|(path, _)| fs_err::metadata(path).map(|file| file.len()).map_err(Error::read(path)));
+    reporter.begin("Hashing files", Some(sizes.sum::<Result<u64, _>>()?), Unit::Bytes);
+    let planned = files.par_iter().map(|(path, key)| {
         reporter.check()?;
         let file = hashed(path, key, reporter)?;
         let state = match (compare(store, key, (file.size, &file.sha256), reporter)?, options) {
@@ -67,17 +65,10 @@ pub fn plan_uploads(
             (Some(false), _) => return Ok(Err(format!("`{}`", store.shown(key)))),
         };
         Ok(Ok(BucketUpload { state, ..file }))
-    };
-    let planned = with_threads(store, || files.par_iter().map(plan).collect::<Result<Vec<_>, _>>());
+    });
+    let planned = with_threads(store, || planned.collect::<Result<Vec<_>, Error>>());
     reporter.end();
-    let (mut uploads, mut problems) = (Vec::new(), Vec::new());
-    for planned in planned? {
-        match planned {
-            Ok(upload) => uploads.push(upload),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    if problems.is_empty() { Ok(uploads) } else { Err(Error::OtherBytes { problems }) }
+    without_other_bytes(planned?)
 }
 
 /// `true` if the bucket has these bytes, by size and SHA-256, under a key; `None` if it has nothing
@@ -101,7 +92,7 @@ fn compare(
 
 /// Uploads files whose hashes are known, unless the bucket has them.
 pub(super) fn put_files(store: &S3Store, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {
-    let plan = |file: &NewFile| -> Result<Result<Option<BucketUpload>, String>, Error> {
+    let planned = files.par_iter().map(|file| {
         reporter.check()?;
         let NewFile { path, key, size, sha256, .. } = file.clone();
         Ok(match compare(store, &key, (size, &sha256), reporter)? {
@@ -109,18 +100,9 @@ pub(super) fn put_files(store: &S3Store, files: &[NewFile], reporter: &dyn Repor
             Some(true) => Ok(None),
             Some(false) => Err(format!("`{}`", store.shown(&key))),
         })
-    };
-    let planned = with_threads(store, || files.par_iter().map(plan).collect::<Result<Vec<_>, _>>())?;
-    let (mut uploads, mut problems) = (Vec::new(), Vec::new());
-    for planned in planned {
-        match planned {
-            Ok(upload) => uploads.extend(upload),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    if !problems.is_empty() {
-        return Err(Error::OtherBytes { problems });
-    }
+    });
+    let planned = with_threads(store, || planned.collect::<Result<Vec<_>, Error>>())?;
+    let uploads: Vec<BucketUpload> = without_other_bytes(planned)?.into_iter().flatten().collect();
     upload(store, &uploads, reporter)?;
     Ok(uploads.len())
 }
@@ -130,13 +112,12 @@ fn download_digest(store: &S3Store, file: &StoredFile, reporter: &dyn Reporter) 
     let address = store.shown(&file.key);
     reporter
         .warn(&format!("`{address}` has no SHA-256 in the store: {} bytes are downloaded to compare it", file.size));
-    let failed = |source| Error::Read { path: PathBuf::from(&address), source };
     let StoredBytes::Remote(content) = store.bytes(file)? else {
-        return Err(failed(std::io::ErrorKind::Unsupported.into()));
+        return Err(Error::Read { path: address.into(), source: std::io::ErrorKind::Unsupported.into() });
     };
     let digest = content.open().and_then(|reader| sha256_of(Cursor::new(reader)));
     reporter.check()?;
-    digest.map_err(failed)
+    digest.map_err(Error::read(Path::new(&address)))
 }
 
 /// Files that an index lists: their bytes are promised.
@@ -156,14 +137,16 @@ pub fn upload(store: &S3Store, uploads: &[BucketUpload], reporter: &dyn Reporter
     reporter.begin("Uploading", Some(total), Unit::Bytes);
     let (small, large): (Vec<&BucketUpload>, Vec<&BucketUpload>) =
         wanted.into_iter().partition(|upload| upload.size <= multipart::PART);
-    let put = |upload: &&BucketUpload| -> Result<(), Error> {
-        reporter.check()?;
-        put_small(store, upload)?;
-        reporter.advance(upload.size);
-        verify(store, upload)
-    };
+    let done = with_threads(store, || {
+        small.par_iter().try_for_each(|upload| {
+            reporter.check()?;
+            put_small(store, upload)?;
+            reporter.advance(upload.size);
+            verify(store, upload)
+        })
+    });
     // Parts of one large file are uploaded at the same time, so one file after the other is enough.
-    let done = with_threads(store, || small.par_iter().try_for_each(put)).and_then(|()| {
+    let done = done.and_then(|()| {
         large.iter().try_for_each(|upload| {
             multipart::put(store, upload, reporter)?;
             verify(store, upload)
@@ -178,12 +161,11 @@ fn put_small(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
     if sha256(&bytes) != upload.sha256 {
         return Err(changed_here(upload));
     }
-    let bytes = Bytes::from(bytes);
-    let put = |condition| store.put(&upload.key, bytes.clone(), condition, Some(&upload.sha256));
+    let (key, bytes, sha256) = (&upload.key, Bytes::from(bytes), Some(&upload.sha256));
     if upload.state == UploadState::Replaced {
-        return put(&Condition::Always);
+        return store.put(key, bytes, &Condition::Always, sha256);
     }
-    match put(&Condition::Absent) {
+    match store.put(key, bytes.clone(), &Condition::Absent, sha256) {
         Err(Error::Bucket { source: BucketFault::Changed | BucketFault::Busy(_), .. }) => {}
         other => return other,
     }
@@ -192,7 +174,7 @@ fn put_small(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
     match store.head(&upload.key)? {
         Some(head) if head.sha256 == Some(upload.sha256) => Ok(()),
         Some(_) => Err(other_bytes(store, upload)),
-        None => put(&Condition::Absent),
+        None => store.put(key, bytes, &Condition::Absent, sha256),
     }
 }
 
@@ -218,7 +200,6 @@ pub fn collect_uploads(paths: &[PathBuf], include: &[String]) -> Result<Vec<(Pat
     let mut used = vec![false; filters.len()];
     let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
     for top in paths {
-        let is_shown = |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
         for entry in WalkDir::new(top).follow_links(true).into_iter().filter_entry(is_shown) {
             let entry = entry.map_err(|error| Error::Read { path: top.clone(), source: error.into() })?;
             if !entry.file_type().is_file() {

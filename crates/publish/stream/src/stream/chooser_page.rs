@@ -16,9 +16,9 @@ use rocwheel_pages::chooser::{self, ChooserData, ChooserProject, OfferedFile, Of
 use rocwheel_pages::page_file::is_ours;
 use rocwheel_pages::views::pythons;
 use rocwheel_pages::{ChangedVersion, ChooserOptions, IndexChanges, IndexView};
-use rocwheel_store::listing::{StoredDistribution, distribution};
+use rocwheel_store::listing::distribution_of;
 use rocwheel_store::site::HTML;
-use rocwheel_store::{StoredFile, with_threads};
+use rocwheel_store::with_threads;
 
 use super::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest};
 use super::pages::{self, Pages};
@@ -69,17 +69,18 @@ impl Stream<'_> {
         if change.chooser.is_some() && self.store.read(CHOOSER)?.is_none() {
             pages.push(chooser::FILE.to_owned());
         }
-        let check = |page: &String| -> Result<(), Error> {
-            let folder = parent(page);
-            if !folder.is_empty() && is_stream_folder(self.store, folder)? {
-                return Err(StreamFault::InnerStream { folder: join(&self.store.name(), folder) }.into());
-            }
-            if is_ours(self.store, page)? {
-                return Ok(());
-            }
-            Err(StreamFault::ForeignPage { page: join(&self.store.name(), page) }.into())
-        };
-        with_threads(self.store, || pages.par_iter().try_for_each(check))
+        with_threads(self.store, || pages.par_iter().try_for_each(|page| self.check_page(page)))
+    }
+
+    fn check_page(&self, page: &str) -> Result<(), Error> {
+        let folder = parent(page);
+        if !folder.is_empty() && is_stream_folder(self.store, folder)? {
+            return Err(StreamFault::InnerStream { folder: join(&self.store.name(), folder) }.into());
+        }
+        if is_ours(self.store, page)? {
+            return Ok(());
+        }
+        Err(StreamFault::ForeignPage { page: join(&self.store.name(), page) }.into())
     }
 
     /// What the files of these projects require, by key. One set is in memory at a time.
@@ -91,7 +92,6 @@ impl Stream<'_> {
         let sets: BTreeSet<&str> =
             names.keys().flat_map(|name| manifest.files_of(name)).map(|(_, file)| file.set.as_str()).collect();
         let mut texts: HashMap<String, Arc<str>> = HashMap::new();
-        let mut shared = |text: String| Arc::clone(texts.entry(text).or_insert_with_key(|text| text.as_str().into()));
         let mut needs = HashMap::new();
         for name in sets {
             let Some(digest) = manifest.sets.get(name) else { continue };
@@ -99,7 +99,7 @@ impl Stream<'_> {
                 if names.contains_key(parent(&key)) {
                     let version = distribution_of(&key).map(|one| one.version);
                     let (text, rocm) = needs_of_lists(version, file.extras.into_iter().collect(), &file.requires);
-                    needs.insert(key, (shared(text), rocm.map(&mut shared)));
+                    needs.insert(key, (shared(&mut texts, text), rocm.map(|rocm| shared(&mut texts, rocm))));
                 }
             }
         }
@@ -141,32 +141,29 @@ fn offered(manifest: &SnapshotManifest, name: &str, needs: &HashMap<String, Need
     OfferedProject { name: name.to_owned(), status, status_reason, files: files.collect() }
 }
 
-fn distribution_of(key: &str) -> Option<StoredDistribution> {
-    distribution(StoredFile { key: key.to_owned(), size: 0, stamp: String::new() })
+fn shared(texts: &mut HashMap<String, Arc<str>>, text: String) -> Arc<str> {
+    Arc::clone(texts.entry(text).or_insert_with_key(|text| text.as_str().into()))
 }
 
 /// The versions that a publication adds, removes and withdraws.
 fn changes(before: &SnapshotManifest, after: &SnapshotManifest) -> IndexChanges {
     let found = SnapshotChanges::between(before, after);
-    let versions = |keys: &[String]| -> Vec<ChangedVersion> {
-        let mut counts: BTreeMap<(String, Version), usize> = BTreeMap::new();
-        for one in keys.iter().filter_map(|key| distribution_of(key)) {
-            *counts.entry((one.project, one.version)).or_default() += 1;
-        }
-        let changed = |((project, version), files): ((String, Version), usize)| ChangedVersion {
-            project,
-            version: version.to_string(),
-            files,
-        };
-        counts.into_iter().map(changed).collect()
-    };
     let day: String = before.created.to_string().chars().take(10).collect();
     IndexChanges {
         since: format!("{day} (publication {})", before.number),
-        added: versions(&found.added),
-        removed: versions(&found.removed),
-        withdrawn: versions(&found.yanked),
+        added: changed_versions(&found.added),
+        removed: changed_versions(&found.removed),
+        withdrawn: changed_versions(&found.yanked),
     }
+}
+
+fn changed_versions(keys: &[String]) -> Vec<ChangedVersion> {
+    let mut counts: BTreeMap<(String, Version), usize> = BTreeMap::new();
+    for one in keys.iter().filter_map(|key| distribution_of(key)) {
+        *counts.entry((one.project, one.version)).or_default() += 1;
+    }
+    let counts = counts.into_iter().map(|((project, version), files)| (project, version.to_string(), files));
+    counts.map(|(project, version, files)| ChangedVersion { project, version, files }).collect()
 }
 
 /// A smaller index over the files of a stream.
@@ -186,11 +183,14 @@ impl StreamView {
                 projects.entry(one.project).or_default().extend(compiled);
             }
         }
-        let named = |view: &IndexView| {
-            let view = *view;
-            view.names(&projects).into_iter().map(move |name| StreamView { view, name })
-        };
-        views.iter().flat_map(named).collect()
+        let named = views
+            .iter()
+            .flat_map(|view| view.names(&projects).into_iter().map(|name| StreamView { view: *view, name }));
+        named.collect()
+    }
+
+    fn has(&self, file_name: &str) -> bool {
+        distribution_of(file_name).is_some_and(|one| self.view.has(&one, &self.name))
     }
 
     /// The folder of its first page.
@@ -200,9 +200,8 @@ impl StreamView {
 
     /// The files of a project's page; none if the view has no file of it.
     pub(super) fn project_pages(&self, project: &IndexedProject, generation: u64) -> Option<Pages> {
-        let is_in = |name: &str| distribution_of(name).is_some_and(|one| self.view.has(&one, &self.name));
         let mut project = IndexedProject { generation: Some(generation), ..project.clone() };
-        project.files.retain(|file| is_in(&file.name));
+        project.files.retain(|file| self.has(&file.name));
         if project.files.is_empty() {
             return None;
         }
@@ -221,8 +220,8 @@ impl StreamView {
 
     /// The files of its first page.
     pub(super) fn root_pages(&self, manifest: &SnapshotManifest, generation: u64) -> Pages {
-        let has = |key: &&String| distribution_of(file_name(key)).is_some_and(|one| self.view.has(&one, &self.name));
-        let names: BTreeSet<&str> = manifest.files.keys().filter(has).map(|key| parent(key)).collect();
+        let keys = manifest.files.keys().filter(|key| self.has(file_name(key)));
+        let names: BTreeSet<&str> = keys.map(|key| parent(key)).collect();
         let html = root_html(names.iter().copied(), None, Some(generation));
         pages::three(&self.folder(), &html, &root_json_of(names.iter().copied(), Some(generation)))
     }

@@ -19,12 +19,6 @@ pub fn write_dated_index(
     elsewhere: &BTreeMap<String, String>,
     folder: &Path,
 ) -> Result<(), StoreError> {
-    let write = |key: &str, bytes: &[u8]| -> Result<(), StoreError> {
-        let path = folder.join(key);
-        let written =
-            fs_err::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs_err::write(&path, bytes));
-        written.map_err(|source| StoreError::Write { path, source })
-    };
     let names = manifest.projects();
     for name in &names {
         let mut project = pages::project(manifest, name);
@@ -36,11 +30,17 @@ pub fn write_dated_index(
         }
         for (key, bytes) in pages::project_pages(project, manifest.number) {
             debug_assert_eq!(parent(&key), *name);
-            write(&key, &bytes)?;
+            write(folder, &key, &bytes)?;
         }
     }
     for (key, bytes) in pages::root_pages(&names, None, manifest.number) {
-        write(&key, &bytes)?;
+        write(folder, &key, &bytes)?;
     }
     Ok(())
+}
+
+fn write(folder: &Path, key: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let path = folder.join(key);
+    let written = fs_err::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs_err::write(&path, bytes));
+    written.map_err(StoreError::write(&path))
 }

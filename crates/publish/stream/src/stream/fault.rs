@@ -67,6 +67,12 @@ pub enum StreamFault {
     Raced { store: String },
 }
 
+impl StreamFault {
+    pub(super) fn settings(name: &str, reason: &dyn ToString) -> StreamFault {
+        StreamFault::Settings { name: name.to_owned(), reason: reason.to_string() }
+    }
+}
+
 impl Hint for StreamFault {
     fn hint(&self) -> Option<String> {
         Some(match self {

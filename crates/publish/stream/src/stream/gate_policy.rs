@@ -136,10 +136,9 @@ impl GatePolicy {
 
     /// Adds the rows of a file with `[[bypass_tests_for_releases]]`; `name` is what errors call it.
     pub fn add_bypasses(&mut self, text: &str, name: &str) -> Result<(), StreamFault> {
-        let wrong = |reason: String| StreamFault::Settings { name: name.to_owned(), reason };
-        let table: BypassTable = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let table: BypassTable = toml::from_str(text).map_err(|error| StreamFault::settings(name, &error))?;
         self.bypasses.extend(table.bypass_tests_for_releases);
-        check_bypasses(&self.bypasses).map_err(wrong)
+        check_bypasses(&self.bypasses).map_err(|reason| StreamFault::settings(name, &reason))
     }
 
     pub fn suites_of(&self, target: Option<&str>) -> impl Iterator<Item = &str> {

@@ -42,7 +42,7 @@ pub fn history(store: &dyn Store, name: &str, reporter: &dyn Reporter) -> Result
     let mut numbers = numbers(store, reporter)?;
     // One that is under way is not a publication yet.
     numbers.retain(|number| *number <= stream.manifest.number);
-    let read = |number: &u64| -> Result<HistoryRow, Error> {
+    let rows = numbers.par_iter().map(|number| {
         reporter.check()?;
         let (manifest, envelope) = read_snapshot(store, *number, None)?;
         Ok(HistoryRow {
@@ -54,8 +54,8 @@ pub fn history(store: &dyn Store, name: &str, reporter: &dyn Reporter) -> Result
             action: manifest.action,
             keys: envelope.signatures().iter().map(|one| one.keyid.clone()).collect(),
         })
-    };
-    with_threads(store, || numbers.par_iter().map(read).collect())
+    });
+    with_threads(store, || rows.collect())
 }
 
 /// Lists again what a snapshot listed, as a new publication. Files that were withdrawn since stay
@@ -66,7 +66,7 @@ pub fn roll_back(
     change: &StreamChange<'_>,
     reporter: &dyn Reporter,
 ) -> Result<SnapshotChanges, Error> {
-    let work = |stream: &mut Stream<'_>| -> Result<SnapshotChanges, Error> {
+    change_stream(store, change, reporter, |stream| {
         let wanted = stream.snapshot(to)?;
         let mut next = stream.next(change, format!("roll back to {to}"));
         let mut missing = Vec::new();
@@ -99,8 +99,7 @@ pub fn roll_back(
             stream.commit(Transition { manifest: next, sets: BTreeMap::new() }, change.keys, reporter)?;
         }
         Ok(changes)
-    };
-    change_stream(store, change, reporter, work)
+    })
 }
 
 /// Runs a change under the lock, or on what a reader sees for a dry run.

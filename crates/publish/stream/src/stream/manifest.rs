@@ -9,6 +9,7 @@ use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_pages::IndexView;
 use rocwheel_wheel::WheelName;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
@@ -16,6 +17,16 @@ use super::settings::StreamNotice;
 
 /// The form of the documents of a stream.
 pub const SCHEMA: u32 = 1;
+
+/// Parses a document of a stream; `fits` compares its form with ours.
+pub(super) fn read_json<T: DeserializeOwned>(bytes: &[u8], name: &str, fits: fn(&T) -> bool) -> Result<T, StreamFault> {
+    let reason = match serde_json::from_slice(bytes) {
+        Ok(document) if fits(&document) => return Ok(document),
+        Ok(_) => "another version of rocwheel wrote it".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(StreamFault::Snapshot { name: name.to_owned(), reason })
+}
 
 /// The object that decides who published last. It is replaced as a whole, and only by a publisher
 /// that read the one before.
@@ -36,12 +47,9 @@ impl StreamHead {
     }
 
     pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<StreamHead, StreamFault> {
-        let wrong = |reason: String| StreamFault::Snapshot { name: name.to_owned(), reason };
-        let head: StreamHead = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
-        if head.schema != SCHEMA || head.snapshot != super::snapshot_key(head.generation) {
-            return Err(wrong("another version of rocwheel wrote it".to_owned()));
-        }
-        Ok(head)
+        read_json(bytes, name, |head: &StreamHead| {
+            head.schema == SCHEMA && head.snapshot == super::snapshot_key(head.generation)
+        })
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -154,13 +162,7 @@ impl SnapshotManifest {
     }
 
     pub(crate) fn parse(payload: &[u8], name: &str) -> Result<SnapshotManifest, StreamFault> {
-        let wrong = |reason: String| StreamFault::Snapshot { name: name.to_owned(), reason };
-        let manifest: SnapshotManifest = serde_json::from_slice(payload).map_err(|error| wrong(error.to_string()))?;
-        if manifest.schema == SCHEMA {
-            Ok(manifest)
-        } else {
-            Err(wrong("another version of rocwheel wrote it".to_owned()))
-        }
+        read_json(payload, name, |manifest: &SnapshotManifest| manifest.schema == SCHEMA)
     }
 
     pub fn payload(&self) -> Vec<u8> {

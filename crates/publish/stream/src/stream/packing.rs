@@ -139,7 +139,7 @@ impl StreamDocuments<'_> {
             let time = newest.entry(kind(key)).or_insert(file.uploaded);
             *time = file.uploaded.max(*time);
         }
-        let read = |(key, file): &(&String, &SnapshotFile)| -> Result<(StreamWheel, Option<String>), Error> {
+        let read = wheels.par_iter().map(|(key, file)| {
             self.reporter.check()?;
             let is_newest = newest.get(&kind(key)) == Some(&file.uploaded);
             let is_read = is_newest && expired.is_none() && !self.is_given_up.load(Ordering::Acquire);
@@ -149,8 +149,8 @@ impl StreamDocuments<'_> {
             };
             let (record, damage) = record.map_or_else(|reason| (None, Some(reason)), |record| (record, None));
             Ok((StreamWheel { address: self.address(key)?, size: file.size, record }, damage))
-        };
-        let all = with_connections(|| wheels.par_iter().map(read).collect::<Result<Vec<_>, _>>())?;
+        });
+        let all = with_connections(|| read.collect::<Result<Vec<_>, Error>>())?;
         let (wheels, damaged): (Vec<StreamWheel>, Vec<Option<String>>) = all.into_iter().unzip();
         Ok(RecordedStream { wheels, damaged: damaged.into_iter().flatten().collect(), expired })
     }

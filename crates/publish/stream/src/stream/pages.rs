@@ -68,9 +68,9 @@ pub fn root_pages(names: &BTreeSet<&str>, chooser: Option<&str>, generation: u64
 
 /// The files of a page in a folder.
 pub(super) fn three(folder: &str, html: &str, json: &str) -> Pages {
-    let page = |name: &str, text: &str| (join(folder, name), text.as_bytes().to_vec());
     // Readers of `index.html` check its generation first, so it is written last.
-    vec![page(VERSIONED_HTML, html), page(JSON, json), page(HTML, html)]
+    let pages = [(VERSIONED_HTML, html), (JSON, json), (HTML, html)];
+    pages.map(|(name, text)| (join(folder, name), text.as_bytes().to_vec())).into()
 }
 
 pub fn page_keys(name: &str) -> [String; 3] {
@@ -84,17 +84,15 @@ pub fn dependencies_first<'a>(
     requires: &'a BTreeMap<String, BTreeSet<String>>,
 ) -> Vec<&'a str> {
     let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
-    let required =
-        |name: &str| -> Vec<&'a str> { requires.get(name).into_iter().flatten().rev().map(String::as_str).collect() };
     for first in projects.iter().copied() {
         // Each entry has the requirements that are still to be visited.
         let mut open: Vec<(&'a str, Vec<&'a str>)> = Vec::new();
         if seen.insert(first) {
-            open.push((first, required(first)));
+            open.push((first, required(requires, first)));
         }
         while let Some((name, left)) = open.last_mut() {
             match left.pop() {
-                Some(next) if seen.insert(next) => open.push((next, required(next))),
+                Some(next) if seen.insert(next) => open.push((next, required(requires, next))),
                 Some(_) => {}
                 None => {
                     order.push(*name);
@@ -105,6 +103,10 @@ pub fn dependencies_first<'a>(
     }
     order.retain(|name| projects.contains(name));
     order
+}
+
+fn required<'a>(requires: &'a BTreeMap<String, BTreeSet<String>>, name: &str) -> Vec<&'a str> {
+    requires.get(name).into_iter().flatten().rev().map(String::as_str).collect()
 }
 
 /// The projects in groups: what a project requires is in an earlier group, unless they require each

@@ -52,7 +52,7 @@ pub fn prune_stream(
     change: &StreamChange<'_>,
     reporter: &dyn Reporter,
 ) -> Result<PrunePlan, Error> {
-    let work = |stream: &mut Stream<'_>| -> Result<PrunePlan, Error> {
+    change_stream(store, change, reporter, |stream| {
         let plan = plan(stream, delete_orphans, change, reporter)?;
         if !change.write {
             return Ok(plan);
@@ -78,8 +78,7 @@ pub fn prune_stream(
         }
         delete(stream, &plan, &expired, reporter)?;
         Ok(plan)
-    };
-    change_stream(store, change, reporter, work)
+    })
 }
 
 /// The names of the sets that lose their descriptions: none of their files came with them, or is
@@ -115,21 +114,24 @@ fn plan(
     let kept = kept(stream, &held, change.now)?;
     let unlisted: Vec<String> = stream.manifest.files.keys().filter(|key| !kept.contains(*key)).cloned().collect();
     let grace = SignedDuration::from_hours(24 * i64::from(retention.grace_days));
-    let is_over = |since: Timestamp| since.checked_add(grace).is_ok_and(|end| end <= change.now);
-    let deleted = stream.manifest.unlisted.iter().filter(|(key, file)| is_over(file.since) && !held.contains(*key));
+    let deleted =
+        stream.manifest.unlisted.iter().filter(|(key, file)| {
+            file.since.checked_add(grace).is_ok_and(|end| end <= change.now) && !held.contains(*key)
+        });
     let mut deleted: Vec<(&String, u64)> = deleted.map(|(key, file)| (key, file.file.size)).collect();
     let newest = stream.manifest.number;
     // The snapshot of this prune is one of those that stay.
     let amount = (retention.snapshots as u64).saturating_sub(u64::from(!unlisted.is_empty() || !deleted.is_empty()));
-    let is_old =
-        |number: &u64| *number < newest && *number + amount <= newest && !retention.keep_snapshots.contains(number);
+    let old = snapshots
+        .into_iter()
+        .filter(|number| *number < newest && *number + amount <= newest && !retention.keep_snapshots.contains(number));
     let orphans = orphans(stream, reporter)?;
     deleted.extend(orphans.iter().filter(|_| delete_orphans).map(|file| (&file.key, file.size)));
     Ok(PrunePlan {
         unlisted,
         bytes: deleted.iter().map(|(_, size)| size).sum(),
         deleted: deleted.into_iter().map(|(key, _)| key.clone()).collect(),
-        snapshots: snapshots.into_iter().filter(is_old).collect(),
+        snapshots: old.collect(),
         orphans: orphans.iter().map(|file| file.key.clone()).collect(),
     })
 }
@@ -137,15 +139,13 @@ fn plan(
 /// Files `PROJECT/FILE` that no publication has. What is deeper is of another stream or of another
 /// program, and so is everything in the folder of another stream.
 fn orphans(stream: &Stream<'_>, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
-    let known = |key: &str| stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
-    let is_orphan = |file: &StoredFile| {
-        let key = BESIDE.iter().find_map(|ending| file.key.strip_suffix(ending)).unwrap_or(&file.key);
-        !known(key) && project_of(file_name(key)).is_some_and(|project| project == parent(key))
-    };
     let mut inner = InnerStreams::new(stream.store);
     let mut orphans = Vec::new();
-    for file in stream.store.list("", reporter)?.into_iter().filter(is_orphan) {
-        if !inner.have(&file.key)? {
+    for file in stream.store.list("", reporter)? {
+        let key = BESIDE.iter().find_map(|ending| file.key.strip_suffix(ending)).unwrap_or(&file.key);
+        let is_known = stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
+        let is_in_project = project_of(file_name(key)).is_some_and(|project| project == parent(key));
+        if !is_known && is_in_project && !inner.have(&file.key)? {
             orphans.push(file);
         }
     }
@@ -165,23 +165,23 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
         projects.entry(&one.project).or_default().entry(&one.version).or_default().push(one);
     }
     let limit = days.and_then(|days| now.checked_sub(SignedDuration::from_hours(24 * i64::from(days))).ok());
-    let is_young = |one: &&StoredDistribution| {
-        limit.is_some_and(|limit| files.get(&one.file.key).is_some_and(|file| file.uploaded > limit))
-    };
-    let is_withdrawn = |one: &&StoredDistribution| files.get(&one.file.key).is_some_and(|file| file.yanked.is_some());
+    let young = files.iter().filter(|(_, file)| limit.is_some_and(|limit| file.uploaded > limit));
+    let young: BTreeSet<&String> = young.map(|(key, _)| key).collect();
     // Project and version. A version stays as a whole.
     let mut kept: BTreeSet<(&str, &Version)> = BTreeSet::new();
     let mut withdrawn = BTreeSet::new();
     for (project, by_version) in &projects {
-        let all_withdrawn = by_version.iter().filter(|(_, files)| files.iter().all(is_withdrawn));
+        let all_withdrawn = by_version.iter().filter(|(_, stored)| {
+            stored.iter().all(|one| files.get(&one.file.key).is_some_and(|file| file.yanked.is_some()))
+        });
         withdrawn.extend(all_withdrawn.map(|(version, _)| (*project, *version)));
         let newest = by_version.keys().rev().map(|version| (*project, *version));
         let amount = versions.unwrap_or(0);
         kept.extend(newest.clone().take(amount));
         // People install these instead of withdrawn ones.
         kept.extend(newest.filter(|version| !withdrawn.contains(version)).take(amount));
-        for (version, files) in by_version {
-            if files.iter().any(|one| is_young(one) || held.contains(&one.file.key)) {
+        for (version, stored) in by_version {
+            if stored.iter().any(|one| young.contains(&one.file.key) || held.contains(&one.file.key)) {
                 kept.insert((project, version));
             }
         }
@@ -197,8 +197,8 @@ fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<
             }
         }
     }
-    let is_kept = |one: &&StoredDistribution| kept.contains(&(one.project.as_str(), &one.version));
-    Ok(all.iter().filter(is_kept).map(|one| one.file.key.clone()).collect())
+    let kept = all.iter().filter(|one| kept.contains(&(one.project.as_str(), &one.version)));
+    Ok(kept.map(|one| one.file.key.clone()).collect())
 }
 
 /// What has to stay because of a requirement: what it pins, or the newest that meets it if nothing
@@ -230,7 +230,7 @@ impl Stream<'_> {
         let mut snapshots = numbers(self.store, &Silent)?;
         // One that is under way is not a publication yet.
         snapshots.retain(|number| *number <= self.manifest.number);
-        let read = |number: &u64| -> Result<BTreeMap<String, String>, Error> {
+        let found = snapshots.par_iter().map(|number| {
             let files = match super::read_snapshot(self.store, *number, None) {
                 Ok((manifest, _)) => manifest.files.into_iter(),
                 // Another run pruned it, or it is damaged, which `verify` reports.
@@ -238,8 +238,8 @@ impl Stream<'_> {
                 Err(error) => return Err(error),
             };
             Ok(files.filter(|(key, _)| wanted.contains(key)).map(|(key, file)| (key, file.sha256)).collect())
-        };
-        let found = with_threads(self.store, || snapshots.par_iter().map(read).collect::<Result<Vec<_>, _>>())?;
+        });
+        let found = with_threads(self.store, || found.collect::<Result<Vec<BTreeMap<_, _>>, _>>())?;
         Ok(found.into_iter().flatten().collect())
     }
 }

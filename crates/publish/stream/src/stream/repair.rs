@@ -77,15 +77,15 @@ impl Stream<'_> {
         let rows = parts.files.iter().filter_map(|key| Some((*key, self.manifest.files.get(*key)?)));
         let mut expected: BTreeMap<String, &str> = rows.flat_map(|(key, row)| beside(key, row)).collect();
         expected.extend(set.statements.iter().map(|digest| (statement_key(digest), digest.as_str())));
-        let compare = |(key, digest): (&String, &&str)| -> Result<Option<Result<String, String>>, Error> {
+        let compared = expected.par_iter().map(|(key, digest)| {
             reporter.check()?;
             let Some(problem) = small_problem(self.store, key, digest)? else { return Ok(None) };
             let own = parts.small.get(key).filter(|bytes| hexadecimal(&sha256(bytes)) == **digest);
             let Some(bytes) = own else { return Ok(Some(Err(problem))) };
             self.store.write(key, bytes)?;
             Ok(Some(Ok(key.clone())))
-        };
-        let compared = with_threads(self.store, || expected.par_iter().map(compare).collect::<Result<Vec<_>, _>>())?;
+        });
+        let compared = with_threads(self.store, || compared.collect::<Result<Vec<_>, Error>>())?;
         let (mut repaired, mut problems) = (Vec::new(), Vec::new());
         for one in compared.into_iter().flatten() {
             match one {
@@ -100,11 +100,11 @@ impl Stream<'_> {
     fn repair_pages(&self, parts: &SetParts<'_>, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
         let (manifest, views) = (&self.manifest, StreamView::all(&self.manifest));
         let projects: BTreeSet<&str> = parts.files.iter().map(|key| parent(key)).collect();
-        let of_project = |name: &&str| -> Result<Vec<String>, Error> {
+        let written = projects.par_iter().map(|name| {
             reporter.check()?;
             self.put_damaged(PageKind::Project, project_pages(manifest, &views, name))
-        };
-        let written = with_threads(self.store, || projects.par_iter().map(of_project).collect::<Result<Vec<_>, _>>())?;
+        });
+        let written = with_threads(self.store, || written.collect::<Result<Vec<_>, _>>())?;
         let mut written: Vec<String> = written.into_iter().flatten().collect();
         let chooser = self.store.read(CHOOSER)?.is_some().then_some(chooser::FILE);
         written.extend(self.put_damaged(PageKind::First, first_pages(manifest, &views, chooser))?);

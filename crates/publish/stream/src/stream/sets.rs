@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
-use super::manifest::SCHEMA;
+use super::manifest::{SCHEMA, read_json};
 use super::settings::VersionKind;
 
 /// A set of distributions of one version each.
@@ -79,9 +79,7 @@ impl ReleaseSet {
     }
 
     pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<ReleaseSet, StreamFault> {
-        let wrong = |reason: String| StreamFault::Snapshot { name: name.to_owned(), reason };
-        let set: ReleaseSet = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
-        if set.schema == SCHEMA { Ok(set) } else { Err(wrong("another version of rocwheel wrote it".to_owned())) }
+        read_json(bytes, name, |set: &ReleaseSet| set.schema == SCHEMA)
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -93,6 +91,6 @@ impl ReleaseSet {
 
 /// `true` for a name that can be a folder's or a file's on every system and in a bucket.
 pub fn is_name(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
-    !name.is_empty() && name.len() <= 128 && !name.starts_with(['.', '-']) && name.bytes().all(is_plain)
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte));
+    !name.is_empty() && name.len() <= 128 && !name.starts_with(['.', '-']) && is_plain
 }

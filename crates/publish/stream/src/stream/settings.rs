@@ -169,14 +169,13 @@ const COMMIT: usize = 20;
 impl StreamSettings {
     /// Reads `stream.toml`; `name` is what errors call it.
     pub fn parse(text: &str, name: &str) -> Result<StreamSettings, StreamFault> {
-        let wrong = |reason: String| StreamFault::Settings { name: name.to_owned(), reason };
-        let settings: StreamSettings = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let settings: StreamSettings = toml::from_str(text).map_err(|error| StreamFault::settings(name, &error))?;
         for patterns in [&settings.outside, &settings.retention.keep_sets] {
-            patterns_of(patterns).map_err(|error| wrong(error.to_string()))?;
+            patterns_of(patterns).map_err(|error| StreamFault::settings(name, &error))?;
         }
-        settings.gate.check().map_err(wrong)?;
+        settings.gate.check().map_err(|reason| StreamFault::settings(name, &reason))?;
         if let Some(address) = &settings.address {
-            check_address(address).map_err(wrong)?;
+            check_address(address).map_err(|reason| StreamFault::settings(name, &reason))?;
         }
         Ok(settings)
     }

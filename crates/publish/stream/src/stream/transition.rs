@@ -179,19 +179,18 @@ impl Stream<'_> {
         let levels = pages::levels(&change.projects, &requires);
         let views = ChangedViews::new(change);
         let has_button = self.store.read(CHOOSER)?.is_some();
-        let add = |name: &&str| -> Result<Vec<String>, Error> {
-            reporter.check()?;
-            let page = pages::project(&change.both, name);
-            if page == pages::project(change.before, name) {
-                return Ok(Vec::new());
-            }
-            let mut written = self.put_views(&views.after, &page, generation)?;
-            written.extend(self.put(pages::project_pages(page, generation), generation)?);
-            Ok(written)
-        };
         // The pages of a level do not require each other, so they change at the same time.
         for level in &levels {
-            written.extend(self.at_once(level, add)?);
+            written.extend(self.at_once(level, |name| {
+                reporter.check()?;
+                let page = pages::project(&change.both, name);
+                if page == pages::project(change.before, name) {
+                    return Ok(Vec::new());
+                }
+                let mut written = self.put_views(&views.after, &page, generation)?;
+                written.extend(self.put(pages::project_pages(page, generation), generation)?);
+                Ok(written)
+            })?);
         }
         let (before, after) = (change.before.projects(), change.after.projects());
         for name in after.iter().filter(|name| !views.new.is_empty() && !change.projects.contains(*name)) {
@@ -208,33 +207,12 @@ impl Stream<'_> {
             let chooser = (has_button || gets_button).then_some(chooser::FILE);
             written.extend(self.put(pages::root_pages(&after, chooser, generation), generation)?);
         }
-        let take = |name: &&str| -> Result<Vec<String>, Error> {
-            reporter.check()?;
-            reporter.advance(1);
-            let page: IndexedProject = pages::project(change.after, name);
-            let both = pages::project(&change.both, name);
-            if page == both {
-                return Ok(Vec::new());
-            }
-            let mut written = Vec::new();
-            for view in &views.after {
-                match view.project_pages(&page, generation) {
-                    Some(pages) => written.extend(self.put(pages, generation)?),
-                    None if view.project_pages(&both, generation).is_some() => {
-                        written.extend(self.remove(&view.page_keys(name))?);
-                    }
-                    None => {}
-                }
-            }
-            written.extend(if page.files.is_empty() {
-                self.remove(&pages::page_keys(name))?
-            } else {
-                self.put(pages::project_pages(page, generation), generation)?
-            });
-            Ok(written)
-        };
         for level in levels.iter().rev() {
-            written.extend(self.at_once(level, take)?);
+            written.extend(self.at_once(level, |name| {
+                reporter.check()?;
+                reporter.advance(1);
+                self.take_from_page(change, &views, name)
+            })?);
         }
         for view in &views.removed {
             written.extend(self.remove(&view.page_keys(""))?);
@@ -250,6 +228,30 @@ impl Stream<'_> {
             written.extend(self.put(vec![(chooser::FILE.to_owned(), page)], generation)?);
             self.replace(CHOOSER, &record)?;
         }
+        Ok(written)
+    }
+
+    /// Replaces the pages of a project, which have the files of both snapshots.
+    fn take_from_page(&self, change: &Change<'_>, views: &ChangedViews, name: &str) -> Result<Vec<String>, Error> {
+        let (page, both) = (pages::project(change.after, name), pages::project(&change.both, name));
+        if page == both {
+            return Ok(Vec::new());
+        }
+        let (generation, mut written) = (change.after.number, Vec::new());
+        for view in &views.after {
+            match view.project_pages(&page, generation) {
+                Some(pages) => written.extend(self.put(pages, generation)?),
+                None if view.project_pages(&both, generation).is_some() => {
+                    written.extend(self.remove(&view.page_keys(name))?);
+                }
+                None => {}
+            }
+        }
+        written.extend(if page.files.is_empty() {
+            self.remove(&pages::page_keys(name))?
+        } else {
+            self.put(pages::project_pages(page, generation), generation)?
+        });
         Ok(written)
     }
 

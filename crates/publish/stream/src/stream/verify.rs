@@ -275,10 +275,10 @@ impl Verification<'_> {
             self.reporter.advance(stored.size);
             return self.store.sha256(stored);
         }
-        let failed = |source| StoreError::Read { path: join(&self.store.name(), &stored.key).into(), source };
+        let name = join(&self.store.name(), &stored.key);
         let digest = match self.store.bytes(stored)? {
             StoredBytes::Local(path) => {
-                let file = fs_err::File::open(path).map_err(failed)?;
+                let file = fs_err::File::open(path).map_err(StoreError::read(name.as_ref()))?;
                 sha256_of(Watched::new(file, self.reporter))
             }
             StoredBytes::Remote(content) => content
@@ -286,7 +286,7 @@ impl Verification<'_> {
                 .and_then(|reader| sha256_of(Watched::new(positioned_io::Cursor::new(reader), self.reporter))),
         };
         self.reporter.check()?;
-        digest.map(Some).map_err(failed)
+        digest.map(Some).map_err(StoreError::read(name.as_ref()))
     }
 
     /// The pages of a project, in the index and in its views.

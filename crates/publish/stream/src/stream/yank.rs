@@ -49,7 +49,7 @@ pub fn yank(
     reporter: &dyn Reporter,
 ) -> Result<YankedFiles, Error> {
     let shown = format!("{}=={}", request.project, request.version);
-    let work = |stream: &mut Stream<'_>| -> Result<YankedFiles, Error> {
+    change_stream(store, change, reporter, |stream| {
         let verb = if request.undo { "restore" } else { "yank" };
         let mut next = stream.next(change, format!("{verb} {shown}"));
         let pins = Pins::read(stream)?;
@@ -82,8 +82,7 @@ pub fn yank(
             stream.commit(Transition { manifest: next, sets: BTreeMap::new() }, change.keys, reporter)?;
         }
         Ok(changed)
-    };
-    change_stream(store, change, reporter, work)
+    })
 }
 
 /// The new reasons of files, by key; `None` for one that is not withdrawn any more.
@@ -93,12 +92,11 @@ type Reasons = BTreeMap<String, Option<String>>;
 fn withdrawn(manifest: &SnapshotManifest, pins: &Pins, direct: &BTreeSet<String>, request: &YankRequest) -> Reasons {
     let this = (request.project.clone(), request.version.clone());
     let mark = because_of(&request.project, &request.version, &request.reason);
-    let has_other = |key: &String| {
-        let now = manifest.files.get(key).and_then(|file| file.yanked.as_ref());
-        now.is_some_and(|now| cause(now).as_ref() != Some(&this))
-    };
     let mut pinned = pins.dependants(&request.project, &request.version);
-    pinned.retain(|key| !has_other(key));
+    pinned.retain(|key| {
+        let now = manifest.files.get(key).and_then(|file| file.yanked.as_ref());
+        now.is_none_or(|now| cause(now).as_ref() == Some(&this))
+    });
     let mut reasons: Reasons = pinned.into_iter().map(|key| (key, Some(mark.clone()))).collect();
     reasons.extend(direct.iter().map(|key| (key.clone(), Some(request.reason.clone()))));
     reasons
@@ -175,8 +173,8 @@ impl Pins {
 
     /// Keys of the files of a version.
     fn files(&self, project: &str, version: &Version) -> BTreeSet<String> {
-        let is_it = |one: &&StoredDistribution| one.project == project && one.version == *version;
-        self.listed.iter().filter(is_it).map(|one| one.file.key.clone()).collect()
+        let files = self.listed.iter().filter(|one| one.project == project && one.version == *version);
+        files.map(|one| one.file.key.clone()).collect()
     }
 
     /// Keys of the files of other projects that pin a version, directly or through others.
@@ -211,11 +209,11 @@ impl Pins {
 
     /// A warning for each version that stays withdrawn.
     fn still_withdrawn(&self, reasons: &Reasons) -> BTreeSet<String> {
-        let warning = |one: &StoredDistribution| {
+        let warnings = self.listed.iter().filter_map(|one| {
             let reason = reasons.get(&one.file.key)?.as_ref()?;
             Some(format!("{}=={} stays withdrawn: {reason}", one.project, one.version))
-        };
-        self.listed.iter().filter_map(warning).collect()
+        });
+        warnings.collect()
     }
 }
 

@@ -121,12 +121,11 @@ impl BetweenArguments {
         if from == to {
             return Err(Usage::new("`--from` and `--to` name the same stream").into());
         }
-        let place = |name: String| StreamPlace::new(store.clone(), name, &arguments.bucket);
         let native = arguments.native.settings(arguments.bucket.place(store.clone())?, &to)?;
         let change = ChangeSettings::new(&arguments.signing, GapArgument::unsigned(&arguments.allow), mode)?;
         Ok(Some(Settings {
-            from: place(from)?,
-            to: place(to)?,
+            from: StreamPlace::new(store.clone(), from, &arguments.bucket)?,
+            to: StreamPlace::new(store.clone(), to, &arguments.bucket)?,
             store: arguments.bucket.place(store.clone())?,
             set: arguments.set,
             join: arguments.join,
@@ -341,11 +340,10 @@ impl Work<'_> {
         let sources: BTreeMap<&str, &Path> =
             plan.files.iter().filter_map(|file| Some((file.new_name.as_deref()?, file.path()))).collect();
         let beside = StreamWheels { store: self.target, with: &self.general.arguments.beside, scratch: self.scratch };
-        let is_wheel = |key: &&String| WheelName::is_wheel(key.as_str());
         let mut audited = BTreeSet::new();
         for environment in &publication.environments {
             let (mut wheels, mut before, mut others) = (Vec::new(), Vec::new(), Vec::new());
-            for key in environment.files.iter().filter(is_wheel) {
+            for key in environment.files.iter().filter(|key| WheelName::is_wheel(key)) {
                 match paths.get(key.as_str()) {
                     Some(path) => {
                         wheels.push(StagedFile { staged: (*path).to_owned(), place: file_name(key).into() });
@@ -354,7 +352,7 @@ impl Work<'_> {
                     None => others.push(beside.wheel(key, self.printer)?),
                 }
             }
-            for key in environment.beside.iter().filter(is_wheel) {
+            for key in environment.beside.iter().filter(|key| WheelName::is_wheel(key)) {
                 others.push(beside.wheel(key, self.printer)?);
             }
             audited.extend(wheels.iter().map(|wheel| wheel.place.clone()));
@@ -371,25 +369,21 @@ impl Work<'_> {
     /// Runs the user's command with an index of the stream as it would be.
     fn try_out(&self, target: &Stream<'_>, publication: &PublicationPlan, local: &LocalSet) -> Result<()> {
         let settings = self.settings;
-        let no_address = || Failure::message("the folder has no address");
         let files = match (&settings.to.place, &settings.verify_url) {
-            (StorePlace::Folder(path), _) if path.is_dir() => {
-                Url::from_directory_path(rocwheel_system::canonicalize(path)?).map_err(|()| no_address())?
-            }
+            (StorePlace::Folder(path), _) if path.is_dir() => folder_address(path)?,
             // Pages have no passwords; the command's installer finds the user in a netrc file.
             (_, Some(url)) => address_without_user(url),
             (StorePlace::Bucket(_), None) => {
                 let usage = Usage::new("installers cannot read a bucket");
                 return Err(usage.hint("`--verify-url` is the public address of the stream").into());
             }
-            (StorePlace::Folder(_), None) => {
-                Url::from_directory_path(rocwheel_system::canonicalize(self.scratch)?).map_err(|()| no_address())?
-            }
+            (StorePlace::Folder(_), None) => folder_address(self.scratch)?,
         };
         local.write_metadata()?;
         let mut staged = BTreeMap::new();
         for (key, path) in local.paths() {
-            let address = Url::from_file_path(rocwheel_system::canonicalize(path)?).map_err(|()| no_address())?;
+            let address = Url::from_file_path(rocwheel_system::canonicalize(path)?);
+            let address = address.map_err(|()| Failure::message("the folder has no address"))?;
             staged.insert(key.to_owned(), address.to_string());
         }
         let change = settings.change.change(&settings.to.name);
@@ -398,8 +392,7 @@ impl Work<'_> {
         let address = files.to_string();
         let address = if address.ends_with('/') { address } else { format!("{address}/") };
         write_dated_index(&manifest, &address, &staged, &folder)?;
-        let index = Url::from_directory_path(rocwheel_system::canonicalize(&folder)?).map_err(|()| no_address())?;
-        let mut command = install_command(&settings.command, &index)?;
+        let mut command = install_command(&settings.command, &folder_address(&folder)?)?;
         command.env("ROCWHEEL_SET", &publication.set);
         match run_command(command)? {
             0 => Ok(()),
@@ -449,6 +442,11 @@ impl Work<'_> {
         });
         Ok(())
     }
+}
+
+fn folder_address(folder: &Path) -> Result<Url> {
+    let address = Url::from_directory_path(rocwheel_system::canonicalize(folder)?);
+    address.map_err(|()| Failure::message("the folder has no address"))
 }
 
 /// The files that were read are those that were published.

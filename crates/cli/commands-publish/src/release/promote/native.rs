@@ -11,7 +11,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::Printer;
 use rocwheel_console::store::StorePlace;
 use rocwheel_output::Mode;
-use rocwheel_release::{NativeCopy, NativeOptions, NativeSignature, publish_native};
+use rocwheel_release::{NativeCopy, NativeOptions, NativeSignature, NativeSigner, publish_native};
 
 use crate::release::stream::ChangeSettings;
 
@@ -45,8 +45,9 @@ impl NativeArguments {
         let Some(folder) = self.native else { return Ok(None) };
         let signer = match self.native_key {
             Some(key) => {
-                let missing = || Usage::new("there is no gpg to sign with").hint("`apt install gpg`");
-                Some((environment::program("gpg").ok_or_else(missing)?, key))
+                let gpg = environment::program("gpg");
+                let gpg = gpg.ok_or_else(|| Usage::new("there is no gpg to sign with").hint("`apt install gpg`"))?;
+                Some((gpg, key))
             }
             None => None,
         };
@@ -62,14 +63,11 @@ pub(super) fn publish(
     printer: &Printer,
 ) -> Result<NativeCopy> {
     let write = change.mode == Mode::Execute;
-    let sign = |text: &[u8]| match &settings.signer {
-        Some((program, key)) => sign(program, key, text),
-        None => Err(io::Error::other("no key was given")),
-    };
+    let signer = settings.signer.as_ref().map(|(program, key)| move |text: &[u8]| sign(program, key, text));
     let options = NativeOptions {
         patience: change.patience,
         now: change.now(),
-        signer: settings.signer.is_some().then_some(&sign),
+        signer: signer.as_ref().map(|signer| signer as NativeSigner<'_>),
         write,
     };
     let made = match &settings.place {
@@ -89,29 +87,29 @@ pub(super) fn publish(
 
 /// Creates a folder and those above it. Returns the new ones, the deepest first.
 fn make_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-    let new = path.ancestors().take_while(is_new).map(Path::to_owned).collect();
+    let new = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let new = new.map(Path::to_owned).collect();
     fs_err::create_dir_all(path)?;
     Ok(new)
 }
 
 fn sign(program: &Path, key: &str, text: &[u8]) -> io::Result<NativeSignature> {
-    let run = |arguments: &[&str]| -> io::Result<Vec<u8>> {
-        let mut input = tempfile::tempfile()?;
-        input.write_all(text)?;
-        input.rewind()?;
-        let mut command = Command::new(program);
-        command
-            .args(["--batch", "--no-tty", "--quiet", "--digest-algo", "SHA512", "--local-user", key])
-            .args(arguments);
-        let done = command.stdin(Stdio::from(input)).output()?;
-        if done.status.success() {
-            return Ok(done.stdout);
-        }
-        let said = String::from_utf8_lossy(&done.stderr);
-        Err(io::Error::other(format!("gpg failed ({}): {}", done.status, said.trim())))
-    };
-    Ok(NativeSignature { around: run(&["--clearsign"])?, beside: run(&["--armor", "--detach-sign"])? })
+    let around = run_gpg(program, key, &["--clearsign"], text)?;
+    Ok(NativeSignature { around, beside: run_gpg(program, key, &["--armor", "--detach-sign"], text)? })
+}
+
+fn run_gpg(program: &Path, key: &str, arguments: &[&str], text: &[u8]) -> io::Result<Vec<u8>> {
+    let mut input = tempfile::tempfile()?;
+    input.write_all(text)?;
+    input.rewind()?;
+    let mut command = Command::new(program);
+    command.args(["--batch", "--no-tty", "--quiet", "--digest-algo", "SHA512", "--local-user", key]).args(arguments);
+    let done = command.stdin(Stdio::from(input)).output()?;
+    if done.status.success() {
+        return Ok(done.stdout);
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(io::Error::other(format!("gpg failed ({}): {}", done.status, said.trim())))
 }
 
 /// Says what was published, or would be.

@@ -45,6 +45,7 @@ pub(super) fn complete(
     }
     let files: Vec<PathBuf> = local.paths().map(|(_, path)| path.to_owned()).collect();
     let keep: Vec<String> = targets.complete.iter().cloned().collect();
+    let published: Vec<String> = work.stream.manifest.files.keys().map(|key| file_name(key).to_owned()).collect();
     let mut request = PromotionRequest {
         folder: &work.settings.dist,
         files: Some(&files),
@@ -58,21 +59,19 @@ pub(super) fn complete(
         accept: &[],
         beside: &[],
         is_floating: false,
-        published: &[],
+        published: &published,
     };
-    let published: Vec<String> = work.stream.manifest.files.keys().map(|key| file_name(key).to_owned()).collect();
-    request.published = &published;
     let version = find_set_version(&request)?;
     let own = VersionChange::new(&version, &version)?;
     // Packages of others, such as a copy of numpy, are in the set as they are.
-    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let is_others = |name: &String| {
-        let of_wheel = name.parse::<WheelName>().ok().map(|wheel| wheel.version);
-        let of_sdist = || Some(name.strip_suffix(".tar.gz")?.rsplit_once('-')?.1.to_owned());
-        let version = of_wheel.or_else(of_sdist).and_then(|version| version.parse().ok());
+    let mut others: Vec<String> =
+        files.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+    others.retain(|name| {
+        let version = name.parse::<WheelName>().ok().map(|wheel| wheel.version);
+        let version = version.or_else(|| Some(name.strip_suffix(".tar.gz")?.rsplit_once('-')?.1.to_owned()));
+        let version = version.and_then(|version| version.parse().ok());
         version.is_some_and(|version| own.of_file(&version).is_none())
-    };
-    let others: Vec<String> = files.iter().filter_map(name).filter(is_others).collect();
+    });
     request.copy = &others;
     let plan = plan_promotion(&request, printer.reporter())?;
     let folder = work.scratch.join("complete");

@@ -65,9 +65,10 @@ pub(in crate::release) fn resolve(
         loop {
             let mut command = Command::new(&program);
             // Other users can read the arguments of a process, but not its environment.
-            let own = |name: &str| name.starts_with("PIP_") || UV_INDEXES.contains(&name);
-            for (variable, _) in environment::text_variables().filter(|(name, _)| own(name)) {
-                command.env_remove(variable);
+            for (variable, _) in environment::text_variables() {
+                if variable.starts_with("PIP_") || UV_INDEXES.contains(&variable.as_str()) {
+                    command.env_remove(variable);
+                }
             }
             if name == "uv" {
                 command.env("UV_DEFAULT_INDEX", address.as_str());
@@ -105,22 +106,20 @@ fn by_python(set: &ReleaseSet) -> BTreeMap<Option<String>, String> {
     let prefix = if cfg!(windows) { "win" } else { "linux" };
     for (key, file) in &set.files {
         let Ok(wheel) = rocwheel_content::archive_path::file_name(key).parse::<WheelName>() else { continue };
-        let fits = |tag: &String| tag == "any" || tag.contains(prefix);
-        if !wheel.platforms.iter().any(fits) {
+        let fits = wheel.platforms.iter().any(|tag| tag == "any" || tag.contains(prefix));
+        if !fits || wheel.abis.iter().any(|abi| abi.ends_with('t')) {
             continue;
         }
-        let minor = |tag: &String| tag.strip_prefix("cp3").map(str::to_owned);
-        let is_free = wheel.abis.iter().any(|abi| abi.ends_with('t'));
-        if is_free {
-            continue;
-        }
-        let python = wheel.pythons.iter().find_map(minor).map(|minor| format!("3.{minor}"));
+        let python = wheel.pythons.iter().find_map(|tag| Some(format!("3.{}", tag.strip_prefix("cp3")?)));
         found.entry(python).or_default().entry(parent(key)).or_default().push(&file.sha256);
     }
-    let line = |(project, hashes): (&str, Vec<&str>)| {
-        let version = set.versions.get(project).map_or("", String::as_str);
-        let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
-        format!("{project}=={version}{hashes}\n")
-    };
-    found.into_iter().map(|(python, projects)| (python, projects.into_iter().map(line).collect())).collect()
+    let requirements = found.into_iter().map(|(python, projects)| {
+        let lines = projects.into_iter().map(|(project, hashes)| {
+            let version = set.versions.get(project).map_or("", String::as_str);
+            let hashes: String = hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+            format!("{project}=={version}{hashes}\n")
+        });
+        (python, lines.collect())
+    });
+    requirements.collect()
 }

@@ -12,7 +12,7 @@ use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
-use rocwheel_index::{Fetch, page};
+use rocwheel_index::{Fetch, address_without_user, page};
 use rocwheel_progress::{Context as _, Exit, Hint};
 use rocwheel_release::{LocalSet, read_set};
 use url::Url;
@@ -39,16 +39,13 @@ impl std::fmt::Debug for HostAddress {
 impl HostAddress {
     fn parse(text: &str, option: &str) -> Result<HostAddress, Usage> {
         // The text may have a password, so no message has it.
-        let wrong = || Usage::new(format!("`{option}` is not an address that begins with `https://` or `http://`"));
-        let mut address = Url::parse(text).map_err(|_| wrong())?;
-        if !matches!(address.scheme(), "http" | "https") {
-            return Err(wrong());
-        }
-        let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let user = Some(decoded(address.username())).filter(|user| !user.is_empty());
-        let password = address.password().map(decoded);
-        address.set_username("").and_then(|()| address.set_password(None)).map_err(|()| wrong())?;
-        Ok(HostAddress { address, user, password })
+        let wrong = Usage::new(format!("`{option}` is not an address that begins with `https://` or `http://`"));
+        let address = Url::parse(text).ok().filter(|address| matches!(address.scheme(), "http" | "https"));
+        let address = address.ok_or(wrong)?;
+        let credentials = [Some(address.username()).filter(|user| !user.is_empty()), address.password()];
+        let [user, password] =
+            credentials.map(|text| Some(percent_encoding::percent_decode_str(text?).decode_utf8_lossy().into_owned()));
+        Ok(HostAddress { address: address_without_user(&address), user, password })
     }
 
     /// The value of the header Authorization (RFC 7617).
@@ -169,8 +166,8 @@ pub(super) fn command(settings: &HostSettings, printer: &Printer) -> Result<Exit
         printer.json(&serde_json::json!({ "host": to, "uploaded": uploaded, "projects": projects }))?;
         return Ok(Exit::Done);
     }
-    let row = |(project, files): &(&str, Vec<&Path>)| vec![(*project).to_owned(), files.len().to_string()];
-    printer.table(&COLUMNS, order.iter().map(row))?;
+    let rows = order.iter().map(|(project, files)| vec![(*project).to_owned(), files.len().to_string()]);
+    printer.table(&COLUMNS, rows)?;
     let verb = if settings.dry_run { "would be uploaded" } else { "uploaded" };
     let files = message::count(files as u64, "file", "files");
     printer.note(format!("{files} {verb} to {} by {}", settings.to.address, settings.uploader.name()));
@@ -188,17 +185,17 @@ fn existing(check: &HostAddress, local: &LocalSet, order: &[(&str, Vec<&Path>)])
     let (mut found, mut problems) = (BTreeSet::new(), Vec::new());
     for (project, files) in order {
         let address = Url::parse(&format!("{base}{project}/")).map_err(Failure::other)?;
-        let failed = |reason: String| Failure::message(format!("cannot ask {address}: {reason}"));
-        let answer = Fetch::get_with(&http, &address, &headers).map_err(|error| failed(error.to_string()))?;
+        let answer = Fetch::get_with(&http, &address, &headers).map_err(|error| unasked(&address, &error))?;
         if answer.status == 404 {
             continue;
         }
         if answer.status != 200 {
-            return Err(failed(format!("the answer has status {}", answer.status)));
+            return Err(unasked(&address, &format_args!("the answer has status {}", answer.status)));
         }
         let mut body = Vec::new();
         answer.body.take(LARGEST_PAGE).read_to_end(&mut body)?;
-        let links = page::parse(&answer.content_type, &body, &answer.address).map_err(failed)?;
+        let links = page::parse(&answer.content_type, &body, &answer.address);
+        let links = links.map_err(|reason| unasked(&address, &reason))?;
         for path in files {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let Some(link) = links.iter().find(|link| link.file_name == name) else { continue };
@@ -214,6 +211,10 @@ fn existing(check: &HostAddress, local: &LocalSet, order: &[(&str, Vec<&Path>)])
         return Ok(found);
     }
     Err(rocwheel_store::Error::OtherBytes { problems }.into())
+}
+
+fn unasked(address: &Url, reason: &dyn std::fmt::Display) -> Failure {
+    Failure::message(format!("cannot ask {address}: {reason}"))
 }
 
 impl HostSettings {
