@@ -9,11 +9,10 @@ use crate::error::Error;
 use crate::execute::{JobPlace, Listener};
 use crate::job_maker::{CellInputs, JobMaker, check_rocm};
 use crate::source_choice::{PlannedCheckout, SourceChoice};
-use rocwheel_recipe::Framework;
 use rocwheel_recipe::matrix::ExistingWheels;
 use rocwheel_recipe::plan::{self, Combination, Plan, Planner, SkipReason, WantedJob};
 use rocwheel_recipe::request::NamedRecipe;
-use rocwheel_recipe::{Cell, ChosenBy};
+use rocwheel_recipe::{Book, Cell, ChosenBy};
 use rocwheel_recipe::{Evaluated, Pythons};
 use rocwheel_recipe::{InputWheel, Job, Rocm};
 
@@ -68,6 +67,10 @@ pub fn plan(
     Ok(PlannedBuild { plan, jobs, checkouts, containers })
 }
 
+fn is_installed(recipe: &str, book: &Book) -> bool {
+    book.get(recipe).is_ok_and(|entry| entry.recipe.output.install)
+}
+
 /// Checks that the tables do not exclude every cell of a plan, which a user cannot have meant.
 fn nothing_left(plan: &Plan) -> Result<(), Error> {
     let mut reasons: Vec<&str> = Vec::new();
@@ -99,8 +102,8 @@ impl JobMaker {
         request.fill_axes(&names)?;
         let mut sources = self.sources.clone();
         // If the version follows torch, the line of the torch decides it.
-        let is_free = |framework: &&Framework| framework.against_torch && names.contains(&framework.recipe);
-        for framework in request.table.frameworks.iter().filter(is_free) {
+        let frameworks = request.table.frameworks.iter().filter(|framework| framework.against_torch);
+        for framework in frameworks.filter(|framework| names.contains(&framework.recipe)) {
             sources = sources.with_table(&request.book.get(&framework.recipe)?.recipe, &framework.versions)?;
         }
         Ok(JobMaker { request: Rc::new(request), sources, ..self.clone() })
@@ -198,10 +201,9 @@ impl Maker<'_> {
         let recipe = &book.get(name)?.recipe;
         // A recipe whose result is not installed is still waited for if `after` names it.
         let mut after = plan::all_before(book, name, &order)?;
-        let is_installed = |name: &String| book.get(name).is_ok_and(|entry| entry.recipe.output.install);
-        after.retain(|before| is_installed(before) || recipe.after.contains(before));
+        after.retain(|before| is_installed(before, book) || recipe.after.contains(before));
         let mut with = recipes.rocm.given();
-        with.extend(after.iter().filter(|name| is_installed(name)).cloned());
+        with.extend(after.iter().filter(|name| is_installed(name, book)).cloned());
         let variants = recipes.sources.variants()?;
         for variant in 0..variants {
             let recipes_of_variant = JobMaker { sources: recipes.sources.variant(variant), ..recipes.clone() };
@@ -216,10 +218,11 @@ impl Maker<'_> {
                 cell.source_targets = inputs.sources.targets(recipe, &cell, place)?;
                 let evaluated = recipes.evaluate(name, &cell, None, place)?;
                 let excluded = recipes.request.table.why_not(&evaluated, self.chosen_by())?;
-                let excluded = excluded.map(|why| why.reason().to_owned());
+                let mut excluded = excluded.map(|why| why.reason().to_owned());
                 // A missing image is an error, unless the table chose the ROCm.
-                let without_image = || recipes.planned_container(&evaluated).err().map(|error| error.to_string());
-                let excluded = excluded.or_else(|| without_image().filter(|_| self.choice.matrix));
+                if excluded.is_none() && self.choice.matrix {
+                    excluded = recipes.planned_container(&evaluated).err().map(|error| error.to_string());
+                }
                 let is_there = existing.is_some_and(|existing| !existing.of(&evaluated, &folder).is_empty());
                 if excluded.is_none() && !is_there {
                     self.containers.extend(recipes.planned_container(&evaluated)?);

@@ -266,8 +266,7 @@ impl Containers {
         listener: &dyn Listener,
     ) -> Result<Image, Error> {
         let (engine, packages) = (self.engine(listener)?, &recipe.image_packages);
-        let note = |text: &str| listener.note(text);
-        engine.with_packages(image, packages, &place.work, listener.reporter(), &note)
+        engine.with_packages(image, packages, &place.work, listener.reporter(), &|text| listener.note(text))
     }
 
     fn looked_at(&self, image: &Image, listener: &dyn Listener) -> Result<Image, Error> {

@@ -197,10 +197,9 @@ done
         if !answer.lines().any(|line| line == "asked") {
             return Err(self.refused(&format!("could not run anything in the image `{}`", image.name), &answer));
         }
-        let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-        let rocm = value("rocm=");
+        let rocm = answer.lines().find_map(|line| line.strip_prefix("rocm="));
         Ok(ImageContents {
-            python: value("python="),
+            python: answer.lines().find_map(|line| line.strip_prefix("python=")).map(str::to_owned),
             has_rocm: rocm.is_some(),
             variables: answer
                 .lines()
@@ -227,10 +226,9 @@ done
 
     fn absent(&self, name: &str, reporter: &dyn Reporter) -> Result<Error, Error> {
         let answer = self.ask(&["images", "--format", "{{.Repository}}:{{.Tag}}"], reporter)?;
-        let plain = |line: &str| line.trim_start_matches("docker.io/").trim_start_matches("localhost/").to_owned();
         let mut there: Vec<String> = answer
             .lines()
-            .map(plain)
+            .map(|line| line.trim_start_matches("docker.io/").trim_start_matches("localhost/").to_owned())
             .filter(|line| answer.ended == ProcessEnd::Code(0) && !line.contains("<none>"))
             .collect();
         there.sort();

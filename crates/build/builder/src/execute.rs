@@ -325,20 +325,15 @@ pub fn run(
 /// The first stage that runs again even if it is done, and the last stage to run.
 fn bounds(job: &Job, selection: &StageSelection) -> Result<(usize, usize), Error> {
     let names = stage_names(job);
-    let find = |name: &String| {
-        names.iter().position(|other| other == name).ok_or_else(|| rocwheel_recipe::Error::Unknown {
-            what: "step",
-            name: name.clone(),
-            place: format!(" of {}", job.title()),
-            hint: suggestion(name, names.iter().map(String::as_str)),
-        })
-    };
     let end = names.len() - 1;
-    Ok(match selection {
-        StageSelection::Rest => (names.len(), end),
-        StageSelection::Only(name) => (find(name)?, find(name)?),
-        StageSelection::From(name) => (find(name)?, end),
-    })
+    let (StageSelection::Only(name) | StageSelection::From(name)) = selection else { return Ok((names.len(), end)) };
+    let at = names.iter().position(|other| other == name).ok_or_else(|| rocwheel_recipe::Error::Unknown {
+        what: "step",
+        name: name.clone(),
+        place: format!(" of {}", job.title()),
+        hint: suggestion(name, names.iter().map(String::as_str)),
+    })?;
+    Ok((at, if matches!(selection, StageSelection::Only(_)) { at } else { end }))
 }
 
 /// Runs the stages that are not done. Returns the stage in which the time limit was reached, if

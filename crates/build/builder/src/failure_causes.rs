@@ -55,12 +55,12 @@ fn parse(text: &str, path: &str) -> Result<Vec<Cause>, Error> {
     if file.schema != 1 {
         return Err(Error::malformed(path, format!("its schema is {}, and this program knows 1", file.schema)));
     }
-    let compile = |pattern: &String| {
-        Regex::new(pattern)
-            .map_err(|error| Error::malformed(path, format!("`{pattern}` is no regular expression: {error}")))
-    };
     let causes = file.cause.into_iter().map(|row| {
-        let patterns = row.patterns.iter().map(compile).collect::<Result<_, _>>()?;
+        let patterns = row.patterns.iter().map(|pattern| {
+            Regex::new(pattern)
+                .map_err(|error| Error::malformed(path, format!("`{pattern}` is no regular expression: {error}")))
+        });
+        let patterns = patterns.collect::<Result<_, _>>()?;
         Ok(Cause { name: row.name, is_harmless: row.harmless, patterns, says: row.says, fix: row.fix })
     });
     causes.collect()
@@ -90,11 +90,10 @@ impl Likely {
 /// build. Harmless messages, which successful builds print too, count only if no known error is
 /// found.
 pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
-    let certain = |cause: &&Cause| !cause.is_harmless;
-    let is_certain = |line: &str| CAUSES.iter().filter(certain).any(|cause| cause.captures(line).is_some());
-    let near = lines.clone().rev().skip_while(|line| !is_certain(line)).take(REACH);
-    let near: Vec<&str> = near.collect();
-    let found = fitting(CAUSES.iter().filter(certain), near.into_iter().rev());
+    let certain = CAUSES.iter().filter(|cause| !cause.is_harmless);
+    let from_last = lines.clone().rev().skip_while(|line| !certain.clone().any(|cause| cause.captures(line).is_some()));
+    let near: Vec<&str> = from_last.take(REACH).collect();
+    let found = fitting(certain, near.into_iter().rev());
     found.or_else(|| fitting(CAUSES.iter().filter(|cause| cause.is_harmless), lines))
 }
 

@@ -86,9 +86,9 @@ impl Search<'_> {
     /// longer than everything else in a small job.
     pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<PythonInterpreter>, Error> {
         let asked = (path.to_owned(), self.environment.get("PATH").cloned());
-        let answered = || ANSWERED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = answered().get(&asked).filter(|known| known.path.exists()) {
-            return Ok(Some(known.clone()));
+        let known = ANSWERED.lock().unwrap_or_else(PoisonError::into_inner).get(&asked).cloned();
+        if known.as_ref().is_some_and(|known| known.path.exists()) {
+            return Ok(known);
         }
         let Some(answer) = self.answer(path, &["-I", "-c", QUESTION], reporter)? else { return Ok(None) };
         let mut lines = answer.lines();
@@ -97,7 +97,7 @@ impl Search<'_> {
         };
         let interpreter =
             PythonInterpreter { path: path.into(), version: version.to_owned(), packages: packages.into() };
-        answered().insert(asked, interpreter.clone());
+        ANSWERED.lock().unwrap_or_else(PoisonError::into_inner).insert(asked, interpreter.clone());
         Ok(Some(interpreter))
     }
 

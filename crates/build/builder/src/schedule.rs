@@ -116,12 +116,11 @@ impl States {
 
 /// The worst of several exit codes: a failure, then a temporary failure, then an incomplete result.
 pub fn worst(exits: &[Exit]) -> Exit {
-    let has = |wanted: Exit| exits.contains(&wanted);
     match exits.iter().find(|exit| ![Exit::Done, Exit::Partial, Exit::TryAgain].contains(*exit)) {
         Some(Exit::Usage) => Exit::Usage,
         Some(_) => Exit::Failed,
-        None if has(Exit::TryAgain) => Exit::TryAgain,
-        None if has(Exit::Partial) => Exit::Partial,
+        None if exits.contains(&Exit::TryAgain) => Exit::TryAgain,
+        None if exits.contains(&Exit::Partial) => Exit::Partial,
         None => Exit::Done,
     }
 }

@@ -152,8 +152,8 @@ impl Alone {
     pub fn with(folder: &PlanFolder) -> Result<Alone, Error> {
         let place = place(folder);
         fs_err::create_dir_all(&place)?;
-        let locked = || Error::locked(format!("`{}`", folder.path().display()));
-        shared_files::lock(&place.join("lock"))?.map(|lock| Alone { _lock: lock }).ok_or_else(locked)
+        let lock = shared_files::lock(&place.join("lock"))?.map(|lock| Alone { _lock: lock });
+        lock.ok_or_else(|| Error::locked(format!("`{}`", folder.path().display())))
     }
 }
 

@@ -4,7 +4,7 @@
 mod checkouts;
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -92,27 +92,33 @@ fn parts(text: &str) -> (Option<&str>, &str) {
 
 /// The text before `=` if it can be a name; an address has other characters.
 fn recipe_name(text: &str) -> Option<&str> {
-    let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    recipe_of(text).filter(|name| !name.is_empty()).filter(is_plain)
+    let name = recipe_of(text).filter(|name| !name.is_empty())?;
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)).then_some(name)
 }
 
 fn recipe_of(text: &str) -> Option<&str> {
     parts(text).0
 }
 
+/// Texts with other names before `=`.
+fn renamed(texts: &[String], names: &BTreeMap<&str, &str>) -> Vec<String> {
+    let renamed = texts.iter().map(|text| match parts(text) {
+        (Some(old), value) if names.contains_key(old) => format!("{}={value}", names[old]),
+        _ => text.clone(),
+    });
+    renamed.collect()
+}
+
 impl SourceChoice {
     /// Number of versions of the sources: how often an option names the same recipe.
     pub fn variants(&self) -> Result<usize, Error> {
-        let count = |text: &String| self.source.iter().filter(|other| recipe_of(other) == recipe_of(text)).count();
-        let most = self.source.iter().map(count).max().unwrap_or(1);
-        match self.source.iter().find(|text| ![1, most].contains(&count(text))) {
+        let recipes: Vec<Option<&str>> = self.source.iter().map(|text| recipe_of(text)).collect();
+        let counts = recipes.iter().map(|recipe| recipes.iter().filter(|other| *other == recipe).count());
+        let most = counts.clone().max().unwrap_or(1);
+        match recipes.iter().zip(counts).find(|(_, count)| ![1, most].contains(count)) {
             None => Ok(most),
-            Some(text) => Err(Error::request_with(
-                format!(
-                    "there are {} sources for {}, and {most} for another recipe",
-                    count(text),
-                    recipe_of(text).unwrap_or("it")
-                ),
+            Some((recipe, count)) => Err(Error::request_with(
+                format!("there are {count} sources for {}, and {most} for another recipe", recipe.unwrap_or("it")),
                 "name as many for each: the first belong together, the second, and so on",
             )),
         }
@@ -143,29 +149,21 @@ impl SourceChoice {
     pub fn with_names(mut self, book: &Book) -> Result<SourceChoice, Error> {
         self.projects = book.projects().cloned().collect();
         let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
-        let renamed = |texts: &[String], name: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
-            let rename = |text: &String| match parts(text) {
-                (Some(old), value) => name(old).map_or_else(|| text.clone(), |name| format!("{name}={value}")),
-                (None, _) => text.clone(),
-            };
-            texts.iter().map(rename).collect()
-        };
-        let is_recipe = |name: &str| recipes.iter().any(|recipe| recipe.name == name);
-        let recipe_of = |project: &str| {
-            let found = recipes.iter().find(|recipe| recipe.source == project && !is_recipe(project));
-            found.map(|recipe| recipe.name.clone())
-        };
         let table = self.table()?;
-        let is_project = |name: &str| table.project(name).is_ok();
-        let project_of = |name: &str| {
-            let found = recipes.iter().find(|recipe| recipe.name == name && !is_project(name));
-            found.map(|recipe| recipe.source.clone())
-        };
+        let (mut project_of, mut recipe_of) = (BTreeMap::new(), BTreeMap::new());
+        for recipe in &recipes {
+            if table.project(&recipe.name).is_err() {
+                project_of.insert(recipe.name.as_str(), recipe.source.as_str());
+            }
+            if !recipes.iter().any(|other| other.name == recipe.source) {
+                recipe_of.entry(recipe.source.as_str()).or_insert(recipe.name.as_str());
+            }
+        }
         let names = table.projects.iter().map(|project| project.name.as_str());
         let names = names.chain(recipes.iter().map(|recipe| recipe.name.as_str()));
         for (option, texts) in [("--ref", &self.reference), ("--origin", &self.origin)] {
             for name in texts.iter().filter(|text| !Path::new(text).exists()).filter_map(|text| recipe_name(text)) {
-                if !is_project(name) && project_of(name).is_none() {
+                if table.project(name).is_err() && !project_of.contains_key(name) {
                     return Err(Error::request_with(
                         format!("`{option} {name}=…`: there is no project `{name}`"),
                         rocwheel_progress::suggestion(name, names.clone()),
@@ -211,15 +209,14 @@ impl SourceChoice {
             || self.no_checkout
             || !self.reference.is_empty();
         let table = self.table()?;
-        let is_release = |version: &&String| {
-            let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(version));
-            !rocwheel_source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
-        };
-        let releases: Vec<String> =
-            versions.iter().filter(is_release).map(|version| format!("{}={version}", recipe.name)).collect();
         if is_said {
             return Ok(self);
         }
+        let releases = versions.iter().filter(|version| {
+            let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(version));
+            !rocwheel_source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
+        });
+        let releases = releases.map(|version| format!("{}={version}", recipe.name));
         Ok(SourceChoice { source: self.source.iter().cloned().chain(releases).collect(), ..self })
     }
 
@@ -365,12 +362,12 @@ impl SourceChoice {
             Kind::Path(path) => path,
             Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
         };
-        let otherwise = || self.given(recipe).filter(|text| is_version(text)).map(str::to_owned);
+        let given = self.given(recipe).filter(|text| is_version(text)).map(str::to_owned);
         let Some(file) = &recipe.version_file else {
-            return Ok(otherwise().or_else(|| self.revision(recipe, &folder)));
+            return Ok(given.or_else(|| self.revision(recipe, &folder)));
         };
         let path = folder.join(&file.path);
-        let Ok(text) = fs_err::read_to_string(&path) else { return Ok(otherwise()) };
+        let Ok(text) = fs_err::read_to_string(&path) else { return Ok(given) };
         let Some(pattern) = &file.pattern else {
             let version = text.trim();
             check_variable(file, version, &path, place)?;
@@ -420,15 +417,15 @@ impl SourceChoice {
     /// The commit that names a result without another version: the checkout's, otherwise the one
     /// that the table pins. `None` if another reference is requested, or if only git could tell.
     fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
-        let is_commit = |text: &String| rocwheel_source::is_commit(text);
         if !self.reference.is_empty() {
             return None;
         }
-        if folder.exists() {
-            let head = fs_err::read_to_string(folder.join(".git/HEAD")).ok()?;
-            return Some(head.trim().to_owned()).filter(is_commit);
-        }
-        self.table().ok()?.project(&recipe.source).ok()?.reference.clone().filter(is_commit)
+        let commit = if folder.exists() {
+            fs_err::read_to_string(folder.join(".git/HEAD")).ok()?.trim().to_owned()
+        } else {
+            self.table().ok()?.project(&recipe.source).ok()?.reference.clone()?
+        };
+        Some(commit).filter(|commit| rocwheel_source::is_commit(commit))
     }
 
     /// Checks out the missing sources of `recipes`, which one run builds. Sets the version of the

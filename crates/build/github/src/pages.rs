@@ -25,17 +25,14 @@ pub const COVERAGE: [&str; 2] = ["<!-- rocwheel coverage: begin -->", "<!-- rocw
 /// Replaces the text between two marks, which must occur once each and in order. `path` is the name
 /// of the file in errors.
 pub fn between(text: &str, marks: [&str; 2], new: &str, path: &Path) -> Result<String, Error> {
-    let wrong = || Error::Malformed {
+    let parts = text.split_once(marks[0]).and_then(|(before, rest)| Some((before, rest.split_once(marks[1])?.1)));
+    let parts = parts.filter(|(before, after)| !marks.iter().any(|mark| before.contains(mark) || after.contains(mark)));
+    let (before, after) = parts.ok_or_else(|| Error::Malformed {
         path: path.to_string_lossy().into_owned(),
         line: None,
         reason: "it does not have the two marks between which the coverage goes, each once".into(),
         hint: Some(format!("add a line `{}` and below it a line `{}`", marks[0], marks[1])),
-    };
-    let (before, rest) = text.split_once(marks[0]).ok_or_else(wrong)?;
-    let (_, after) = rest.split_once(marks[1]).ok_or_else(wrong)?;
-    if marks.iter().any(|mark| before.contains(mark) || after.contains(mark)) {
-        return Err(wrong());
-    }
+    })?;
     Ok(format!("{before}{}\n{}\n{}{after}", marks[0], new.trim(), marks[1]))
 }
 
@@ -58,8 +55,8 @@ fn head(columns: &[&str]) -> String {
 
 /// Compares versions so that the newest comes first. A text that is not a version comes last.
 fn newest_first(one: &str, other: &str) -> std::cmp::Ordering {
-    let version = |text: &str| text.parse::<pep440_rs::Version>().ok();
-    version(other).cmp(&version(one)).then_with(|| other.cmp(one))
+    let [first, second] = [one, other].map(|text| text.parse::<pep440_rs::Version>().ok());
+    second.cmp(&first).then_with(|| other.cmp(one))
 }
 
 #[cfg(test)]

@@ -100,13 +100,14 @@ pub struct Plan {
     pub commands: Vec<Vec<String>>,
 }
 
+fn upload(path: &Path, name: String) -> Result<Upload, Failure> {
+    let (size, sha256) = (path.metadata()?.len(), rocwheel_source::sha256(path, &rocwheel_progress::Silent)?);
+    Ok(Upload { name, path: path.to_owned(), size, sha256 })
+}
+
 /// The files of a release: built files, their provenance, and other files such as checksums.
 pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Failure> {
     let mut uploads = Vec::new();
-    let file = |path: &Path, name: String| -> Result<Upload, Failure> {
-        let (size, sha256) = (path.metadata()?.len(), rocwheel_source::sha256(path, &rocwheel_progress::Silent)?);
-        Ok(Upload { name, path: path.to_owned(), size, sha256 })
-    };
     for asset in assets {
         uploads.push(Upload {
             name: asset.name.clone(),
@@ -115,11 +116,11 @@ pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Fail
             sha256: asset.sha256.clone(),
         });
         if let Some(path) = &asset.provenance {
-            uploads.push(file(path, format!("{}{SUFFIX}", asset.name))?);
+            uploads.push(upload(path, format!("{}{SUFFIX}", asset.name))?);
         }
     }
     for path in others {
-        uploads.push(file(path, path.file_name().unwrap_or_default().to_string_lossy().into_owned())?);
+        uploads.push(upload(path, path.file_name().unwrap_or_default().to_string_lossy().into_owned())?);
     }
     uploads.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(uploads)
@@ -161,9 +162,8 @@ impl Gh {
             return Err(failed(&words, &finished.tail(3)));
         }
         let there = String::from_utf8_lossy(&there);
-        let is_theirs = |name: &str| remote.assets.iter().any(|asset| asset.name == name);
-        let mut rows: BTreeMap<&str, &str> = rows(&there).filter(|(name, _)| is_theirs(name)).collect();
-        rows.extend(self::rows(here));
+        let theirs = rows(&there).filter(|(name, _)| remote.assets.iter().any(|asset| asset.name == *name));
+        let rows: BTreeMap<&str, &str> = theirs.chain(rows(here)).collect();
         Ok(rows.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect())
     }
 

@@ -32,8 +32,8 @@ const CALL: &str = include_str!("../../../../data/github/call.yml");
 
 /// Jobs as matrices with at most [`MOST_JOBS`] each; a single empty matrix if there are no jobs.
 pub fn matrices(jobs: &[Value]) -> Vec<String> {
-    let text = |jobs: &[Value]| json!({ "include": jobs }).to_string();
-    if jobs.is_empty() { vec![text(&[])] } else { jobs.chunks(MOST_JOBS).map(text).collect() }
+    let parts = if jobs.is_empty() { vec![jobs] } else { jobs.chunks(MOST_JOBS).collect() };
+    parts.into_iter().map(|jobs| json!({ "include": jobs }).to_string()).collect()
 }
 
 /// The matrix of the jobs that test what was built: a GPU target and a machine for each. Empty
@@ -42,8 +42,8 @@ pub fn test_matrix(machines: &BTreeMap<String, Value>) -> String {
     if machines.is_empty() {
         return String::new();
     }
-    let row = |(target, runner): (&String, &Value)| json!({ "target": target, "runner": runner });
-    json!({ "include": machines.iter().map(row).collect::<Vec<_>>() }).to_string()
+    let rows = machines.iter().map(|(target, runner)| json!({ "target": target, "runner": runner }));
+    json!({ "include": rows.collect::<Vec<_>>() }).to_string()
 }
 
 /// The text of the workflow, a file of `.github/workflows`.

@@ -213,8 +213,8 @@ fn mask(page: &[u8; PAGE], is_it: impl Fn(u8) -> bool) -> u64 {
     let flags = page.map(|byte| u8::from(is_it(byte)));
     let (eights, _) = flags.as_chunks::<8>();
     // The multiplication moves each flag to its own bit of the highest byte.
-    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    eights.iter().rev().fold(0, |mask, eight| mask << 8 | bits(eight))
+    let bits = eights.iter().map(|eight| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56);
+    bits.rev().fold(0, |mask, bits| mask << 8 | bits)
 }
 
 /// The position of up to four bytes in the table of bits. Different bytes may have the same

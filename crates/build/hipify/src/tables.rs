@@ -76,19 +76,12 @@ impl Tables {
     /// determines the algorithm.
     pub fn parse(text: &str, version: Option<String>, path: &str) -> Result<Self, Error> {
         let module = Module::read(text).map_err(|unreadable| Error::not_literal(unreadable, path))?;
-        let no_tables = || Error::NoTables(path.to_owned());
-        let lists = module.scope.get("CUDA_TO_HIP_MAPPINGS").and_then(Value::sequence).ok_or_else(no_tables)?;
-        let mut entries = Vec::new();
-        for pair in
-            lists.iter().map(|list| list.sequence().ok_or_else(no_tables)).collect::<Result<Vec<_>, _>>()?.concat()
-        {
-            entries.push(entry(&pair).ok_or_else(no_tables)?);
-        }
+        let entries = entries(&module).ok_or_else(|| Error::NoTables(path.to_owned()))?;
         let with_tags = entries.iter().filter(|entry| entry.tags.is_some()).count();
         let form = match with_tags {
             0 if !entries.is_empty() => Algorithm::V2,
             all if all == entries.len() && all > 0 => Algorithm::V1,
-            _ => return Err(no_tables()),
+            _ => return Err(Error::NoTables(path.to_owned())),
         };
         let algorithm = match version.as_deref() {
             None => form,
@@ -101,10 +94,10 @@ impl Tables {
         if algorithm != form {
             return Err(Error::WrongForm { path: path.to_owned(), version: version.unwrap_or_default() });
         }
-        let pairs =
-            |name: &str| module.scope.get(name).map_or_else(|| Some(Vec::new()), text_pairs).ok_or_else(no_tables);
-        let mathematics = pairs("MATH_TRANSPILATIONS")?;
-        let paths = if algorithm == Algorithm::V2 { pairs("CAFFE2_PATH_MAPPINGS")? } else { Vec::new() };
+        let paths = Some("CAFFE2_PATH_MAPPINGS").filter(|_| algorithm == Algorithm::V2);
+        let pairs = [Some("MATH_TRANSPILATIONS"), paths]
+            .map(|name| name.and_then(|name| module.scope.get(name)).map_or_else(|| Some(Vec::new()), text_pairs));
+        let [Some(mathematics), Some(paths)] = pairs else { return Err(Error::NoTables(path.to_owned())) };
         Ok(Self::route(algorithm, version, &entries, (mathematics, paths)))
     }
 
@@ -118,20 +111,20 @@ impl Tables {
     ) -> Self {
         let (mut pytorch, mut caffe2, mut special) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut unsupported = BTreeSet::new();
-        for Entry { word, value, tags } in entries {
-            let has = |tag: &str, number: &str| tags.iter().flatten().any(|found| found == tag || found == number);
-            let is_special = has("API_SPECIAL", "40");
-            if has("HIP_UNSUPPORTED", "47") {
+        for entry in entries {
+            let Entry { word, value, .. } = entry;
+            let is_special = entry.has_tag("API_SPECIAL", "40");
+            if entry.has_tag("HIP_UNSUPPORTED", "47") {
                 unsupported.insert(word.clone());
             }
-            if !has("API_CAFFE2", "1338") {
+            if !entry.has_tag("API_CAFFE2", "1338") {
                 if is_special && pytorch.get(word).is_some_and(|value: &String| !value.is_empty()) {
                     special.insert(word.clone(), value.clone());
                 } else {
                     pytorch.insert(word.clone(), value.clone());
                 }
             }
-            if algorithm == Algorithm::V1 && !has("API_PYTORCH", "1337") && !is_special {
+            if algorithm == Algorithm::V1 && !entry.has_tag("API_PYTORCH", "1337") && !is_special {
                 caffe2.insert(word.clone(), value.clone());
             }
         }
@@ -145,6 +138,18 @@ struct Entry {
     value: String,
     /// The tags beside the value in version 1.
     tags: Option<Vec<String>>,
+}
+
+impl Entry {
+    fn has_tag(&self, tag: &str, number: &str) -> bool {
+        self.tags.iter().flatten().any(|found| found == tag || found == number)
+    }
+}
+
+fn entries(module: &Module) -> Option<Vec<Entry>> {
+    let lists = module.scope.get("CUDA_TO_HIP_MAPPINGS").and_then(Value::sequence)?;
+    let pairs = lists.iter().map(Value::sequence).collect::<Option<Vec<_>>>()?;
+    pairs.into_iter().flatten().map(entry).collect()
 }
 
 fn entry(pair: &Value) -> Option<Entry> {

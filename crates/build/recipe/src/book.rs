@@ -119,9 +119,7 @@ impl Book {
     /// The same as [`Book::get`]; also digits that are no version.
     pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a BookEntry, Option<String>), Error> {
         let Some((entry, digits)) = self.named_by_rocm(name) else { return Ok((self.get(name)?, None)) };
-        let compact = |version: &&String| minor(version).replace('.', "") == digits;
-        let names = || rocm.iter().map(|version| minor(version));
-        match rocm.iter().find(compact) {
+        match rocm.iter().find(|version| minor(version).replace('.', "") == digits) {
             Some(version) => Ok((entry, Some(version.clone()))),
             None if digits.contains('.') => Ok((entry, Some(digits.to_owned()))),
             // ROCm went from 7.14 to 10.0.
@@ -134,7 +132,7 @@ impl Book {
                 what: "version of ROCm",
                 name: digits.to_owned(),
                 place: format!(" for {}", entry.recipe.name),
-                hint: format!("the versions are {}", names().collect::<Vec<_>>().join(", ")),
+                hint: format!("the versions are {}", rocm.iter().map(|one| minor(one)).collect::<Vec<_>>().join(", ")),
             }),
         }
     }

@@ -330,11 +330,11 @@ impl Cell {
 /// Compares Python versions by number: `3.9` before `3.13` before `3.13t`. A text that is not a
 /// version comes last.
 pub fn compare_python_versions(one: &str, other: &str) -> std::cmp::Ordering {
-    let number = |text: &str| {
+    let [first, second] = [one, other].map(|text| {
         let begin = text.split([' ', '+']).next().unwrap_or(text);
         begin.parse::<PythonVersion>().map_or((true, None), |version| (false, Some(version)))
-    };
-    number(one).cmp(&number(other)).then_with(|| one.cmp(other))
+    });
+    first.cmp(&second).then_with(|| one.cmp(other))
 }
 
 /// The first two numbers of a version: `2.9.1` → `2.9`.

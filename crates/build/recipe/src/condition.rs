@@ -45,43 +45,35 @@ impl Facts<'_> {
 
     fn fits(&self, key: &str, value: &str) -> Result<bool, Error> {
         let cell = self.cell;
-        let one_of = |names: &mut dyn Iterator<Item = &str>, is: &str| {
-            let names: Vec<&str> = names.collect();
-            if names.contains(&value) { Ok(value == is) } else { Err(self.unknown(key, value, &names)) }
-        };
-        match key {
-            "platform" => one_of(&mut Platform::ALL.into_iter().map(Platform::name), cell.platform.name()),
-            "backend" => one_of(&mut self.backends.iter().map(String::as_str), self.backend),
-            "compiler-cache" => one_of(&mut CompilerCache::NAMES.iter().copied(), cell.compiler_cache.name()),
-            "sdk" => one_of(&mut SdkKind::NAMES.iter().copied(), cell.sdk.name()),
-            "release" => one_of(&mut BuildPurpose::NAMES.iter().copied(), cell.release.name()),
-            "mode" => one_of(&mut BuildMode::NAMES.iter().copied(), cell.mode.name()),
-            "clean" => one_of(&mut Switch::NAMES.iter().copied(), cell.clean.name()),
-            "system-packages" => one_of(&mut Switch::NAMES.iter().copied(), cell.system_packages.name()),
-            "with" => Ok(cell.with.contains(value)),
-            "version" => self.specified(key, value, cell.version.as_deref()),
-            "torch" => self.specified(key, value, cell.torch.as_deref()),
-            "rocm" => self.specified(key, value, cell.rocm.as_deref()),
+        let (names, is): (Vec<&str>, &str) = match key {
+            "platform" => (Platform::ALL.map(Platform::name).to_vec(), cell.platform.name()),
+            "backend" => (self.backends.iter().map(String::as_str).collect(), self.backend),
+            "compiler-cache" => (CompilerCache::NAMES.to_vec(), cell.compiler_cache.name()),
+            "sdk" => (SdkKind::NAMES.to_vec(), cell.sdk.name()),
+            "release" => (BuildPurpose::NAMES.to_vec(), cell.release.name()),
+            "mode" => (BuildMode::NAMES.to_vec(), cell.mode.name()),
+            "clean" => (Switch::NAMES.to_vec(), cell.clean.name()),
+            "system-packages" => (Switch::NAMES.to_vec(), cell.system_packages.name()),
+            "with" => return Ok(cell.with.contains(value)),
+            "version" => return self.specified(key, value, cell.version.as_deref()),
+            "torch" => return self.specified(key, value, cell.torch.as_deref()),
+            "rocm" => return self.specified(key, value, cell.rocm.as_deref()),
+            _ if self.features.contains_key(key) => (Switch::NAMES.to_vec(), self.features[key].name()),
             _ => {
-                if let Some(switch) = self.features.get(key) {
-                    one_of(&mut Switch::NAMES.iter().copied(), switch.name())
-                } else {
-                    let mut names = NAMES.to_vec();
-                    names.extend(VERSIONS);
-                    names.extend(self.features.keys().map(String::as_str));
-                    let reason = format!("there is no condition `{key}`");
-                    Err(self.malformed(reason, suggestion(key, names)))
-                }
+                let mut names = NAMES.to_vec();
+                names.extend(VERSIONS);
+                names.extend(self.features.keys().map(String::as_str));
+                return Err(self.malformed(format!("there is no condition `{key}`"), suggestion(key, names)));
             }
-        }
+        };
+        if names.contains(&value) { Ok(value == is) } else { Err(self.unknown(key, value, &names)) }
     }
 
     fn specified(&self, key: &str, value: &str, is: Option<&str>) -> Result<bool, Error> {
-        let wrong = |error: &dyn std::fmt::Display| {
+        let specifiers = VersionSpecifiers::from_str(value).map_err(|error| {
             let reason = format!("the condition `{key}` is `{value}`: {error}");
             self.malformed(reason, "versions are compared as in requirements: `>=2.14`".into())
-        };
-        let specifiers = VersionSpecifiers::from_str(value).map_err(|error| wrong(&error))?;
+        })?;
         let Some(is) = is else { return Ok(false) };
         // A value that is not a version is the name of a branch, and newer than every number.
         Ok(Version::from_str(is).is_ok_and(|version| rocwheel_wheel::accepts(&specifiers, &version)))

@@ -79,6 +79,11 @@ impl From<rocwheel_process::Error> for Error {
     }
 }
 
+/// A mistake in a file that is valid TOML.
+pub(crate) fn malformed(path: &str, reason: impl Into<String>) -> Result<(), Error> {
+    Err(Error::malformed(path, reason))
+}
+
 impl Error {
     /// A contradiction in the request, without a hint.
     pub fn request(reason: impl Into<String>) -> Error {
@@ -93,6 +98,11 @@ impl Error {
     /// A mistake in a file that is valid TOML.
     pub fn malformed(path: &str, reason: impl Into<String>) -> Error {
         Error::Malformed { path: path.to_owned(), line: None, reason: reason.into(), hint: None }
+    }
+
+    /// The failure to write a value as JSON or TOML. `what` is in the place of a path.
+    pub fn unwritable<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Error {
+        move |error| Error::malformed(what, error.to_string())
     }
 }
 

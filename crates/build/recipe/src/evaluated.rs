@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_source::is_commit;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, ChosenBy, Switch};
@@ -252,8 +253,8 @@ impl Evaluated {
         let cell = &self.cell;
         let mut parts = vec![self.recipe.clone()];
         // The first eight digits of a commit are enough to recognize it.
-        let short = |text: &str| if rocwheel_source::is_commit(text) { text[..8].to_owned() } else { text.to_owned() };
-        parts.extend(cell.version.as_deref().map(short));
+        let version = cell.version.as_deref();
+        parts.extend(version.map(|text| if is_commit(text) { text[..8].to_owned() } else { text.to_owned() }));
         parts.extend(cell.backend.clone().filter(|backend| backend != "rocm"));
         parts.extend(cell.rocm.as_ref().map(|rocm| format!("rocm{rocm}")));
         parts.extend(cell.torch.as_ref().map(|torch| format!("torch{torch}")));

@@ -58,11 +58,10 @@ impl ImagePackages {
 
     /// The first name that no package can have. The names become words of a shell command.
     pub(crate) fn wrong_name(&self) -> Option<&str> {
-        let is_name = |name: &str| {
-            name.starts_with(|first: char| first.is_ascii_alphanumeric())
-                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._:".contains(&byte))
-        };
-        self.dnf.iter().chain(&self.apt).map(String::as_str).find(|name| !is_name(name))
+        self.dnf.iter().chain(&self.apt).map(String::as_str).find(|name| {
+            !name.starts_with(|first: char| first.is_ascii_alphanumeric())
+                || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._:".contains(&byte))
+        })
     }
 }
 

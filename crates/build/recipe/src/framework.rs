@@ -55,8 +55,9 @@ impl Framework {
     /// The version of the table for a wheel's public version. If versions follow torch, a later
     /// patch release counts as the same version.
     pub(crate) fn version_of(&self, public: &str) -> String {
-        let is_same = |known: &&String| **known == public || (self.follows_torch() && minor(known) == minor(public));
-        self.versions.iter().find(is_same).cloned().unwrap_or_else(|| public.to_owned())
+        let mut versions = self.versions.iter();
+        let same = versions.find(|known| *known == public || (self.follows_torch() && minor(known) == minor(public)));
+        same.cloned().unwrap_or_else(|| public.to_owned())
     }
 
     /// `true` if its versions follow those of torch.

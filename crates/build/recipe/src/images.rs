@@ -126,19 +126,18 @@ impl Images {
     /// There is no image for the recipe, or none for that ROCm; the error lists the versions that
     /// have one.
     pub fn name(&self, wanted: ImageQuery<'_>) -> Result<String, Error> {
-        let fits = |row: &&Row| {
+        let rows = self.rows.iter().filter(|row| {
             (row.recipes.is_empty() || row.recipes.iter().any(|recipe| recipe == wanted.recipe))
                 && row.sdk.is_none_or(|sdk| sdk == wanted.sdk)
-        };
-        let rows: Vec<&Row> = self.rows.iter().filter(fits).collect();
+        });
         let of_rocm = wanted.rocm.map(minor);
-        let has = |row: &Row| match (&row.rocm, &of_rocm) {
-            (Some(versions), Some(rocm)) => versions.contain(rocm, &self.path),
-            (versions, _) => Ok(versions.is_none()),
-        };
-        let mut chosen = rows.first().copied();
+        let mut chosen = rows.clone().next();
         for row in rows {
-            if has(row)? {
+            let has_rocm = match (&row.rocm, &of_rocm) {
+                (Some(versions), Some(rocm)) => versions.contain(rocm, &self.path)?,
+                (versions, _) => versions.is_none(),
+            };
+            if has_rocm {
                 chosen = Some(row);
                 break;
             }
@@ -170,11 +169,11 @@ impl Images {
 
     /// Path of a Python in an image of this table; `None` if the table has none for it.
     pub fn interpreter(&self, image: &str, python: PythonVersion) -> Option<String> {
-        let is_of = |row: &&Row| match row.name.split_once("ROCM") {
+        let row = self.rows.iter().find(|row| match row.name.split_once("ROCM") {
             Some((begin, end)) => image.starts_with(begin) && image.ends_with(end),
             None => row.name == image,
-        };
-        let pattern = self.rows.iter().find(is_of)?.interpreter.as_ref()?;
+        });
+        let pattern = row?.interpreter.as_ref()?;
         let compact = format!("{}{}", python.major, python.minor);
         let abi = format!("{compact}{}", if python.free_threaded { "t" } else { "" });
         Some(pattern.replace("COMPACT", &compact).replace("ABI", &abi))

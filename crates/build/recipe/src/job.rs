@@ -296,7 +296,7 @@ impl Job {
     /// # Errors
     /// serde may return one; none is known.
     pub fn toml(&self) -> Result<String, Error> {
-        toml::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))
+        toml::to_string_pretty(self).map_err(Error::unwritable("job"))
     }
 
     /// The job as JSON.
@@ -304,7 +304,7 @@ impl Job {
     /// # Errors
     /// The same as [`Job::toml`].
     pub fn json(&self) -> Result<String, Error> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))?;
+        let text = serde_json::to_string_pretty(self).map_err(Error::unwritable("job"))?;
         Ok(text + "\n")
     }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rocwheel_progress::suggestion;
-use rocwheel_wheel::WheelName;
+use rocwheel_wheel::{WheelName, canonical_name};
 use serde::Serialize;
 
 use crate::book::Book;
@@ -43,6 +43,10 @@ impl MatrixQuery {
     /// A torch version of the table as the query has it: 2.5 as `2.5` or `2.5.1`.
     fn torch_as_asked(&self, version: &str) -> Option<&str> {
         self.torch.iter().find(|asked| minor(asked) == version).map(String::as_str)
+    }
+
+    fn is_for_torch(&self, version: &str) -> bool {
+        self.torch.is_empty() || self.torch_as_asked(version).is_some()
     }
 }
 
@@ -149,24 +153,28 @@ fn without_image(recipe: &Recipe, images: &Images, rocm: &str) -> Option<String>
 
 /// Checks that the table has every value of the query.
 fn check_wanted(table: &FrameworkTable, frameworks: &[&Framework], wanted: &MatrixQuery) -> Result<(), Error> {
-    let known = |what: &'static str, asked: &[String], known: &BTreeSet<String>| match asked
-        .iter()
-        .find(|value| !known.contains(*value))
-    {
-        None => Ok(()),
-        Some(value) => Err(Error::Unknown {
-            what,
-            name: value.clone(),
-            place: " in the table".into(),
-            hint: suggestion(value, known.iter().map(String::as_str)),
-        }),
-    };
-    let all = |values: fn(&Framework) -> &Vec<String>| frameworks.iter().flat_map(|of| values(of)).cloned().collect();
-    known("version", &wanted.versions, &all(|framework| &framework.versions))?;
-    known("backend", &wanted.backends, &all(|framework| &framework.backends))?;
-    known("version of ROCm", &wanted.rocm, &table.rocm_versions().into_iter().collect())?;
+    let versions = frameworks.iter().flat_map(|framework| &framework.versions);
+    check_known("version", &wanted.versions, versions)?;
+    check_known("backend", &wanted.backends, frameworks.iter().flat_map(|framework| &framework.backends))?;
+    check_known("version of ROCm", &wanted.rocm, &table.rocm_versions())?;
     let torch: Vec<String> = wanted.torch.iter().map(|version| minor(version)).collect();
-    known("version of torch", &torch, &table.torch.iter().map(|torch| torch.version.clone()).collect())
+    check_known("version of torch", &torch, table.torch.iter().map(|torch| &torch.version))
+}
+
+fn check_known<'v>(
+    what: &'static str,
+    asked: &[String],
+    known: impl IntoIterator<Item = &'v String>,
+) -> Result<(), Error> {
+    let known: BTreeSet<&str> = known.into_iter().map(String::as_str).collect();
+    let Some(value) = asked.iter().find(|value| !known.contains(value.as_str())) else { return Ok(()) };
+    let (name, place) = (value.clone(), " in the table".into());
+    Err(Error::Unknown { what, name, place, hint: suggestion(value, known) })
+}
+
+/// `true` if a list of the query has a value, or is empty.
+fn is_any_or_has(wanted: &[String], value: &str) -> bool {
+    wanted.is_empty() || wanted.iter().any(|one| one == value)
 }
 
 fn points(
@@ -175,7 +183,6 @@ fn points(
     wanted: &MatrixQuery,
     is_for_any: impl Fn(&str) -> bool,
 ) -> Vec<Point> {
-    let fits = |wanted: &[String], value: &str| wanted.is_empty() || wanted.iter().any(|one| one == value);
     let all: Vec<String> = table.torch.iter().map(|torch| torch.version.clone()).collect();
     let platforms = if wanted.platforms.is_empty() { &[Platform::Linux][..] } else { &wanted.platforms };
     let mut places = Vec::new();
@@ -183,15 +190,14 @@ fn points(
         places.extend(framework.versions.iter().map(|version| (*platform, version)));
     }
     let mut points = Vec::new();
-    let is_torch_asked =
-        |version: &str| !framework.is_torch || wanted.torch.is_empty() || wanted.torch_as_asked(version).is_some();
-    places.retain(|(_, version)| fits(&wanted.versions, version) && is_torch_asked(version));
+    places.retain(|(_, version)| {
+        is_any_or_has(&wanted.versions, version) && (!framework.is_torch || wanted.is_for_torch(version))
+    });
     for (platform, version) in places {
         let torches = if framework.against_torch { &all[..] } else { framework.torch_of(version) };
-        let of_torch = torches.iter().filter(|torch| wanted.torch.is_empty() || wanted.torch_as_asked(torch).is_some());
-        let of_torch = of_torch.cloned().map(Some);
+        let of_torch = torches.iter().filter(|torch| wanted.is_for_torch(torch)).cloned().map(Some);
         let torches: Vec<_> = if torches.is_empty() { vec![None] } else { of_torch.collect() };
-        for backend in framework.backends.iter().filter(|backend| fits(&wanted.backends, backend)) {
+        for backend in framework.backends.iter().filter(|backend| is_any_or_has(&wanted.backends, backend)) {
             let pythons: Vec<Option<PythonVersion>> = if is_for_any(backend) || framework.python.is_empty() {
                 vec![None]
             } else if wanted.python.is_empty() {
@@ -199,7 +205,7 @@ fn points(
             } else {
                 wanted.python.iter().copied().map(Some).collect()
             };
-            for rocm in table.rocm_versions().iter().filter(|rocm| fits(&wanted.rocm, rocm)) {
+            for rocm in table.rocm_versions().iter().filter(|rocm| is_any_or_has(&wanted.rocm, rocm)) {
                 for torch in &torches {
                     for &python in &pythons {
                         points.push(Point {
@@ -241,12 +247,10 @@ impl Matrix {
         }
         for file in wheels {
             let Ok(name) = file.parse::<WheelName>() else { continue };
+            let distribution = canonical_name(&name.distribution);
             for framework in frameworks {
                 let recipe = &book.get(&framework.recipe)?.recipe;
-                let is_it = |known: &String| {
-                    rocwheel_wheel::canonical_name(known) == rocwheel_wheel::canonical_name(&name.distribution)
-                };
-                if !recipe.distribution.iter().any(is_it) {
+                if !recipe.distribution.iter().any(|known| canonical_name(known) == distribution) {
                     continue;
                 }
                 match points_of(&name, framework, recipe, &rocm) {
@@ -266,8 +270,8 @@ impl Matrix {
 
     /// Number of cells of each status: exists, missing, excluded.
     pub fn counts(&self) -> [usize; 3] {
-        let count = |status| self.rows.iter().filter(|row| row.status == status).count();
-        [count(CellStatus::Exists), count(CellStatus::Missing), count(CellStatus::Excluded)]
+        [CellStatus::Exists, CellStatus::Missing, CellStatus::Excluded]
+            .map(|status| self.rows.iter().filter(|row| row.status == status).count())
     }
 
     /// Percentage of buildable cells that exist; `None` if there are none to build.

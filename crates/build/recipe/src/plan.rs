@@ -249,14 +249,10 @@ impl<'a> Planner<'a> {
     /// Gives each of several cells that share a checkout a copy of it. Otherwise the second would
     /// take the first's leftovers for its own, and a cluster builds them at the same time.
     fn separate(&mut self) -> Result<(), Error> {
-        let in_place = |job: &Job| match (&job.source, job.recipe.source.work_on) {
-            (JobSource::Checkout { path, .. }, WorkOn::Checkout) => Some(path.clone()),
-            _ => None,
-        };
         let mut shared: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
         for (at, job) in self.jobs.iter().enumerate().filter(|(at, _)| self.cells[*at].left_out.is_none()) {
-            if let Some(path) = in_place(job) {
-                shared.entry(path).or_default().push(at);
+            if let (JobSource::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) {
+                shared.entry(path.clone()).or_default().push(at);
             }
         }
         for (path, cells) in shared.into_iter().filter(|(_, cells)| cells.len() > 1) {
@@ -294,8 +290,7 @@ impl<'a> Planner<'a> {
 /// Digest of everything that decides the result of a job, without values that its recipe does not
 /// use.
 fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<[u8; 32], Error> {
-    let wrong = |error: serde_json::Error| Error::malformed("job", error.to_string());
-    let mut recipe = serde_json::to_value(&job.recipe).map_err(wrong)?;
+    let mut recipe = serde_json::to_value(&job.recipe).map_err(Error::unwritable("job"))?;
     let cell = recipe.as_object_mut().and_then(|fields| fields.remove("cell")).unwrap_or_default();
     let text = recipe.to_string();
     // These values decide what is only determined while the job runs.
@@ -308,10 +303,10 @@ fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<[u8; 32], Error
         decides.push("rocm");
     }
     let cell: Vec<&serde_json::Value> = decides.iter().map(|name| &cell[name]).collect();
-    let rocm = if job.recipe.sdk { serde_json::to_value(&job.rocm).map_err(wrong)? } else { serde_json::Value::Null };
-    let source = serde_json::to_value(&job.source).map_err(wrong)?;
+    let rocm = Some(&job.rocm).filter(|_| job.recipe.sdk);
     let with: Vec<&str> = job.with.iter().map(|input| input.sha256.as_str()).collect();
-    let rest = serde_json::json!([cell, rocm, source, folder, needs, with]).to_string();
+    let rest = (cell, rocm, &job.source, folder, needs, with);
+    let rest = serde_json::to_value(rest).map_err(Error::unwritable("job"))?.to_string();
     Ok(blake3::Hasher::new().update(text.as_bytes()).update(rest.as_bytes()).finalize().into())
 }
 
@@ -359,8 +354,8 @@ impl Plan {
 
     /// Looks a cell up by its identifier or title.
     pub fn cell(&self, id: &str) -> Result<&PlannedCell, Error> {
-        let by_title = || self.cells.iter().find(|cell| cell.title == id);
-        self.cells.iter().find(|cell| cell.id == id).or_else(by_title).ok_or_else(|| Error::Unknown {
+        let by_id = self.cells.iter().find(|cell| cell.id == id);
+        by_id.or_else(|| self.cells.iter().find(|cell| cell.title == id)).ok_or_else(|| Error::Unknown {
             what: "cell",
             name: id.to_owned(),
             place: " in the plan".into(),

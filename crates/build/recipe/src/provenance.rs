@@ -115,10 +115,17 @@ pub fn statement_path(file: &Path) -> PathBuf {
 /// The statement that a build made a file, as JSON with a final newline. `sha256` is in lower-case
 /// hexadecimal.
 pub fn statement(name: &str, sha256: &str, predicate: &ProvenancePredicate) -> Result<String, Error> {
-    let wrong = |error: serde_json::Error| Error::malformed("provenance", error.to_string());
-    let predicate = serde_json::to_value(predicate).map_err(wrong)?;
+    let predicate = serde_json::to_value(predicate).map_err(Error::unwritable("provenance"))?;
     let statement = InTotoStatement::new(vec![StatementSubject::new(name, sha256)], PREDICATE, predicate);
-    Ok(serde_json::to_string_pretty(&statement).map_err(wrong)? + "\n")
+    Ok(serde_json::to_string_pretty(&statement).map_err(Error::unwritable("provenance"))? + "\n")
+}
+
+fn read_error(path: &str) -> impl FnOnce(serde_json::Error) -> Error {
+    let path = path.to_owned();
+    move |error| {
+        let line = Some(error.line()).filter(|line| *line > 0);
+        Error::Malformed { path, line, reason: format!("no provenance: {error}"), hint: None }
+    }
 }
 
 impl FileProvenance {
@@ -132,13 +139,7 @@ impl FileProvenance {
             Err(error) => return Err(error.into()),
         };
         let shown = path.to_string_lossy();
-        let unreadable = |error: serde_json::Error| Error::Malformed {
-            path: shown.clone().into_owned(),
-            line: Some(error.line()).filter(|line| *line > 0),
-            reason: format!("no provenance: {error}"),
-            hint: None,
-        };
-        let statement: InTotoStatement = serde_json::from_str(&text).map_err(unreadable)?;
+        let statement: InTotoStatement = serde_json::from_str(&text).map_err(read_error(&shown))?;
         if statement.kind != STATEMENT_TYPE || statement.predicate_type != PREDICATE {
             let reason =
                 format!("it is `{}` about `{}`, not SLSA provenance", statement.kind, statement.predicate_type);
@@ -149,7 +150,7 @@ impl FileProvenance {
             return Err(Error::malformed(&shown, format!("it does not mention `{name}`")));
         }
         let sha256 = statement.subject.first().and_then(|subject| subject.digest.get("sha256")).cloned();
-        let predicate = serde_json::from_value(statement.predicate).map_err(unreadable)?;
+        let predicate = serde_json::from_value(statement.predicate).map_err(read_error(&shown))?;
         Ok(Some(FileProvenance { sha256, predicate }))
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_progress::suggestion;
 use rocwheel_tables::TargetTable;
 
-use crate::book::{Book, BookEntry};
+use crate::book::Book;
 use crate::cell::{BuildMode, Cell, ChosenBy, PythonVersion, SdkKind, Switch};
 use crate::error::Error;
 use crate::matrix::{FrameworkTable, RocmLabel};
@@ -169,16 +169,13 @@ impl BuildRequest {
             wanted.push(entry.recipe.name.clone());
         }
         let order = self.book.order(&wanted)?;
-        let features = |entry: &BookEntry| -> BTreeSet<String> {
-            entry.recipe.features.iter().map(|feature| feature.name.clone()).collect()
-        };
-        let known: BTreeSet<String> = order.iter().flat_map(|entry| features(entry)).collect();
-        let named = |entry: &BookEntry| {
+        let known: BTreeSet<String> = order.iter().flat_map(|entry| entry.recipe.feature_names()).collect();
+        let named = order.into_iter().map(|entry| {
             let recipe = entry.recipe.name.clone();
-            let features_of_others = &known - &features(entry);
+            let features_of_others = &known - &entry.recipe.feature_names();
             NamedRecipe { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe, features_of_others }
-        };
-        let named: Vec<NamedRecipe> = order.into_iter().map(named).collect();
+        });
+        let named: Vec<NamedRecipe> = named.collect();
         // Beside a recipe without a version in its name, `--rocm` is meant for that recipe.
         if named.iter().all(|named| !named.rocm.is_empty())
             && let Some(other) = self.rocm.iter().find(|asked| !named.iter().all(|named| named.rocm.contains(asked)))
@@ -244,18 +241,17 @@ impl BuildRequest {
                 format!("{known}; without `--matrix`, name the values of every axis"),
             ));
         }
-        let is_free = |axis: &[Option<String>]| axis == [None];
         let axes = &mut self.axes;
-        if is_free(&axes.rocm) {
+        if axes.rocm == [None] {
             axes.rocm = values(self.table.rocm_versions());
         }
-        if is_free(&axes.torch) {
+        if axes.torch == [None] {
             axes.torch = values(frameworks.iter().flat_map(|one| self.table.torch_versions(one)).cloned());
         }
         if axes.python == [None] {
             axes.python = values(frameworks.iter().flat_map(|one| &one.python).filter_map(|text| text.parse().ok()));
         }
-        if is_free(&axes.backends) {
+        if axes.backends == [None] {
             axes.backends = values(frameworks.iter().flat_map(|one| one.backends.clone()));
         }
         Ok(())
@@ -265,9 +261,10 @@ impl BuildRequest {
     /// does not have are skipped.
     fn backends(&self, recipe: &Recipe) -> Vec<Option<String>> {
         let asked = &self.axes.backends;
-        let has = |backend: &&Option<String>| backend.as_ref().is_some_and(|name| recipe.backends.contains(name));
+        let existing =
+            asked.iter().filter(|backend| backend.as_ref().is_some_and(|name| recipe.backends.contains(name)));
         let is_second = recipe.backends.iter().skip(1).any(|backend| backend == "triton");
-        match asked.iter().filter(has).cloned().collect::<Vec<_>>() {
+        match existing.cloned().collect::<Vec<_>>() {
             _ if asked[0].is_none() && self.with_triton_backend && is_second => vec![None, Some("triton".to_owned())],
             // The recipe's evaluation reports what is wrong with it.
             none if none.is_empty() => vec![if asked.len() > 1 { None } else { asked[0].clone() }],

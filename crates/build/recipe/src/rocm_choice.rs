@@ -74,12 +74,6 @@ impl RocmChoice {
         let (kind, place) = text.split_once('=').map_or((text.as_str(), None), |(kind, place)| (kind, Some(place)));
         let packages =
             RocmPackages { specifier: self.specifier.clone(), extras: self.extras.clone(), pre: !self.no_pre };
-        let needed = || {
-            Error::request_with(
-                format!("`--rocm-sdk {kind}` needs a place"),
-                format!("write `--rocm-sdk {kind}=PLACE`"),
-            )
-        };
         match (kind, place.filter(|place| !place.is_empty())) {
             ("index", url) => Ok(Rocm::Index { url: url.map(str::to_owned), packages }),
             ("find-links", Some(links)) => {
@@ -99,7 +93,10 @@ impl RocmChoice {
                 Ok(Rocm::FindLinks { links: path.to_string_lossy().into_owned(), packages })
             }
             ("prefix", Some(path)) => prefix(Path::new(path), version),
-            ("find-links" | "directory" | "prefix", None) => Err(needed()),
+            ("find-links" | "directory" | "prefix", None) => Err(Error::request_with(
+                format!("`--rocm-sdk {kind}` needs a place"),
+                format!("write `--rocm-sdk {kind}=PLACE`"),
+            )),
             _ => Err(Error::request_with(
                 format!("`--rocm-sdk {text}` is nothing that is known"),
                 "it is `index`, `index=URL`, `find-links=PLACE`, `directory=DIR` or `prefix=DIR`",
@@ -131,9 +128,8 @@ impl RocmChoice {
         };
         let table = TargetTable::embedded();
         let known = table.family_names();
-        let family = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
-        let mut targets: Vec<String> =
-            names.iter().filter_map(family).flat_map(|family| table.members(family)).map(str::to_owned).collect();
+        let families = names.iter().filter_map(|name| known.iter().find(|known| known.eq_ignore_ascii_case(name)));
+        let mut targets: Vec<String> = families.flat_map(|family| table.members(family)).map(str::to_owned).collect();
         rocwheel_tables::target::sort(&mut targets);
         targets.dedup();
         Ok(targets)
@@ -149,18 +145,18 @@ impl RocmChoice {
     }
 
     pub fn given(&self) -> BTreeSet<String> {
-        let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.parse::<WheelName>().ok()?.distribution);
-        self.with.iter().filter_map(name).collect()
+        let names = self.with.iter().filter_map(|path| path.file_name()?.to_str()?.parse::<WheelName>().ok());
+        names.map(|name| name.distribution).collect()
     }
 
     pub fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
-        let look = |path: &PathBuf| {
+        let inputs = self.with.iter().map(|path| {
             if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
                 return Err(Error::request(format!("`{}` is not the name of a wheel", path.display())));
             }
             InputWheel::at(path, reporter)
-        };
-        self.with.iter().map(look).collect()
+        });
+        inputs.collect()
     }
 }
 
@@ -232,8 +228,8 @@ fn families_of_packages(folder: &Path) -> Result<Vec<String>, Error> {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let Ok(wheel) = name.parse::<WheelName>() else { continue };
         let distribution = rocwheel_wheel::canonical_name(&wheel.distribution);
-        let of = |prefix: &str| distribution.strip_prefix(prefix).map(str::to_owned);
-        families.extend(of("rocm-sdk-libraries-").or_else(|| of("rocm-sdk-device-")));
+        let libraries = distribution.strip_prefix("rocm-sdk-libraries-");
+        families.extend(libraries.or(distribution.strip_prefix("rocm-sdk-device-")).map(str::to_owned));
     }
     Ok(families)
 }

@@ -86,10 +86,8 @@ fn parts(mut text: &str) -> Vec<(&str, Option<&str>)> {
 
 /// A text whose parts between names are escaped.
 fn escaped(text: &str, escape: impl Fn(&str) -> String) -> String {
-    let part = |(before, name): (&str, Option<&str>)| {
-        escape(before) + &name.map_or_else(String::new, |name| format!("${{{name}}}"))
-    };
-    parts(text).into_iter().map(part).collect()
+    let parts = parts(text).into_iter();
+    parts.map(|(before, name)| escape(before) + &name.map_or_else(String::new, |name| format!("${{{name}}}"))).collect()
 }
 
 /// The variable of a name: `ROCM_ROOT` for `rocm.root`.
@@ -170,8 +168,7 @@ fn resolved(
 
 /// The lines that set the variables of names, each after those that it refers to.
 fn settings(mut open: BTreeSet<String>, recipe: &Evaluated, dialect: &dyn Dialect) -> Vec<String> {
-    let is_given = |name: &String| name.starts_with("environment.") || name.starts_with("variable.");
-    open.retain(|name| !is_given(name));
+    open.retain(|name| !name.starts_with("environment.") && !name.starts_with("variable."));
     let mut lines = Vec::new();
     let mut done = BTreeSet::new();
     let mut waiting: Vec<String> = open.into_iter().rev().collect();

@@ -309,13 +309,12 @@ impl Run<'_> {
             return Ok(());
         }
         let attempt = format!("check out the submodules of `{}`", self.checkout.directory.display());
-        let call = |arguments: Vec<String>| {
-            let call = repository.git.at(&repository.path).args(arguments);
-            if self.is_local() { call.setting("protocol.file.allow", "always") } else { call }
-        };
         let sync = ["submodule", "sync", "--quiet", "--recursive"].map(str::to_owned).to_vec();
-        call(sync).expect(&attempt, repository.reporter)?;
-        call(plan::update(depth, jobs)).expect(&attempt, repository.reporter)?;
+        for arguments in [sync, plan::update(depth, jobs)] {
+            let call = repository.git.at(&repository.path).args(arguments);
+            let call = if self.is_local() { call.setting("protocol.file.allow", "always") } else { call };
+            call.expect(&attempt, repository.reporter)?;
+        }
         for path in repository.all()?.iter().filter(|path| !path.is_empty()) {
             repository.submodule(path).tag(UPSTREAM)?;
         }
@@ -349,14 +348,13 @@ impl Run<'_> {
             return Ok(());
         }
         let converted = self.convert.convert(tree, self.repository.reporter);
-        let failed = |source| {
+        self.outcome.converted = converted.map_err(|source| {
             if self.repository.reporter.interrupted() {
                 Error::Interrupted(Interrupted)
             } else {
                 Error::Hipify { path: tree.clone(), source }
             }
-        };
-        self.outcome.converted = converted.map_err(failed)?;
+        })?;
         Ok(())
     }
 

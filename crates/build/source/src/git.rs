@@ -45,6 +45,7 @@ pub(crate) struct Answer {
     pub(crate) output: Vec<u8>,
 }
 
+#[derive(Clone)]
 pub(crate) struct Call<'a> {
     git: &'a Git,
     directory: &'a Path,
@@ -61,13 +62,12 @@ pub(crate) enum Broken {
 impl Git {
     /// git with an environment from which all variables `GIT_*` are removed.
     pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Git, Error> {
-        let unwanted = |name: &OsStr| {
+        let variables = environment.into_iter().filter(|(name, _)| {
             let name = name.to_string_lossy();
-            name.starts_with("GIT_")
-                || ["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "LANGUAGE", "LC_ALL"].contains(&name.as_ref())
-        };
-        let variables = environment.into_iter().filter(|(name, _)| !unwanted(name)).collect();
-        let mut git = Git { variables, settings: Vec::new(), lock: None };
+            !name.starts_with("GIT_")
+                && !["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "LANGUAGE", "LC_ALL"].contains(&name.as_ref())
+        });
+        let mut git = Git { variables: variables.collect(), settings: Vec::new(), lock: None };
         settings::check_version(&git)?;
         git.settings = settings::of_the_user(&git);
         Ok(git)

@@ -42,11 +42,9 @@ impl SourceManifest {
     /// An error names the project and the field.
     pub fn read(path: &Path) -> Result<SourceManifest, Error> {
         let size = fs_err::metadata(path)?.len();
-        let wrong = |reason: String| Error::Manifest { path: path.to_owned(), reason };
-        if size > LARGEST {
-            return Err(wrong(format!("it has {size} bytes")));
-        }
-        Self::parse(&fs_err::read(path)?).map_err(wrong)
+        let manifest =
+            if size > LARGEST { Err(format!("it has {size} bytes")) } else { Self::parse(&fs_err::read(path)?) };
+        manifest.map_err(|reason| Error::Manifest { path: path.to_owned(), reason })
     }
 
     /// Parses the text of a manifest; the error is the reason.
@@ -61,25 +59,15 @@ impl SourceManifest {
         let mut entries = Vec::new();
         for (key, value) in fields.iter().filter(|(key, _)| *key != "schema_version") {
             let Value::Object(fields) = value else { return Err(format!("`{key}` is not an object")) };
-            let text = |field: &str| match fields.get(field) {
-                None | Some(Value::Null) => Ok(None),
-                Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-                Some(other) => Err(format!("`{field}` of `{key}` is {other}, not a text")),
-            };
-            let needed = |field: &str| text(field)?.ok_or_else(|| format!("`{key}` has no `{field}`"));
-            let (repo, commit) = (needed("repo")?, needed("commit")?);
+            let repo = text_of(key, fields, "repo")?.ok_or_else(|| format!("`{key}` has no `repo`"))?;
+            let commit = text_of(key, fields, "commit")?.ok_or_else(|| format!("`{key}` has no `commit`"))?;
             if !pins::is_commit(&commit) {
                 return Err(format!(
                     "`commit` of `{key}` is `{commit}`, not a full commit (40 or 64 hexadecimal digits)"
                 ));
             }
-            entries.push(ManifestProject {
-                key: key.clone(),
-                repo,
-                commit,
-                branch: text("branch")?,
-                version: text("version")?,
-            });
+            let (branch, version) = (text_of(key, fields, "branch")?, text_of(key, fields, "version")?);
+            entries.push(ManifestProject { key: key.clone(), repo, commit, branch, version });
         }
         Ok(SourceManifest { entries })
     }
@@ -118,6 +106,15 @@ pub struct ManifestSources {
     pub suffix: String,
     /// The entry of TheRock itself, which comes last.
     pub therock: Option<ManifestProject>,
+}
+
+/// A field of a manifest's entry; `None` if it is not given.
+fn text_of(key: &str, fields: &Map<String, Value>, field: &str) -> Result<Option<String>, String> {
+    match fields.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
+        Some(other) => Err(format!("`{field}` of `{key}` is {other}, not a text")),
+    }
 }
 
 /// The version suffix of packages that are built on a ROCm: `+rocm7.14.0` for `7.14.0`,

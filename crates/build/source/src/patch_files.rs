@@ -113,9 +113,8 @@ pub(crate) fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 /// a line, which changes files with CRLF. Carriage returns were added on the way only if the lines
 /// of the mail header end in CRLF too.
 pub(crate) fn am_options(files: &[PathBuf]) -> Vec<&'static str> {
-    let has_line_feeds = |file: &PathBuf| fs_err::read(file).is_ok_and(|text| !ends_in_crlf(&text));
-    let keep = files.iter().all(has_line_feeds).then_some("--keep-cr");
-    AM_OPTIONS.into_iter().chain(keep).collect()
+    let have_line_feeds = files.iter().all(|file| fs_err::read(file).is_ok_and(|text| !ends_in_crlf(&text)));
+    AM_OPTIONS.into_iter().chain(have_line_feeds.then_some("--keep-cr")).collect()
 }
 
 fn ends_in_crlf(text: &[u8]) -> bool {

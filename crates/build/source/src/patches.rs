@@ -157,12 +157,11 @@ impl PatchSet {
         // stay.
         let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
         let mut state = folder.state();
-        let is_known = |stage: Stage, path: &String| {
-            (is_converted || stage == Stage::Base) && !state.unreached.contains(&(stage, path.clone()))
-        };
         for path in &repositories {
-            for stage in [Stage::Base, Stage::Hipified].into_iter().filter(|stage| is_known(*stage, path)) {
-                self.replace(path, stage, staging.path(), &groups)?;
+            for stage in [Stage::Base, Stage::Hipified] {
+                if (is_converted || stage == Stage::Base) && !state.unreached.contains(&(stage, path.clone())) {
+                    self.replace(path, stage, staging.path(), &groups)?;
+                }
             }
         }
         drop(staging);
@@ -235,13 +234,12 @@ impl PatchSet {
         for mut group in groups {
             let there = changes_there(&checkout.submodule(&group.repository), stage, folder.scratch()?.path())?;
             let parent = group.files.first().and_then(|file| file.parent()).unwrap_or(&self.set).to_owned();
-            let names = |files: &[PathBuf]| -> Vec<String> {
-                files.iter().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect()
-            };
             let (present, absent): (Vec<PathBuf>, Vec<PathBuf>) = group.files.into_iter().partition(|file| {
                 fs_err::read(file).is_ok_and(|text| change(&text).is_some_and(|change| there.contains(&change)))
             });
-            let (patches, present) = (names(&absent), names(&present));
+            let [patches, present] = [&absent, &present].map(|files| {
+                files.iter().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect()
+            });
             group.files = absent;
             if !group.files.is_empty() {
                 apply(&checkout, &group)?;
@@ -267,9 +265,9 @@ fn change(patch: &[u8]) -> Option<Vec<u8>> {
     let first = lines.iter().position(|line| line.starts_with(b"diff --git "))?;
     // The last lines may be the version of git: two lines, and the text after the last line break.
     let end = lines.iter().rposition(|line| *line == b"-- ").filter(|at| at + 4 >= lines.len()).unwrap_or(lines.len());
-    let place = |line: &&&[u8]| !line.starts_with(b"@@ ") && !line.starts_with(b"index ");
-    let kept: Vec<&[u8]> = lines.get(first..end)?.iter().filter(place).copied().collect();
-    Some(kept.join(&b'\n').trim_ascii_end().to_vec())
+    let mut lines = lines.get(first..end)?.to_vec();
+    lines.retain(|line| !line.starts_with(b"@@ ") && !line.starts_with(b"index "));
+    Some(lines.join(&b'\n').trim_ascii_end().to_vec())
 }
 
 fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Error> {
@@ -287,11 +285,10 @@ fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> R
 
 /// The ranges of the user's commits: before the conversion and after it.
 fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
-    let commit = |name: &str| repository.commit(&format!("refs/tags/{name}"));
-    let Some(upstream) = commit(UPSTREAM)? else {
+    let Some(upstream) = repository.commit(&format!("refs/tags/{UPSTREAM}"))? else {
         return Err(Error::NoTag { path: repository.path.clone(), tag: UPSTREAM });
     };
-    Ok(match commit(HIPIFY)? {
+    Ok(match repository.commit(&format!("refs/tags/{HIPIFY}"))? {
         Some(hipify) if hipify != upstream => {
             vec![(Stage::Base, format!("{upstream}..{hipify}^")), (Stage::Hipified, format!("{hipify}..HEAD"))]
         }

@@ -34,11 +34,11 @@ impl<'a> PerProject<'a> {
     /// Reads the values of `option` (`--ref`). The text before the first `=` counts as a project
     /// only if a project has that name, because addresses and paths may contain `=`.
     pub fn new(option: &'static str, given: &'a [String], table: &'a Table) -> Self {
-        let split = |text: &'a String| match text.split_once('=') {
+        let values = given.iter().map(|text| match text.split_once('=') {
             Some((name, value)) if table.project(name).is_ok() => (Some(name), value),
             _ => (None, text.as_str()),
-        };
-        Self { option, values: given.iter().map(split).collect(), table }
+        });
+        Self { option, values: values.collect(), table }
     }
 
     /// Checks that every value belongs to exactly one of `projects`.

@@ -22,7 +22,6 @@ pub struct RelatedCommit {
 /// A line has another form, even if it concerns another project (the error has its number), or
 /// lines contradict each other.
 pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<RelatedCommit>, Error> {
-    let wrong = |line: usize, reason: String| Error::Pin { path: path.to_owned(), line: Some(line), reason };
     let mut found: Option<(usize, RelatedCommit)> = None;
     for (line, text) in text.lines().enumerate().map(|(at, text)| (at + 1, text.trim())) {
         if text.is_empty() || text.starts_with('#') {
@@ -31,16 +30,14 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         let fields: Vec<&str> = text.split('|').map(str::trim).collect();
         let [at, _, name, _, commit, origin] = fields[..] else {
             let reason = format!("`{}` has {} fields between `|`, not 6", shortened(text), fields.len());
-            return Err(wrong(line, reason));
+            return wrong(path, line, reason);
         };
         if !is_commit(commit) {
-            return Err(wrong(
-                line,
-                format!("`{}` is not a full commit (40 or 64 hexadecimal digits)", shortened(commit)),
-            ));
+            let reason = format!("`{}` is not a full commit (40 or 64 hexadecimal digits)", shortened(commit));
+            return wrong(path, line, reason);
         }
         if origin.is_empty() {
-            return Err(wrong(line, "it names no origin".into()));
+            return wrong(path, line, "it names no origin".into());
         }
         if (at, name) != (system, project) {
             continue;
@@ -48,13 +45,17 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         let this = RelatedCommit { origin: origin.to_owned(), commit: commit.to_ascii_lowercase() };
         match &found {
             Some((first, that)) if *that != this => {
-                return Err(wrong(line, format!("it says something else of `{project}` than line {first}")));
+                return wrong(path, line, format!("it says something else of `{project}` than line {first}"));
             }
             Some(_) => {}
             None => found = Some((line, this)),
         }
     }
     Ok(found.map(|(_, related)| related))
+}
+
+fn wrong<T>(path: &Path, line: usize, reason: String) -> Result<T, Error> {
+    Err(Error::Pin { path: path.to_owned(), line: Some(line), reason })
 }
 
 /// Reads a file with one commit, such as `ci_commit_pins/triton.txt`.

@@ -357,16 +357,19 @@ fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), E
     if is_good(text) { Ok(()) } else { Err(contradiction(format!("`{text}` cannot be {what}"))) }
 }
 
+fn git_command(arguments: &[String]) -> String {
+    format!("git {}", arguments.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
+}
+
 /// `true` if git accepts a branch, tag or commit of that name (git-check-ref-format), and no
 /// command takes it for something else.
 fn is_reference(name: &str) -> bool {
-    let forbidden = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
     !name.is_empty()
         && !name.starts_with(['-', '+', '/', '.'])
         && !name.ends_with(['/', '.'])
         && !name.contains("..")
         && !name.contains("@{")
-        && !name.contains(forbidden)
+        && !name.contains(|character: char| character.is_control() || " ~^:?*[\\".contains(character))
 }
 
 impl Reference {
@@ -454,9 +457,6 @@ impl Checkout {
     }
 
     fn typed(&self, step: &CheckoutStep) -> Vec<String> {
-        let git = |arguments: &[String]| {
-            format!("git {}", arguments.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
-        };
         let text = str::to_owned;
         match step {
             CheckoutStep::Protect => {
@@ -489,7 +489,7 @@ impl Checkout {
                     vec![
                         text("git init --initial-branch=main  # unless it exists"),
                         format!("git remote add origin {origin}"),
-                        format!("{} {name}", git(&fetch)),
+                        format!("{} {name}", git_command(&fetch)),
                     ]
                 }
             },
@@ -498,7 +498,7 @@ impl Checkout {
             }
             CheckoutStep::Submodules { depth, jobs } => vec![
                 text("git submodule sync --recursive"),
-                git(&update(*depth, *jobs)),
+                git_command(&update(*depth, *jobs)),
                 format!("git submodule foreach --recursive 'git tag --force --no-sign {UPSTREAM}'"),
                 text("git config submodule.NAME.ignore all  # for each"),
                 text("git update-index --skip-worktree PATH  # for each"),

@@ -205,17 +205,17 @@ impl<'a> Repository<'a> {
     /// The tree object of the working files, including new ones. The index stays unchanged.
     pub(crate) fn working_tree(&self, scratch: &Path) -> Result<String, Error> {
         let index = scratch.join("index");
-        let attempt = || format!("look at the files of `{}`", self.path.display());
+        let attempt = format!("look at the files of `{}`", self.path.display());
         let present = self.git.at(&self.path).args(["rev-parse", "--path-format=absolute", "--git-path", "index"]);
-        let present = PathBuf::from(present.expect(attempt(), self.reporter)?.text());
+        let present = PathBuf::from(present.expect(&attempt, self.reporter)?.text());
         if present.is_file() {
             // The times in the existing index spare reading every file again.
             fs_err::copy(&present, &index)?;
         }
         let add = self.git.at(&self.path).args(["add", "--all"]).variable("GIT_INDEX_FILE", &index);
-        add.expect(attempt(), self.reporter)?;
+        add.expect(&attempt, self.reporter)?;
         let tree = self.git.at(&self.path).arg("write-tree").variable("GIT_INDEX_FILE", &index);
-        let tree = tree.expect(attempt(), self.reporter)?.text();
+        let tree = tree.expect(attempt, self.reporter)?.text();
         let _ = fs_err::remove_file(&index);
         Ok(tree)
     }

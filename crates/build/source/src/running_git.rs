@@ -77,13 +77,13 @@ impl Mark {
     fn members(self, own: &Path) -> Vec<i32> {
         let Ok(entries) = fs_err::read_dir("/proc") else { return Vec::new() };
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-        let is_member = |number: &i32| {
+        let members = numbers.filter(|number| {
             Process::read(*number).is_some_and(|process| {
                 let is_ours = self.group != 0 && process.group == self.group && process.begun >= self.begun;
                 process.is_git && !process.is_over && (is_ours || names(*number, own))
             })
-        };
-        numbers.filter(is_member).collect()
+        });
+        members.collect()
     }
 }
 

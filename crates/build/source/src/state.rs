@@ -93,23 +93,21 @@ impl Folder {
     /// # Errors
     /// The folder has something else in it, or another run works there.
     pub(crate) fn open(path: &Path, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Error> {
-        let not_git = || Error::NotGit { path: path.to_owned() };
         let marker = path.join(".git");
         let is_new = match fs_err::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(error.into()),
-            Ok(_) if !path.is_dir() => return Err(not_git()),
+            Ok(_) if !path.is_dir() => return Err(Error::NotGit { path: path.to_owned() }),
             Ok(_) if marker.exists() => false,
-            Ok(_) if fs_err::read_dir(path)?.next().is_some() => return Err(not_git()),
+            Ok(_) if fs_err::read_dir(path)?.next().is_some() => return Err(Error::NotGit { path: path.to_owned() }),
             Ok(_) => true,
         };
         let own = if is_new || marker.is_dir() {
             marker.join(FOLDER)
         } else {
             // In a work tree of another repository, `.git` is a file that names the git folder.
-            let directory =
-                git.at(path).args(["rev-parse", "--absolute-git-dir"]).answer(reporter)?.ok_or_else(not_git)?;
-            PathBuf::from(directory).join(FOLDER)
+            let directory = git.at(path).args(["rev-parse", "--absolute-git-dir"]).answer(reporter)?;
+            PathBuf::from(directory.ok_or_else(|| Error::NotGit { path: path.to_owned() })?).join(FOLDER)
         };
         fs_err::create_dir_all(&own)?;
         let Some(mut lock) = rocwheel_system::Lock::at(&own.join("lock"))? else {

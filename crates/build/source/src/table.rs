@@ -162,9 +162,8 @@ impl Table {
     /// # Errors
     /// The text is not TOML of this format, two entries have one name, or a name refers to nothing.
     pub fn parse(text: &str, name: &str) -> Result<Table, Error> {
-        let wrong = |reason: String| Error::Table { path: name.to_owned(), reason };
-        let table: Table = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        check_schema(table.schema, 1).map_err(wrong)?;
+        let table: Table = toml::from_str(text).map_err(|error| wrong(name, error.to_string()))?;
+        check_schema(table.schema, 1).map_err(|reason| wrong(name, reason))?;
         table.check(name)?;
         Ok(table)
     }
@@ -185,31 +184,33 @@ impl Table {
 
     /// Checks names and references; `name` is the table's name in errors.
     fn check(&self, name: &str) -> Result<(), Error> {
-        let wrong = |reason: String| Error::Table { path: name.to_owned(), reason };
         for (at, project) in self.projects.iter().enumerate() {
             if self.projects[..at]
                 .iter()
                 .any(|other| other.name == project.name || other.directory == project.directory)
             {
-                return Err(wrong(format!("project `{}` or its directory is listed twice", project.name)));
+                return Err(wrong(name, format!("project `{}` or its directory is listed twice", project.name)));
             }
             if !project.origins.contains_key(&project.origin) {
-                return Err(wrong(format!("project `{}` has no origin `{}`", project.name, project.origin)));
+                return Err(wrong(name, format!("project `{}` has no origin `{}`", project.name, project.origin)));
             }
             if project.name.is_empty() {
-                return Err(wrong("a project has no `name`".into()));
+                return Err(wrong(name, "a project has no `name`".into()));
             }
             if !is_plain_name(&project.directory) {
-                return Err(wrong(format!("`{}` is not the name of a folder", project.directory)));
+                return Err(wrong(name, format!("`{}` is not the name of a folder", project.directory)));
             }
         }
         for line in &self.lines {
             let origins = self.project("torch").map(|torch| &torch.origins)?;
             if !origins.contains_key(&line.torch_origin) {
-                return Err(wrong(format!("line `{}`: torch has no origin `{}`", line.name, line.torch_origin)));
+                return Err(wrong(name, format!("line `{}`: torch has no origin `{}`", line.name, line.torch_origin)));
             }
             if self.rules(&line.triton_rules).is_none() {
-                return Err(wrong(format!("line `{}`: there are no triton rules `{}`", line.name, line.triton_rules)));
+                return Err(wrong(
+                    name,
+                    format!("line `{}`: there are no triton rules `{}`", line.name, line.triton_rules),
+                ));
             }
         }
         Ok(())
@@ -220,10 +221,10 @@ impl Table {
     /// # Errors
     /// No project fits.
     pub fn project(&self, name: &str) -> Result<&Project, Error> {
-        let is_it = |project: &&Project| {
+        let found = self.projects.iter().find(|project| {
             project.name == name || project.directory == name || project.manifest.as_deref() == Some(name)
-        };
-        self.projects.iter().find(is_it).ok_or_else(|| Error::UnknownProject {
+        });
+        found.ok_or_else(|| Error::UnknownProject {
             name: name.to_owned(),
             known: self.projects.iter().map(|project| project.name.clone()).collect(),
         })
@@ -235,8 +236,8 @@ impl Table {
     /// # Errors
     /// No version line fits.
     pub fn line(&self, name: &str) -> Result<Cow<'_, Line>, Error> {
-        let is_it = |line: &&Line| line.name == name || line.torch_ref == name;
-        let found = self.lines.iter().find(is_it).or_else(|| self.newest().filter(|_| name == "stable"));
+        let named = self.lines.iter().find(|line| line.name == name || line.torch_ref == name);
+        let found = named.or_else(|| self.newest().filter(|_| name == "stable"));
         found.map(Cow::Borrowed).or_else(|| self.guessed_line(name).map(Cow::Owned)).ok_or_else(|| Error::UnknownLine {
             name: name.to_owned(),
             known: self.lines.iter().map(|line| line.name.clone()).collect(),
@@ -299,6 +300,10 @@ impl Project {
 }
 
 /// The two numbers of a version line.
+fn wrong(path: &str, reason: String) -> Error {
+    Error::Table { path: path.to_owned(), reason }
+}
+
 fn version(name: &str) -> Option<(u32, u32)> {
     let (major, minor) = name.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))

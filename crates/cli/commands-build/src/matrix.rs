@@ -14,7 +14,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_github::workflow;
 use rocwheel_progress::Exit;
-use rocwheel_recipe::matrix::{self, CellStatus, FrameworkTable, Matrix, MatrixQuery, MatrixRow, Origin};
+use rocwheel_recipe::matrix::{self, CellStatus, FrameworkTable, Matrix, MatrixQuery, MatrixRow, Origin, Point};
 use rocwheel_recipe::{Book, Platform, PythonVersion};
 use serde::Serialize;
 
@@ -231,12 +231,12 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for unclear in &matrix.unclear {
         printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }
-    let is_shown = |row: &&MatrixRow| match row.status {
+    let rows = matrix.rows.iter().filter(|row| match row.status {
         CellStatus::Missing => true,
         CellStatus::Exists => !settings.missing_only,
         CellStatus::Excluded => settings.excluded,
-    };
-    let rows: Vec<&MatrixRow> = matrix.rows.iter().filter(is_shown).collect();
+    });
+    let rows: Vec<&MatrixRow> = rows.collect();
     match (settings.format, printer.format()) {
         (Format::Github, _) => jobs::print(&missing(&rows, settings), &matrix, settings, printer)?,
         (Format::Slurm, _) => slurm(&rows, settings, printer)?,
@@ -265,17 +265,18 @@ fn sign(status: Option<CellStatus>, settings: &Settings) -> &'static str {
     }
 }
 
+/// The values that the rows of one grid share.
+fn group(point: &Point) -> (Platform, &str, &str, &str) {
+    (point.platform, &point.recipe, &point.version, &point.backend)
+}
+
 /// Prints a grid for each framework, version and backend; rows without a buildable cell are
 /// skipped.
 fn grids(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<()> {
-    let group = |row: &MatrixRow| {
-        let point = &row.point;
-        (point.platform, point.recipe.clone(), point.version.clone(), point.backend.clone())
-    };
-    let mut groups: Vec<_> = rows.iter().map(|row| group(row)).collect();
+    let mut groups: Vec<_> = rows.iter().map(|row| group(&row.point)).collect();
     groups.dedup();
     for of_group in groups {
-        let rows: Vec<&&MatrixRow> = rows.iter().filter(|row| group(row) == of_group).collect();
+        let rows: Vec<&&MatrixRow> = rows.iter().filter(|row| group(&row.point) == of_group).collect();
         let pythons: BTreeSet<Option<PythonVersion>> = rows.iter().map(|row| row.point.python).collect();
         let mut lines: Vec<(Option<String>, String)> = Vec::new();
         for row in &rows {
@@ -284,21 +285,17 @@ fn grids(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Pr
                 lines.push(line);
             }
         }
-        let of_python =
-            |python: &Option<PythonVersion>| python.map_or("any Python".into(), |python| python.to_string());
-        let names = ["torch".to_owned(), "ROCm".to_owned()].into_iter().chain(pythons.iter().map(of_python));
+        let names = pythons.iter().map(|python| python.map_or("any Python".into(), |python| python.to_string()));
+        let names = ["torch".to_owned(), "ROCm".to_owned()].into_iter().chain(names);
         let columns: Vec<(String, _)> = names.map(|name| (name, Left)).collect();
         let mut cells = Vec::new();
         for (torch, rocm) in lines {
-            let status = |python: &Option<PythonVersion>| {
-                let is_it = |row: &&&&MatrixRow| {
-                    let point = &row.point;
-                    (&point.torch, &point.rocm, &point.python) == (&torch, &rocm, python)
-                };
-                rows.iter().find(is_it).map(|row| row.status)
-            };
+            let of_line = rows.iter().filter(|row| (&row.point.torch, &row.point.rocm) == (&torch, &rocm));
             let mut line = vec![torch.clone().unwrap_or_else(|| "–".to_owned()), rocm.clone()];
-            line.extend(pythons.iter().map(|python| sign(status(python), settings).to_owned()));
+            line.extend(pythons.iter().map(|python| {
+                let row = of_line.clone().find(|row| row.point.python == *python);
+                sign(row.map(|row| row.status), settings).to_owned()
+            }));
             cells.push(line);
         }
         let (platform, recipe, version, backend) = of_group;
@@ -318,7 +315,6 @@ fn grids(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Pr
 }
 
 fn table(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<()> {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_owned());
     // Without wheels to compare with, every row is buildable and the status column is left out.
     let is_told = !settings.wheels.is_empty() || settings.excluded;
     printer.table(
@@ -337,8 +333,8 @@ fn table(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Pr
                 point.version.clone(),
                 point.backend.clone(),
                 point.rocm.clone(),
-                text(&point.torch),
-                text(&point.python.map(|python| python.to_string())),
+                point.torch.clone().unwrap_or_else(|| "–".to_owned()),
+                point.python.map_or_else(|| "–".to_owned(), |python| python.to_string()),
             ];
             if is_told {
                 cells.extend([status.to_owned(), row.reason.clone().unwrap_or_else(|| row.files.join(", "))]);

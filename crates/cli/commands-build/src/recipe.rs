@@ -155,9 +155,9 @@ impl TryFrom<RecipeCommand> for Settings {
             }
             RecipeCommand::Schema => Self::Schema,
             RecipeCommand::New(arguments) => {
-                let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+                let mut letters = arguments.name.chars();
                 let is_name = arguments.name.starts_with(|first: char| first.is_ascii_alphanumeric());
-                if !is_name || !arguments.name.chars().all(is_plain) {
+                if !is_name || !letters.all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter)) {
                     let usage = Usage::new(format!("`{}` is not a name for a recipe", arguments.name));
                     return Err(usage.hint("letters, digits, `-`, `_` and `.` make one").into());
                 }

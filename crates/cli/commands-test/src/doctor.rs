@@ -141,10 +141,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     match printer.format() {
         ResultFormat::Json => {
-            let count = |gravity: Gravity| diagnosis.count(gravity);
             let counts = serde_json::json!({
-                "errors": count(Gravity::Error), "unknown": count(Gravity::Unknown),
-                "warnings": count(Gravity::Warning), "notes": count(Gravity::Note),
+                "errors": diagnosis.count(Gravity::Error), "unknown": diagnosis.count(Gravity::Unknown),
+                "warnings": diagnosis.count(Gravity::Warning), "notes": diagnosis.count(Gravity::Note),
             });
             let mut document = serde_json::to_value(&diagnosis).map_err(Failure::other)?;
             document["counts"] = counts;

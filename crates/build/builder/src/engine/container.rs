@@ -141,8 +141,8 @@ impl Container {
         told: &dyn Fn(&str),
     ) -> Result<JobOutcome, Error> {
         self.count += 1;
-        let file = |what: &str| self.scratch.path().join(format!("{}.{what}", self.count));
-        let (job_file, process_file, answer_file) = (file("toml"), file("process"), file("json"));
+        let [job_file, process_file, answer_file] =
+            ["toml", "process", "json"].map(|what| self.scratch.path().join(format!("{}.{what}", self.count)));
         fs_err::write(&job_file, order.job.toml()?)?;
         let mut words = vec!["exec".to_owned()];
         let surroundings = &order.place.surroundings;
@@ -150,7 +150,7 @@ impl Container {
             words.extend(["--env".to_owned(), name.clone()]);
         }
         words.extend([self.id.as_str(), "sh", "-c", RUN, "sh", UV].map(str::to_owned));
-        words.extend([&process_file, &answer_file].map(|path| path.to_string_lossy().into_owned()));
+        words.extend([text(&process_file), text(&answer_file)]);
         words.extend(command(order, &job_file));
         let mut program = self.engine.program(words.into_iter(), EVER);
         program.deadline = order.place.deadline.map(|deadline| deadline + LATE);
@@ -274,12 +274,15 @@ impl Drop for Container {
     }
 }
 
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
 fn command(order: &ContainerJob<'_>, job: &Path) -> Vec<String> {
     let place = order.place;
-    let path = |path: &Path| path.to_string_lossy().into_owned();
     let mut words: Vec<String> =
         [PROGRAM, "--json", "--no-config", "build", "--inside", "--job"].map(str::to_owned).to_vec();
-    words.extend([path(job), "--output".into(), path(&place.output), "--work".into(), path(&place.work)]);
+    words.extend([text(job), "--output".into(), text(&place.output), "--work".into(), text(&place.work)]);
     match order.selection {
         StageSelection::Rest => {}
         StageSelection::Only(step) => words.extend(["--only".into(), step.clone()]),
@@ -294,7 +297,7 @@ fn command(order: &ContainerJob<'_>, job: &Path) -> Vec<String> {
         words.extend(["--jobs".into(), jobs.to_string()]);
     }
     if let Some(interpreter) = &place.interpreter {
-        words.extend(["--interpreter".into(), path(interpreter)]);
+        words.extend(["--interpreter".into(), text(interpreter)]);
     }
     let flags = [
         (place.uv.is_none(), "--no-uv"),

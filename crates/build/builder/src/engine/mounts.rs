@@ -90,10 +90,8 @@ impl Needs {
 
     /// `true` if a container with these needs can run a job with the needs `other`.
     pub(super) fn cover(&self, other: &Needs) -> bool {
-        let is_written = |path: &PathBuf| self.write.iter().any(|folder| lies_in(path, folder));
-        let is_read = |path: &PathBuf| is_written(path) || self.read.iter().any(|folder| lies_in(path, folder));
-        other.write.iter().all(is_written)
-            && other.read.iter().all(is_read)
+        other.write.iter().all(|path| self.write.iter().any(|folder| lies_in(path, folder)))
+            && other.read.iter().all(|path| self.write.iter().chain(&self.read).any(|folder| lies_in(path, folder)))
             && self.downloads == other.downloads
             && other.set.iter().all(|(name, value)| self.set.get(name) == Some(value))
             && other.named.is_subset(&self.named)
@@ -139,9 +137,8 @@ impl Needs {
         self.set.insert(name.into(), path.to_string_lossy().into_owned());
         // Compilers of two images may have the same path, time and size.
         self.set.insert("CCACHE_COMPILERCHECK".into(), "content".into());
-        let is_of_cache = |name: &str| of_cache(cache).iter().any(|prefix| name.starts_with(prefix));
-        for (name, value) in surroundings.iter().filter(|(name, _)| is_of_cache(name)) {
-            if self.set.contains_key(name) {
+        for (name, value) in surroundings {
+            if self.set.contains_key(name) || !of_cache(cache).iter().any(|prefix| name.starts_with(prefix)) {
                 continue;
             }
             // A file with settings or credentials.
@@ -224,8 +221,8 @@ impl Engine {
             // A path below a writable mount is already visible, and so is a path to read below a
             // read-only one.
             let above = target.ancestors().skip(1).find_map(|folder| Some((folder, mounts.get(folder)?.1)));
-            let is_there = |(folder, above): (&Path, bool)| (above || !is_written) && lies_in(target, folder);
-            if from == target && above.is_some_and(is_there) {
+            if from == target && above.is_some_and(|(folder, above)| (above || !is_written) && lies_in(target, folder))
+            {
                 continue;
             }
             let (from, target) = (mountable(from)?, mountable(target)?);
@@ -274,12 +271,11 @@ fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
     if ["PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"].iter().any(|name| is_on(name, surroundings)) {
         return false;
     }
-    let is_local = |place: &str| Path::new(place).exists();
     let of_rocm = match &job.rocm {
         Rocm::None | Rocm::Prefix { .. } => false,
         Rocm::Index { .. } => true,
         // The requirements of the packages may come from elsewhere.
-        Rocm::FindLinks { links, .. } => !is_local(links),
+        Rocm::FindLinks { links, .. } => !Path::new(links).exists(),
     };
     of_rocm
         || !job.with.is_empty()
@@ -343,8 +339,11 @@ fn user_cache(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
 /// highest priority for each. Files of a virtual environment or a project do not apply in a
 /// container.
 fn installer_settings(surroundings: &BTreeMap<String, String>) -> [Option<PathBuf>; 2] {
-    let variable = |name: &str| surroundings.get(name).map(OsString::from);
-    let files = ConfigurationFiles { variable: &variable, home: home(surroundings), platform: Platform::native() };
+    let files = ConfigurationFiles {
+        variable: &|name: &str| surroundings.get(name).map(OsString::from),
+        home: home(surroundings),
+        platform: Platform::native(),
+    };
     [files.of_pip_user(), files.of_uv_user()].map(|all| all.into_iter().rev().find(|path| path.is_file()))
 }
 

@@ -134,8 +134,8 @@ impl Context<'_> {
         let mut new = Vec::new();
         for made in &outputs {
             let place = self.place.output.join(&made.path);
-            let digest = || rocwheel_source::sha256(&place, &rocwheel_progress::Silent);
-            let there = place.is_file().then(digest).transpose()?;
+            let there =
+                place.is_file().then(|| rocwheel_source::sha256(&place, &rocwheel_progress::Silent)).transpose()?;
             // A run that was killed before it could record this moved the file there.
             if there.as_ref() == Some(&made.sha256) {
                 continue;

@@ -27,8 +27,8 @@ impl Context<'_> {
         let folders = named.map_or_else(|| FOLDERS.map(|folder| root.join(folder)).to_vec(), |path| vec![path.into()]);
         let own = folders.iter().map(|folder| folder.join(&program)).find(|path| path.is_file());
         // Debian's ROCm has no compiler of its own.
-        let of_system = || Some(Path::new(&self.fact("rocm.clang").ok()?).join(&program)).filter(|path| path.is_file());
-        let Some(clang) = own.or_else(of_system) else {
+        let clang = own.or_else(|| Some(Path::new(&self.fact("rocm.clang").ok()?).join(&program)));
+        let Some(clang) = clang.filter(|path| path.is_file()) else {
             let searched = folders.iter().map(|folder| format!("`{}`", folder.display())).collect::<Vec<_>>();
             return log.say(&format!("(not checked: no {program} in {})", searched.join(" or "))).map(|()| None);
         };
@@ -50,19 +50,19 @@ impl Context<'_> {
             return log.say("(not checked: it lists no targets)").map(|()| None);
         }
         // The list has GPUs only. `amdgcnspirv` is not a GPU, but code for all of them.
-        let is_fine = |target: &&String| !target.starts_with("gfx") || known.contains(base_target(target));
-        let (fine, unknown): (Vec<&String>, Vec<&String>) = self.job.recipe.targets.names.iter().partition(is_fine);
+        let targets = self.job.recipe.targets.names.iter().map(String::as_str);
+        let (fine, unknown): (Vec<&str>, Vec<&str>) =
+            targets.partition(|target| !target.starts_with("gfx") || known.contains(base_target(target)));
         if unknown.is_empty() {
             return Ok(None);
         }
-        let list = |names: &[&String]| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",");
         Err(Error::Preflight {
             job: self.job.title(),
-            reason: format!("the compiler `{clang}` does not know {}", list(&unknown)),
+            reason: format!("the compiler `{clang}` does not know {}", unknown.join(",")),
             hint: if fine.is_empty() {
                 format!("it knows {}", known.into_iter().collect::<Vec<_>>().join(", "))
             } else {
-                format!("build for the others: `--gpu-targets {}`", list(&fine))
+                format!("build for the others: `--gpu-targets {}`", fine.join(","))
             },
         })
     }

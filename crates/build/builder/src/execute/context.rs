@@ -67,8 +67,9 @@ pub(super) fn hidden(
         return (words, environment);
     }
     for (option, variables) in ADDRESSES {
-        let is_secret = |pair: &[String]| pair[0] == option && rocwheel_source::without_secret(&pair[1]) != pair[1];
-        while let Some(at) = words.windows(2).position(is_secret) {
+        while let Some(at) =
+            words.windows(2).position(|pair| pair[0] == option && rocwheel_source::without_secret(&pair[1]) != pair[1])
+        {
             let address = words.drain(at..at + 2).nth(1).unwrap_or_default();
             let environment = environment.to_mut();
             for variable in variables {

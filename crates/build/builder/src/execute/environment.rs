@@ -31,18 +31,15 @@ impl Context<'_> {
     pub(super) fn outer_environment(&self) -> BTreeMap<String, String> {
         let surroundings = &self.place.surroundings;
         let cache = of_cache(self.job.recipe.cell.compiler_cache);
-        let is_kept = |name: &str| {
+        let kept = surroundings.iter().filter(|(name, _)| {
             // On Windows, compilers are found through the many variables that Visual Studio's
             // script sets. No list of them is maintained.
             cfg!(windows)
-                || [&KEPT[..], &NETWORK, &FILES].iter().any(|names| names.contains(&name))
+                || [&KEPT[..], &NETWORK, &FILES].iter().any(|names| names.contains(&name.as_str()))
                 || cache.iter().any(|prefix| name.starts_with(prefix))
-        };
-        let mut environment: BTreeMap<String, String> = surroundings
-            .iter()
-            .filter(|(name, _)| is_kept(name))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
+        });
+        let mut environment: BTreeMap<String, String> =
+            kept.map(|(name, value)| (name.clone(), value.clone())).collect();
         for (name, value) in [("LANG", "C.UTF-8"), ("PYTHONNOUSERSITE", "1"), ("PYTHONHASHSEED", "0")] {
             environment.insert(name.into(), value.into());
         }
@@ -139,11 +136,11 @@ fn prepend(environment: &mut BTreeMap<String, String>, name: &str, folder: &str)
 
 fn read_json(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     let text = fs_err::read_to_string(path)?;
-    let unreadable = |error: serde_json::Error| rocwheel_recipe::Error::Malformed {
+    let values = serde_json::from_str(&text).map_err(|error| rocwheel_recipe::Error::Malformed {
         path: path.to_string_lossy().into_owned(),
         line: Some(error.line()),
         reason: format!("an object of names and texts is expected: {error}"),
         hint: None,
-    };
-    Ok(serde_json::from_str(&text).map_err(unreadable)?)
+    });
+    Ok(values?)
 }

@@ -54,7 +54,6 @@ impl Context<'_> {
     }
 
     fn find_out(&self, name: &str) -> Result<String, Error> {
-        let plain = |path: &Path| path.to_string_lossy().replace('\\', "/");
         if let Some(variable) = name.strip_prefix("environment.") {
             let value = self.place.surroundings.get(variable);
             return value.cloned().ok_or_else(|| no_variable(name, variable));
@@ -70,14 +69,14 @@ impl Context<'_> {
             return self.ask_python(name, &["-c", &code]);
         }
         match name {
-            "source" => Ok(plain(&self.source())),
-            "work" => Ok(plain(&self.folder)),
-            "stage" => Ok(plain(&self.folder.join("stage"))),
-            "estimate" => Ok(plain(&self.folder.join("estimate"))),
-            "python" => Ok(plain(&self.python())),
+            "source" => Ok(with_slashes(&self.source())),
+            "work" => Ok(with_slashes(&self.folder)),
+            "stage" => Ok(with_slashes(&self.folder.join("stage"))),
+            "estimate" => Ok(with_slashes(&self.folder.join("estimate"))),
+            "python" => Ok(with_slashes(&self.python())),
             "python.version" => self.ask_python(name, &["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]),
             "python.compact" => Ok(self.fact("python.version")?.replace('.', "")),
-            "rocwheel" => Ok(plain(&self.place.program)),
+            "rocwheel" => Ok(with_slashes(&self.place.program)),
             "jobs" => Ok(self.place.jobs.to_string()),
             "tool.sccache" => self.sccache(),
             "source.version" => self.source_version(),
@@ -125,21 +124,19 @@ impl Context<'_> {
                 Err(answer) => Err(no_fact(name, &format!("`{program}` says: {answer}"), None)),
             };
         }
-        let of_sdk = |what: &str| self.ask_python(name, &["-m", "rocm_sdk", "path", what]);
         if let Rocm::Prefix { path, version } = &self.job.rocm {
-            let plain = |path: &Path| path.to_string_lossy().replace('\\', "/");
             return Ok(match name {
-                "rocm.root" => plain(path),
-                "rocm.bin" => plain(&path.join("bin")),
-                "rocm.cmake" => plain(&path.join("lib/cmake")),
-                "rocm.lib" => plain(&path.join("lib")),
+                "rocm.root" => with_slashes(path),
+                "rocm.bin" => with_slashes(&path.join("bin")),
+                "rocm.cmake" => with_slashes(&path.join("lib/cmake")),
+                "rocm.lib" => with_slashes(&path.join("lib")),
                 _ => of_version(name, version),
             });
         }
         match name {
-            "rocm.root" => of_sdk("--root"),
-            "rocm.bin" => of_sdk("--bin"),
-            "rocm.cmake" => of_sdk("--cmake"),
+            "rocm.root" | "rocm.bin" | "rocm.cmake" => {
+                self.ask_python(name, &["-m", "rocm_sdk", "path", &name.replace("rocm.", "--")])
+            }
             "rocm.lib" => Ok(format!("{}/lib", self.fact("rocm.root")?)),
             "rocm.sdk-version" => self.ask_python(name, &["-m", "rocm_sdk", "version"]),
             "rocm.lock" => {
@@ -171,23 +168,10 @@ impl Context<'_> {
             return Err(no_fact(name, "the recipe has no `version-file`", None));
         };
         let path = self.source().join(&file.path);
-        let wrong = |reason: String| {
+        version_in(&path, file.pattern.as_deref()).map_err(|reason| {
             let hint = "are these the sources of that project? `rocwheel source checkout` makes a checkout";
             no_fact(name, &reason, Some(hint))
-        };
-        let text = fs_err::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-        let Some(pattern) = &file.pattern else {
-            let version = text.trim();
-            return if version.is_empty() {
-                Err(wrong(format!("`{}` is empty", path.display())))
-            } else {
-                Ok(version.to_owned())
-            };
-        };
-        let pattern = RegexBuilder::new(pattern).multi_line(true).build();
-        let pattern = pattern.map_err(|error| wrong(error.to_string()))?;
-        let found = pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned());
-        found.ok_or_else(|| wrong(format!("`{}` does not say it", path.display())))
+        })
     }
 
     fn source_revision(&self, name: &str) -> Result<String, Error> {
@@ -250,6 +234,23 @@ impl Context<'_> {
             (name.starts_with("rocm") || name.starts_with("targets") || name == "installed.rocm").then_some(hint);
         Err(no_fact(name, &format!("`python {asked}` says: {answer}"), hint))
     }
+}
+
+/// The version in a file: all of it, or what the first group of a pattern matches. The error is
+/// the reason why there is none.
+fn version_in(path: &Path, pattern: Option<&str>) -> Result<String, String> {
+    let text = fs_err::read_to_string(path).map_err(|error| error.to_string())?;
+    let Some(pattern) = pattern else {
+        let version = Some(text.trim()).filter(|version| !version.is_empty());
+        return version.map(str::to_owned).ok_or_else(|| format!("`{}` is empty", path.display()));
+    };
+    let pattern = RegexBuilder::new(pattern).multi_line(true).build().map_err(|error| error.to_string())?;
+    let found = pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned());
+    found.ok_or_else(|| format!("`{}` does not say it", path.display()))
+}
+
+fn with_slashes(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
 }
 
 fn of_version(name: &str, version: &str) -> String {

@@ -80,12 +80,16 @@ impl Folder {
 
     /// The outputs, if the job is done and they are unchanged in the folder of outputs.
     pub(super) fn finished(&self, place: &JobPlace) -> Option<Vec<BuiltFile>> {
-        let is_there = |made: &BuiltFile| {
+        if !self.state.is_published {
+            return None;
+        }
+        for made in &self.state.outputs {
             let path = place.output.join(&made.path);
-            path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == made.size)
-                && rocwheel_source::sha256(&path, &rocwheel_progress::Silent).is_ok_and(|sha256| sha256 == made.sha256)
-        };
-        (self.state.is_published && self.state.outputs.iter().all(is_there)).then(|| self.state.outputs.clone())
+            path.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() == made.size)?;
+            let sha256 = rocwheel_source::sha256(&path, &rocwheel_progress::Silent);
+            sha256.ok().filter(|sha256| *sha256 == made.sha256)?;
+        }
+        Some(self.state.outputs.clone())
     }
 
     pub(super) fn is_done(&self, stage: &str) -> bool {

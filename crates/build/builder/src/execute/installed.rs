@@ -44,15 +44,14 @@ impl Context<'_> {
 /// layout.
 fn read(venv: &Path) -> Option<Installed> {
     let text = fs_err::read_to_string(venv.join("pyvenv.cfg")).ok()?;
-    let value = |wanted: &str| {
-        let mut rows = text.lines().filter_map(|line| line.split_once('='));
-        rows.find_map(|(name, value)| (name.trim() == wanted).then(|| value.trim().to_owned()))
-    };
-    if value("include-system-site-packages").as_deref() != Some("false") {
+    let rows = text.lines().filter_map(|line| line.split_once('='));
+    // The name of the key of the version differs between Python's own `venv` and uv.
+    let [system, uv, venv_version] = ["include-system-site-packages", "version_info", "version"]
+        .map(|key| rows.clone().find_map(|(name, value)| (name.trim() == key).then(|| value.trim())));
+    if system != Some("false") {
         return None;
     }
-    // The name of the key differs between Python's own `venv` and uv.
-    let python = value("version_info").or_else(|| value("version"))?;
+    let python = uv.or(venv_version)?.to_owned();
     let mut packages = BTreeSet::new();
     for folder in site_packages(venv)? {
         for entry in fs_err::read_dir(folder).ok()? {
@@ -74,8 +73,7 @@ fn read(venv: &Path) -> Option<Installed> {
 
 /// `true` if a `.pth` file of Python's module `site` adds folders; otherwise it only runs code.
 fn names_folders(text: &str) -> bool {
-    let is_nothing = |line: &str| line.trim().is_empty() || line.starts_with(['#']) || line.starts_with("import");
-    !text.lines().all(is_nothing)
+    text.lines().any(|line| !(line.trim().is_empty() || line.starts_with(['#']) || line.starts_with("import")))
 }
 
 fn site_packages(venv: &Path) -> Option<Vec<PathBuf>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::Error;
 use crate::execute::context::Context;
@@ -17,14 +17,14 @@ use rocwheel_recipe::{BuiltFile, JobSource, Rocm};
 
 impl Context<'_> {
     pub(super) fn provenance(&self, folder: &mut Folder) -> Result<(), Error> {
-        let is_statement = |made: &BuiltFile| made.path.to_string_lossy().ends_with(SUFFIX);
-        let mut outputs: Vec<BuiltFile> = folder.outputs().iter().filter(|made| !is_statement(made)).cloned().collect();
+        let outputs = folder.outputs().iter().filter(|made| !made.path.to_string_lossy().ends_with(SUFFIX));
+        let mut outputs: Vec<BuiltFile> = outputs.cloned().collect();
         let dependencies = self.dependencies()?;
-        let about = |made: &BuiltFile| {
+        let files = outputs.iter().map(|made| {
             let name = made.path.file_name().unwrap_or_default().to_string_lossy();
             Resource::file(name, &made.sha256)
-        };
-        let files: Vec<Resource> = outputs.iter().map(about).collect();
+        });
+        let files: Vec<Resource> = files.collect();
         let mut statements = Vec::new();
         for (at, made) in outputs.iter().enumerate() {
             let others = files.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, file)| file.clone());
@@ -47,18 +47,15 @@ impl Context<'_> {
         resolved_dependencies: Vec<Resource>,
     ) -> Result<ProvenancePredicate, Error> {
         let recipe = &self.job.recipe;
-        let value = |value: Result<Value, serde_json::Error>| {
-            value.map_err(|error| rocwheel_recipe::Error::malformed("job", error.to_string()))
-        };
         let mut cell = recipe.cell.clone();
         cell.torch_index = cell.torch_index.as_deref().map(rocwheel_source::without_secret);
         let mut external = BTreeMap::from([
             ("recipe".to_owned(), json!(recipe.recipe)),
-            ("cell".to_owned(), value(serde_json::to_value(&cell))?),
+            ("cell".to_owned(), serde_json::to_value(&cell).map_err(rocwheel_recipe::Error::unwritable("job"))?),
         ]);
         external.extend(recipe.output.repair.map(|way| ("repair".to_owned(), json!(way))));
         external.extend(recipe.output.split.map(|split| ("split".to_owned(), json!(split))));
-        let evaluated = value(serde_json::to_value(recipe))?.to_string();
+        let evaluated = serde_json::to_value(recipe).map_err(rocwheel_recipe::Error::unwritable("job"))?.to_string();
         let internal = BTreeMap::from([
             ("job".to_owned(), json!(self.job.key())),
             ("recipe".to_owned(), json!(blake3::hash(evaluated.as_bytes()).to_hex().to_string())),
@@ -120,22 +117,23 @@ impl Context<'_> {
         })
     }
 
+    fn git(&self, path: &Path, question: &[&str]) -> Result<Option<String>, Error> {
+        match source_digest::git(path, question, &self.place.surroundings, self.reporter) {
+            Ok(answer) => Ok(answer.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())),
+            // git fails with this error if the tag or the setting does not exist.
+            Err(rocwheel_recipe::Error::Source { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The upstream commit, its remote address if it has one, and the digest of the checkout.
     fn checkout(&self, project: &str, path: &Path, digest: &str) -> Result<Resource, Error> {
-        let ask = |question: &[&str]| -> Result<Option<String>, Error> {
-            match source_digest::git(path, question, &self.place.surroundings, self.reporter) {
-                Ok(answer) => Ok(answer.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())),
-                // git fails with this error if the tag or the setting does not exist.
-                Err(rocwheel_recipe::Error::Source { .. }) => Ok(None),
-                Err(error) => Err(error.into()),
-            }
-        };
         let tag = format!("refs/tags/{}^{{commit}}", rocwheel_source::UPSTREAM);
-        let commit = match ask(&["rev-parse", "--quiet", "--verify", &tag])? {
+        let commit = match self.git(path, &["rev-parse", "--quiet", "--verify", &tag])? {
             Some(commit) => Some(commit),
-            None => ask(&["rev-parse", "HEAD"])?,
+            None => self.git(path, &["rev-parse", "HEAD"])?,
         };
-        let origin = ask(&["config", "remote.origin.url"])?.filter(|origin| is_address(origin));
+        let origin = self.git(path, &["config", "remote.origin.url"])?.filter(|origin| is_address(origin));
         let origin = origin.map(|origin| rocwheel_source::without_secret(&origin));
         let uri = origin.map(|origin| match &commit {
             Some(commit) => format!("git+{origin}@{commit}"),

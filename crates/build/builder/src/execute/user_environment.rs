@@ -49,19 +49,13 @@ impl<'a> UserEnvironment<'a> {
     /// # Errors
     /// The folder has no interpreter that runs, or its distribution keeps the packages to itself
     /// (PEP 668).
-    pub fn open(path: &Path, place: &'a JobPlace, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Error> {
-        let missing = || {
-            let is_free = fs_err::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
-            let folder = if is_free { path.display().to_string() } else { ".venv".to_owned() };
-            let hint = format!("make one: `python3 -m venv {folder}`");
-            Error::request_with(format!("`{}` is not a Python environment", path.display()), hint)
-        };
-        let path = std::path::absolute(path)?;
+    pub fn open(given: &Path, place: &'a JobPlace, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Error> {
+        let path = std::path::absolute(given)?;
         if !interpreter_of(&path).exists() {
-            return Err(missing());
+            return Err(no_environment(given));
         }
         let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
-        let found = search.ask(&interpreter_of(&path), reporter)?.ok_or_else(missing)?;
+        let found = search.ask(&interpreter_of(&path), reporter)?.ok_or_else(|| no_environment(given))?;
         let version = found.version.parse::<PythonVersion>()?;
         let marker = format!("lib/python{}.{}/EXTERNALLY-MANAGED", version.major, version.minor);
         if path.join(marker).exists() && !SHARED.iter().any(|name| is_on(name, &place.surroundings)) {
@@ -254,6 +248,13 @@ impl<'a> UserEnvironment<'a> {
         let program = Program { words, directory, environment: &environment, timeout, deadline };
         Ok(rocwheel_process::run(&program, Some(&mut log), self.reporter)?)
     }
+}
+
+fn no_environment(path: &Path) -> Error {
+    let is_free = fs_err::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+    let folder = if is_free { path.display().to_string() } else { ".venv".to_owned() };
+    let hint = format!("make one: `python3 -m venv {folder}`");
+    Error::request_with(format!("`{}` is not a Python environment", path.display()), hint)
 }
 
 /// The requirements in a METADATA that apply here, with these extras.

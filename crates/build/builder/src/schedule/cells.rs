@@ -73,12 +73,10 @@ struct CellRun<'a> {
 impl<'a> CellRun<'a> {
     fn new(folder: &'a PlanFolder, runner: &'a Runner<'a>) -> CellRun<'a> {
         let surroundings = &runner.executors.place.surroundings;
-        let variable = |name: &str| surroundings.get(name).filter(|value| !value.is_empty()).cloned();
-        let task = match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
-            (Some(job), Some(task)) => Some(format!("{job}_{task}")),
-            _ => None,
-        };
-        let host = variable("SLURMD_NODENAME").unwrap_or_else(|| runner.executors.host.clone());
+        let [job, task, host] = ["SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURMD_NODENAME"]
+            .map(|name| surroundings.get(name).filter(|value| !value.is_empty()));
+        let task = job.zip(task).map(|(job, task)| format!("{job}_{task}"));
+        let host = host.unwrap_or(&runner.executors.host).clone();
         CellRun { folder, runner, host, task }
     }
 

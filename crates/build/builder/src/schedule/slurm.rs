@@ -81,14 +81,13 @@ pub(super) fn hand_over(
 /// The cells of a plan, or the named ones of it, that have no result and no task.
 fn cells_to_submit(folder: &PlanFolder, named: &[String], queue: &Queue) -> Result<Vec<String>, Error> {
     let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<Result<Vec<_>, Error>>()?;
-    let is_wanted = |cell: &str| chosen.is_empty() || chosen.iter().any(|one| one == cell);
-    let is_open = |state: &State| match state {
+    let seen = folder.look()?;
+    let wanted = seen.iter().filter(|seen| chosen.is_empty() || chosen.contains(&seen.cell.id));
+    let open = wanted.filter(|seen| match seen.state {
         State::LeftOut(_) | State::Running => false,
         State::Ended(ended) => !ended.is_there(),
         State::Waiting | State::Lost => true,
-    };
-    let seen = folder.look()?;
-    let open = seen.iter().filter(|seen| is_open(&seen.state) && is_wanted(&seen.cell.id));
+    });
     let without_task = open.filter(|seen| !queue.get(&seen.cell.id).is_some_and(Queued::is_active));
     Ok(without_task.map(|seen| seen.cell.id.clone()).collect())
 }
@@ -147,19 +146,21 @@ fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Rep
             asked = Some(Instant::now());
         }
         let seen = folder.look()?;
-        let has_result = |seen: &&Seen<'_>| matches!(seen.state, State::Ended(ended) if ended.is_there());
-        let over = seen.iter().filter(has_result).count() as u64;
+        let with_result = seen.iter().filter(|seen| matches!(seen.state, State::Ended(ended) if ended.is_there()));
+        let over = with_result.count() as u64;
         reporter.advance(over.saturating_sub(done));
         done = done.max(over);
-        let is_over = |state: &State| matches!(state, State::Ended(_) | State::LeftOut(_));
-        let is_open = |seen: &Seen<'_>| match &queue {
-            Some(queue) => queue.get(&seen.cell.id).is_some_and(Queued::is_active),
-            None => !is_over(&seen.state),
+        let mut without_end = seen.iter().filter(|seen| !matches!(seen.state, State::Ended(_) | State::LeftOut(_)));
+        let is_open = match &queue {
+            Some(queue) => seen
+                .iter()
+                .any(|seen| seen.state == State::Running || queue.get(&seen.cell.id).is_some_and(Queued::is_active)),
+            None => without_end.clone().next().is_some(),
         };
-        if !seen.iter().any(|seen| seen.state == State::Running || is_open(seen)) {
+        if !is_open {
             return Ok(());
         }
-        if seen.iter().all(|seen| is_over(&seen.state)) {
+        if without_end.next().is_none() {
             // The rest of the queue is Slurm's own book-keeping, or a task that continues after a
             // limit, so the next query comes soon.
             asked = asked.filter(|asked| asked.elapsed() < LOOK_EVERY);
@@ -183,13 +184,12 @@ pub fn cancel(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn R
 /// The exit code of a plan: that of its worst cell, or [`Exit::Partial`] while cells are still to
 /// come.
 pub fn exit_of(seen: &[Seen<'_>], queue: Option<&Queue>) -> Exit {
-    let goes_on = |ended: Ended| matches!(ended, Ended::Stopped | Ended::Interrupted);
     let exits = seen.iter().map(|seen| {
         let is_active = queue.and_then(|queue| queue.get(&seen.cell.id)).is_some_and(Queued::is_active);
         match seen.state {
             State::Ended(ended) if ended.is_there() => Exit::Done,
             State::Ended(Ended::Partly) | State::LeftOut(_) => Exit::Done,
-            State::Ended(ended) if !is_active && !goes_on(ended) => Exit::Failed,
+            State::Ended(ended) if !is_active && ![Ended::Stopped, Ended::Interrupted].contains(&ended) => Exit::Failed,
             _ => Exit::Partial,
         }
     });

@@ -85,12 +85,12 @@ impl Array {
     pub(super) fn dependency(&self, jobs: &[u64]) -> Option<String> {
         // Each cell checks by itself that its inputs were built: with `afterok` of an array, one
         // failure would stop all cells.
-        let list = |kind: &str, places: &[usize]| {
+        let kinds = [("aftercorr", &self.one_by_one), ("afterany", &self.as_a_whole)].into_iter();
+        let parts = kinds.filter_map(|(kind, places)| {
             let jobs: Vec<String> = places.iter().filter_map(|place| Some(format!(":{}", jobs.get(*place)?))).collect();
             (!jobs.is_empty()).then(|| format!("{kind}{}", jobs.concat()))
-        };
-        let parts = [list("aftercorr", &self.one_by_one), list("afterany", &self.as_a_whole)];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        });
+        let parts: Vec<String> = parts.collect();
         (!parts.is_empty()).then(|| parts.join(","))
     }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use rocwheel_source::{
-    Git, PerProject, Plan, Project, Request, Submodules, Table, TreeConversion, WantedCheckout, absolute, local_origin,
+    Git, PerProject, Plan, Request, Submodules, Table, TreeConversion, WantedCheckout, absolute, local_origin,
 };
 
 use super::{Kind, PlannedCheckout, SourceChoice};
@@ -135,15 +135,14 @@ impl SourceChoice {
         place: &JobPlace,
     ) -> Result<Option<Needed>, Error> {
         let is_required = table.line(line)?.related;
-        let follows = |needed: &Needed| {
-            let project = table.project(&needed.wanted.project).ok();
-            let is_pinned = |project: &Project| project.pinned_by_torch || (is_required && project.related.is_some());
-            needed.wanted.reference.is_none() && project.is_some_and(is_pinned)
-        };
+        let has_followers = needed.iter().filter(|needed| needed.wanted.reference.is_none()).any(|needed| {
+            let project = table.project(&needed.wanted.project);
+            project.is_ok_and(|project| project.pinned_by_torch || (is_required && project.related.is_some()))
+        });
         let torch = table.project("torch")?;
         let root = self.root.clone().unwrap_or_else(|| place.work.join("sources").join(line));
         let root = absolute(&self.directory, &root);
-        if root.join(&torch.directory).exists() || !needed.iter().any(follows) {
+        if root.join(&torch.directory).exists() || !has_followers {
             return Ok(None);
         }
         let folder = root.join(format!("{}-pins", torch.directory));
@@ -155,12 +154,12 @@ impl SourceChoice {
     pub fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
-        let planned = |checkout: rocwheel_source::Checkout| PlannedCheckout {
+        let planned = plan.checkouts.into_iter().map(|checkout| PlannedCheckout {
             reference: checkout.reference.describe(),
             project: checkout.project,
             directory: checkout.directory,
-        };
-        Ok(plan.checkouts.into_iter().map(planned).collect())
+        });
+        Ok(planned.collect())
     }
 
     pub(super) fn check_out(

@@ -74,24 +74,20 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
     }
     let _stage = reporter.stage("Reading existing files", Some(paths.len() as u64), Unit::Items);
     let mut found: BTreeMap<String, Asset> = BTreeMap::new();
-    let mut read = || -> Result<(), Failure> {
-        for path in &paths {
-            reporter.check()?;
-            let asset = asset(path, rocm)?;
-            if let Some(other) = found.get(&asset.name).filter(|other| other.sha256 != asset.sha256) {
-                let (one, two) = (other.path.display(), path.display());
-                return Err(rocwheel_recipe::Error::request_with(
-                    format!("`{one}` and `{two}` have one name and different contents"),
-                    "a file of a name never changes: take one of them away, or build it with another version",
-                )
-                .into());
-            }
-            found.entry(asset.name.clone()).or_insert(asset);
-            reporter.advance(1);
+    for path in &paths {
+        reporter.check()?;
+        let asset = asset(path, rocm)?;
+        if let Some(other) = found.get(&asset.name).filter(|other| other.sha256 != asset.sha256) {
+            let (one, two) = (other.path.display(), path.display());
+            return Err(rocwheel_recipe::Error::request_with(
+                format!("`{one}` and `{two}` have one name and different contents"),
+                "a file of a name never changes: take one of them away, or build it with another version",
+            )
+            .into());
         }
-        Ok(())
-    };
-    read()?;
+        found.entry(asset.name.clone()).or_insert(asset);
+        reporter.advance(1);
+    }
     Ok(found.into_values().collect())
 }
 
@@ -124,22 +120,23 @@ impl WheelFacts {
     pub fn of(name: &WheelName, provenance: Option<&FileProvenance>, known: &[String]) -> WheelFacts {
         let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
         let label = Label::parse(local);
-        let said = |what: &str| provenance.and_then(|provenance| Some((*provenance.of_cell(what).first()?).to_owned()));
+        let [torch, rocm] = ["torch", "rocm"]
+            .map(|name| provenance.and_then(|provenance| Some((*provenance.of_cell(name).first()?).to_owned())));
         let rocm = match &label.rocm {
             Some(RocmLabel::Version(version)) => Some(version.clone()),
             Some(digits @ RocmLabel::Digits(text)) => match &digits.candidates(known)[..] {
                 [one] => Some(one.clone()),
                 _ => Some(text.clone()),
             },
-            None => None,
+            None => rocm,
         };
         WheelFacts {
             platform: platform(name.platforms.first().map_or("any", String::as_str)),
             package: rocwheel_wheel::canonical_name(&name.distribution),
             version: public.to_owned(),
             python: python(name),
-            torch: label.torch.or_else(|| said("torch")).unwrap_or_default(),
-            rocm: rocm.or_else(|| said("rocm")).unwrap_or_default(),
+            torch: label.torch.or(torch).unwrap_or_default(),
+            rocm: rocm.unwrap_or_default(),
             backend: label.backend.unwrap_or_default(),
             targets: targets(name, provenance),
         }

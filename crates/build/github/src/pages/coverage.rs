@@ -48,11 +48,11 @@ pub fn coverage(matrix: &Matrix) -> String {
         _ => text.push_str(&line(["all", "", ""], all_there, all_possible)),
     }
     if !others.is_empty() {
-        let name = |(name, version, backend): Group<'_>| {
+        let others = others.into_iter().map(|(name, version, backend)| {
             let is_built = groups.iter().any(|built| built.0 == name);
             if is_built { format!("{name} {} ({backend})", shorten(version)) } else { name.to_owned() }
-        };
-        let others: BTreeSet<String> = others.into_iter().map(name).collect();
+        });
+        let others: BTreeSet<String> = others.collect();
         let others = others.into_iter().collect::<Vec<_>>().join(", ");
         grids.push_str(&format!("\nIn no version of the matrix: {others}.\n"));
     }
@@ -83,19 +83,23 @@ fn percent(there: usize, possible: usize) -> String {
     (there * 100).checked_div(possible).map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
 }
 
+/// The torch and the ROCm of a row.
+fn line_of(row: &MatrixRow) -> (&str, &str) {
+    (row.point.torch.as_deref().unwrap_or_default(), &row.point.rocm)
+}
+
 /// A grid with a row for each torch and ROCm and a column for each Python. Rows of which nothing
 /// exists are folded away.
 fn grid(matrix: &Matrix, group: &Group<'_>) -> String {
-    let line_of = |row: &MatrixRow| (row.point.torch.clone().unwrap_or_default(), row.point.rocm.clone());
     let live = rows(matrix, group).filter(|row| row.status != CellStatus::Excluded);
-    let mut lines: Vec<(String, String)> = live.map(line_of).collect::<BTreeSet<_>>().into_iter().collect();
-    lines.sort_by(|one, other| newest_first(&one.0, &other.0).then_with(|| newest_first(&one.1, &other.1)));
+    let lines: BTreeSet<(&str, &str)> = live.map(line_of).collect();
+    let mut lines: Vec<(&str, &str)> = lines.into_iter().collect();
+    lines.sort_by(|one, other| newest_first(one.0, other.0).then_with(|| newest_first(one.1, other.1)));
     let mut pythons: Vec<_> = rows(matrix, group).map(|row| row.point.python).collect();
     pythons.sort();
     pythons.dedup();
-    let python = |python: &Option<_>| python.as_ref().map_or_else(|| "any".to_owned(), ToString::to_string);
-    let titles: Vec<String> =
-        ["torch".to_owned(), "ROCm".to_owned()].into_iter().chain(pythons.iter().map(python)).collect();
+    let titles = pythons.iter().map(|python| python.map_or_else(|| "any".to_owned(), |python| python.to_string()));
+    let titles: Vec<String> = ["torch".to_owned(), "ROCm".to_owned()].into_iter().chain(titles).collect();
     let titles = head(&titles.iter().map(String::as_str).collect::<Vec<_>>());
     let (mut built, mut unbuilt, mut folded) = (String::new(), String::new(), 0);
     for wanted in lines {
@@ -111,9 +115,8 @@ fn grid(matrix: &Matrix, group: &Group<'_>) -> String {
             })
             .collect();
         let (torch, rocm) = wanted;
-        let torch = if torch.is_empty() { "–".to_owned() } else { torch };
-        let text =
-            row(&[torch, rocm].into_iter().chain(signs.iter().map(|sign| (*sign).to_owned())).collect::<Vec<_>>());
+        let torch = if torch.is_empty() { "–" } else { torch };
+        let text = row(&[torch, rocm].iter().chain(&signs).map(|cell| (*cell).to_owned()).collect::<Vec<_>>());
         if signs.contains(&"✓") {
             built.push_str(&text);
         } else {

@@ -7,10 +7,10 @@ use super::assets::Asset;
 use super::packages::{encoded, size};
 use super::{head, newest_first, row};
 use rocwheel_progress::Failure;
+use rocwheel_recipe::Book;
 use rocwheel_recipe::compare_python_versions;
 use rocwheel_recipe::run_time;
 use rocwheel_recipe::run_time_note;
-use rocwheel_recipe::{Book, BookEntry};
 use rocwheel_recipe::{Cell, Platform};
 
 /// The columns that rows with different Pythons share.
@@ -138,24 +138,29 @@ fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Failur
     let mut lines = BTreeSet::new();
     for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
         let package = rocwheel_wheel::canonical_name(&facts.package);
-        let is_it = |entry: &&BookEntry| {
-            entry.recipe.distribution.as_deref().map(rocwheel_wheel::canonical_name) == Some(package.clone())
-        };
-        let Some(entry) = book.entries().find(is_it) else { continue };
-        let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let entry = book.entries().find(|entry| {
+            entry.recipe.distribution.as_deref().is_some_and(|name| rocwheel_wheel::canonical_name(name) == package)
+        });
+        let Some(entry) = entry else { continue };
+        let [backend, rocm, torch, version] = [&facts.backend, &facts.rocm, &facts.torch, &facts.version]
+            .map(|text| Some(text.clone()).filter(|text| !text.is_empty()));
         let platform = if facts.platform.starts_with("Windows") { Platform::Windows } else { Platform::Linux };
-        let backend = known(&facts.backend);
         let is_of_recipe = entry.recipe.platforms.contains(&platform)
             && backend.as_ref().is_none_or(|backend| entry.recipe.backends.contains(backend));
         if !is_of_recipe {
             continue;
         }
-        let (rocm, torch) = (known(&facts.rocm), known(&facts.torch));
-        let cell = Cell { backend, rocm, torch, version: known(&facts.version), ..Cell::new(platform) };
+        let cell = Cell { backend, rocm, torch, version, ..Cell::new(platform) };
         let name = if facts.backend.is_empty() { package } else { format!("{package} ({})", facts.backend) };
         lines.extend(run_time_note(&run_time(entry, &cell)?).map(|note| format!("{name} {note}")));
     }
     Ok(lines)
+}
+
+/// `true` for a heading in Markdown of at most this level.
+fn is_heading(line: &str, most: usize) -> bool {
+    let level = line.bytes().take_while(|byte| *byte == b'#').count();
+    level > 0 && level <= most && line.as_bytes().get(level) == Some(&b' ')
 }
 
 /// Inserts the notes of a release into a history of releases. They replace an older section of the
@@ -165,23 +170,19 @@ pub fn history(text: &str, tag: &str, notes: &str) -> String {
     const HEADING: &str = "## History";
     let section = format!("### {tag}\n\n{}\n", notes.trim_end());
     let lines: Vec<&str> = text.lines().collect();
-    let is_level = |line: &str, most: usize| {
-        let level = line.bytes().take_while(|byte| *byte == b'#').count();
-        level > 0 && level <= most && line.as_bytes().get(level) == Some(&b' ')
-    };
-    let join = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     let Some(begin) = lines.iter().position(|line| line.trim_end() == HEADING) else {
         let before = text.trim_end();
         let space = if before.is_empty() { "" } else { "\n\n" };
         return format!("{before}{space}{HEADING}\n\n{section}");
     };
-    let end = lines[begin + 1..].iter().position(|line| is_level(line, 2)).map_or(lines.len(), |at| begin + 1 + at);
+    let end = lines[begin + 1..].iter().position(|line| is_heading(line, 2)).map_or(lines.len(), |at| begin + 1 + at);
     let own = format!("### {tag}");
     let place = lines[begin + 1..end].iter().position(|line| line.trim_end() == own).map(|at| begin + 1 + at);
     let next =
-        |from: usize| lines[from + 1..end].iter().position(|line| is_level(line, 3)).map_or(end, |at| from + 1 + at);
+        |from: usize| lines[from + 1..end].iter().position(|line| is_heading(line, 3)).map_or(end, |at| from + 1 + at);
     let (from, to) = place.map_or_else(|| (next(begin), next(begin)), |from| (from, next(from)));
-    let (before, after) = (join(&lines[..from]), join(&lines[to..]));
+    let [before, after] =
+        [&lines[..from], &lines[to..]].map(|lines| lines.iter().map(|line| format!("{line}\n")).collect::<String>());
     let space = if after.trim().is_empty() { "" } else { "\n" };
     format!("{}\n\n{section}{space}{}", before.trim_end(), after.trim_start_matches('\n'))
 }

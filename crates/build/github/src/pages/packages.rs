@@ -95,13 +95,12 @@ impl Packages {
             }
             // The provenance may be available now and not before, or the other way round.
             let before = std::mem::replace(&mut package.facts, facts.clone());
-            let keep = |now: &mut String, before: String| {
-                if now.is_empty() {
-                    *now = before;
-                }
-            };
-            keep(&mut package.facts.torch, before.torch);
-            keep(&mut package.facts.rocm, before.rocm);
+            if package.facts.torch.is_empty() {
+                package.facts.torch = before.torch;
+            }
+            if package.facts.rocm.is_empty() {
+                package.facts.rocm = before.rocm;
+            }
             if package.facts.targets.is_empty() {
                 package.facts.targets = before.targets;
             }
@@ -164,13 +163,14 @@ impl Packages {
 impl DownloadablePackage {
     fn row(&self) -> String {
         let facts = &self.facts;
-        let or_nothing = |text: &str| if text.is_empty() { "–".to_owned() } else { text.to_owned() };
+        let [python, torch, rocm, targets] = [&facts.python, &facts.torch, &facts.rocm, &facts.targets.join(", ")]
+            .map(|text| if text.is_empty() { "–".to_owned() } else { text.clone() });
         let links: Vec<String> = self.downloads.iter().map(|(tag, url)| format!("[{tag}]({url})")).collect();
         row(&[
-            or_nothing(&facts.python),
-            or_nothing(&facts.torch),
-            or_nothing(&facts.rocm),
-            or_nothing(&facts.targets.join(", ")),
+            python,
+            torch,
+            rocm,
+            targets,
             format!("`{}`", self.name),
             self.size.clone(),
             format!("`{}`", self.sha256),
@@ -182,12 +182,12 @@ impl DownloadablePackage {
 /// Reads a row. Facts in the file name are read from it, facts from the provenance from the cells.
 fn read(cells: &[String], rocm: &[String]) -> Option<DownloadablePackage> {
     let [_, torch, for_rocm, targets, name, size, sha256, links] = cells else { return None };
-    let plain = |cell: &String| cell.strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
-    let (name, sha256) = (plain(name)?, plain(sha256)?);
+    let name = name.strip_prefix('`')?.strip_suffix('`')?.to_owned();
+    let sha256 = sha256.strip_prefix('`')?.strip_suffix('`')?.to_owned();
     let mut facts = WheelFacts::of(&name.parse().ok()?, None, rocm);
-    let known = |cell: &String| if cell == "–" { String::new() } else { cell.clone() };
-    (facts.torch, facts.rocm) = (known(torch), known(for_rocm));
-    facts.targets = known(targets).split(", ").filter(|target| !target.is_empty()).map(str::to_owned).collect();
+    let [torch, for_rocm, targets] = [torch, for_rocm, targets].map(|cell| if cell == "–" { "" } else { cell });
+    (facts.torch, facts.rocm) = (torch.to_owned(), for_rocm.to_owned());
+    facts.targets = targets.split(", ").filter(|target| !target.is_empty()).map(str::to_owned).collect();
     let downloads = LINK.captures_iter(links).map(|found| (found[1].to_owned(), found[2].to_owned())).collect();
     Some(DownloadablePackage { name, facts, size: size.clone(), sha256, downloads })
 }
@@ -199,10 +199,11 @@ pub fn on_github(repository: &str, tag: &str) -> String {
 
 /// A file name as part of an address, percent-encoded: `+` would be read as a space.
 pub(super) fn encoded(name: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    name.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+    let encoded = name.bytes().map(|byte| match byte {
+        b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    encoded.collect()
 }
 
 /// A size with a decimal unit.

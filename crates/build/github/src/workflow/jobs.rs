@@ -45,20 +45,17 @@ impl RunnerLabels {
     /// The label with the most specific words that fit a cell. GPU targets are more specific than
     /// the backend, and the backend more than the system.
     fn of(&self, point: &Point, targets: Option<&GpuTargetSet>) -> Option<Value> {
-        let weight = |word: &str| {
-            let weights = [
-                (targets.is_some_and(|targets| targets.is_called(word)), 4),
-                (point.backend == word, 2),
-                (point.platform.name() == word, 1),
-            ];
-            weights.into_iter().find(|(fits, _)| *fits).map(|(_, weight)| weight)
-        };
-        let is_of_system =
-            |words: &str| point.platform == Platform::Linux || words.split_whitespace().any(|word| word == "windows");
-        let sum = |words: &str| {
-            is_of_system(words).then(|| words.split_whitespace().map(weight).sum::<Option<u32>>()).flatten()
-        };
-        let fitting = self.labels.iter().filter_map(|(words, label)| Some((sum(words)?, label)));
+        let of_system = self.labels.iter().filter(|(words, _)| {
+            point.platform == Platform::Linux || words.split_whitespace().any(|word| word == "windows")
+        });
+        let fitting = of_system.filter_map(|(words, label)| {
+            let weights = words.split_whitespace().map(|word| match word {
+                _ if targets.is_some_and(|targets| targets.is_called(word)) => Some(4),
+                _ if point.backend == word => Some(2),
+                _ => (point.platform.name() == word).then_some(1),
+            });
+            Some((weights.sum::<Option<u32>>()?, label))
+        });
         let best = fitting.max_by_key(|(sum, _)| *sum).map(|(_, label)| label.clone());
         best.or_else(|| match point.platform {
             Platform::Linux => self.default.clone(),
@@ -68,13 +65,13 @@ impl RunnerLabels {
 
     /// Words in the labels that are not a backend, a system or a set of GPU targets.
     pub fn unknown(&self, book: &Book, targets: &[GpuTargetSet]) -> Vec<String> {
-        let is_known = |word: &&str| {
-            word.parse::<Platform>().is_ok()
-                || book.entries().any(|entry| entry.recipe.backends.iter().any(|backend| backend == word))
-                || targets.iter().any(|set| set.is_called(word))
-        };
         let words = self.labels.keys().flat_map(|words| words.split_whitespace());
-        words.filter(|word| !is_known(word)).map(str::to_owned).collect()
+        let unknown = words.filter(|word| {
+            word.parse::<Platform>().is_err()
+                && !book.entries().any(|entry| entry.recipe.backends.iter().any(|backend| backend == word))
+                && !targets.iter().any(|set| set.is_called(word))
+        });
+        unknown.map(str::to_owned).collect()
     }
 }
 
@@ -246,26 +243,25 @@ impl JobSources<'_> {
             ("sdk".to_owned(), json!(self.needs_sdk(point))),
             ("version".to_owned(), json!(point.version)),
         ]);
-        let mut add = |name: &str, value: Option<Value>| values.extend(value.map(|value| (name.to_owned(), value)));
-        add("torch", point.torch.as_ref().map(|torch| json!(torch)));
-        add("python", point.python.map(|python| json!(python.to_string())));
-        add("targets", targets.map(|targets| json!(targets.text)));
-        add("runner", self.runners.of(point, targets));
-        add("work", (point.platform == Platform::Windows).then(|| json!(WINDOWS_WORK)));
-        add("with", (!needs.files.is_empty()).then(|| json!(needs.files.join(" "))));
-        add("needs", (!needs.jobs.is_empty()).then(|| json!(needs.jobs.join(" "))));
         // Braces around a single name would be part of it.
-        add(
-            "pattern",
-            match &needs.jobs[..] {
-                [] => None,
-                [one] => Some(json!(format!("wheel-{one}"))),
-                several => Some(json!(format!("wheel-{{{}}}", several.join(",")))),
-            },
-        );
-        if let Some((name, value)) = origin.map(Origin::option) {
-            add(name, Some(json!(value)));
-        }
+        let pattern = match &needs.jobs[..] {
+            [] => None,
+            [one] => Some(json!(format!("wheel-{one}"))),
+            several => Some(json!(format!("wheel-{{{}}}", several.join(",")))),
+        };
+        let optional = [
+            ("torch", point.torch.as_ref().map(|torch| json!(torch))),
+            ("python", point.python.map(|python| json!(python.to_string()))),
+            ("targets", targets.map(|targets| json!(targets.text))),
+            ("runner", self.runners.of(point, targets)),
+            ("work", (point.platform == Platform::Windows).then(|| json!(WINDOWS_WORK))),
+            ("with", (!needs.files.is_empty()).then(|| json!(needs.files.join(" ")))),
+            ("needs", (!needs.jobs.is_empty()).then(|| json!(needs.jobs.join(" ")))),
+            ("pattern", pattern),
+        ];
+        let origin = origin.map(Origin::option).map(|(name, value)| (name, Some(json!(value))));
+        let given = optional.into_iter().chain(origin);
+        values.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
         Value::Object(values)
     }
 }
@@ -284,6 +280,5 @@ fn artifact_name(point: &Point, targets: Option<&GpuTargetSet>) -> String {
     ];
     let name: Vec<String> = parts.into_iter().flatten().collect();
     // Not all characters are allowed in names of artifacts (`actions/upload-artifact`, "Inputs").
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "._-+".contains(character);
-    name.join("-").replace(|character| !is_plain(character), "_")
+    name.join("-").replace(|character: char| !character.is_ascii_alphanumeric() && !"._-+".contains(character), "_")
 }

@@ -101,10 +101,13 @@ fn split(code: &[u8]) -> Vec<usize> {
     ends
 }
 
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
 /// The `>` that closes the template arguments at `at`; `None` if `<` is a comparison. Template
 /// arguments begin directly after a name and contain neither operators nor a question mark.
 fn template(code: &[u8], at: usize) -> Option<usize> {
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     if !at.checked_sub(1).is_some_and(|before| is_name(code[before])) {
         return None;
     }

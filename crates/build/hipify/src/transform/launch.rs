@@ -24,8 +24,9 @@ pub(super) fn convert(text: &str, joined: &str) -> Result<Converted, Trouble> {
     let (converted, count) = replace_all(joined)?;
     // The original counts these too.
     let unchanged = memmem::find_iter(&mask(&converted), b"<<<").count() as u64;
-    let lost = |at| trouble(&converted, at, ConversionProblem::LostLaunch);
-    let left = memmem::find_iter(&code_only(&converted), b"<<<").map(lost).collect();
+    let left = memmem::find_iter(&code_only(&converted), b"<<<")
+        .map(|at| trouble(&converted, at, ConversionProblem::LostLaunch))
+        .collect();
     Ok(Converted { text: (converted != text).then_some(converted), count: count.saturating_sub(unchanged), left })
 }
 
@@ -34,23 +35,26 @@ fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
     let launches = find(text)?;
     let mut output = text.to_owned();
     for launch in &launches {
-        let at = |problem| trouble(text, launch.begin, problem);
-        let kernel = kernel(text, launch.begin).ok_or_else(|| at(ConversionProblem::NoKernel))?;
-        let call = text[launch.end..].find('(').ok_or_else(|| at(ConversionProblem::NoCall))?;
-        let cuda = &text[kernel.begin..=launch.end + call];
-        let group = &text[launch.begin..launch.end];
-        let with_dim3 = add_dim3(group, cuda).ok_or_else(|| at(ConversionProblem::FewArguments))?;
-        let arguments = extract_arguments(&group.replace("<<<", "(").replace(">>>", ")")).len();
-        let padding = ", 0".repeat(4_usize.saturating_sub(arguments));
-        let name = &text[kernel.begin..kernel.end];
-        let hip = with_dim3[..with_dim3.len() - 1]
-            .replace(">>>", &format!("{padding}>>>"))
-            .replace("<<<", ", ")
-            .replace(">>>", ", ")
-            .replace(name, &format!("({name})"));
-        output = output.replace(cuda, &format!("hipLaunchKernelGGL({hip}"));
+        output = replace(text, launch, &output).map_err(|problem| trouble(text, launch.begin, problem))?;
     }
     Ok((output, launches.len() as u64))
+}
+
+fn replace(text: &str, launch: &Launch, output: &str) -> Result<String, ConversionProblem> {
+    let kernel = kernel(text, launch.begin).ok_or(ConversionProblem::NoKernel)?;
+    let call = text[launch.end..].find('(').ok_or(ConversionProblem::NoCall)?;
+    let cuda = &text[kernel.begin..=launch.end + call];
+    let group = &text[launch.begin..launch.end];
+    let with_dim3 = add_dim3(group, cuda).ok_or(ConversionProblem::FewArguments)?;
+    let arguments = extract_arguments(&group.replace("<<<", "(").replace(">>>", ")")).len();
+    let padding = ", 0".repeat(4_usize.saturating_sub(arguments));
+    let name = &text[kernel.begin..kernel.end];
+    let hip = with_dim3[..with_dim3.len() - 1]
+        .replace(">>>", &format!("{padding}>>>"))
+        .replace("<<<", ", ")
+        .replace(">>>", ", ")
+        .replace(name, &format!("({name})"));
+    Ok(output.replace(cuda, &format!("hipLaunchKernelGGL({hip}")))
 }
 
 /// The byte range of `<<<…>>>`.
@@ -145,19 +149,16 @@ pub(super) fn kernel(text: &str, launch: usize) -> Option<Kernel> {
         if matches!(status, Status::Template) {
             continue;
         }
-        let kernel = |end: usize| Kernel { begin: at, end: template_end.unwrap_or(end) };
-        if is_word(character) || ['(', ')', ':', '#'].contains(&character) {
-            let end = match status {
-                Status::Name { end } => end,
-                _ => at + character.len_utf8(),
-            };
-            status = Status::Name { end };
-            if at == 0 {
-                return Some(kernel(end));
-            }
-        } else if let Status::Name { end } = status {
-            return Some(kernel(end));
+        let is_part = is_word(character) || ['(', ')', ':', '#'].contains(&character);
+        let end = match status {
+            Status::Name { end } => end,
+            _ if is_part => at + character.len_utf8(),
+            _ => continue,
+        };
+        if at == 0 || !is_part {
+            return Some(Kernel { begin: at, end: template_end.unwrap_or(end) });
         }
+        status = Status::Name { end };
     }
     None
 }
@@ -186,13 +187,12 @@ pub fn add_dim3(group: &str, cuda: &str) -> Option<String> {
     // The first argument ends with its comma; otherwise there would be no second one.
     let first = &arguments[..=first_end];
     let second = &arguments[first_end + 1..second_end];
-    let wrap = |raw: &str, clean: &str| {
+    let wrapped = [(first, &arguments[..first_end]), (second, second)].map(|(raw, clean)| {
         let clean = clean.replace('\n', "");
         let clean = clean.trim_matches(' ');
         raw.replace(clean, &format!("dim3({clean})"))
-    };
-    let wrapped = wrap(first, &arguments[..first_end]) + &wrap(second, second);
-    Some(cuda.replace(&format!("{first}{second}"), &wrapped))
+    });
+    Some(cuda.replace(&format!("{first}{second}"), &wrapped.concat()))
 }
 
 /// Byte ranges of the arguments in the parentheses at the start of a text; empty if they do not

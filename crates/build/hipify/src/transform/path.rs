@@ -39,9 +39,8 @@ pub fn hip_path(path: &str, setting: Setting) -> String {
     let (folder, name) = split(path);
     let (root, extension) = split_extension(name);
     let extension = if extension == ".cu" { ".hip" } else { extension };
-    let convert = |text: &str| text.replace("cuda", "hip").replace("CUDA", "HIP");
-    let hip_folder = convert(folder).replace("THC", "THH");
-    let mut hip_root = convert(root);
+    let [hip_folder, mut hip_root] = [folder, root].map(|text| text.replace("cuda", "hip").replace("CUDA", "HIP"));
+    let hip_folder = hip_folder.replace("THC", "THH");
     // caffe2/core/THCCachingAllocator keeps its name.
     if hip_folder != "caffe2/core" {
         hip_root = hip_root.replace("THC", "THH");
@@ -108,9 +107,8 @@ pub(crate) fn normal(path: &str) -> String {
 
 /// The path of `target` relative to the folder `from`; both must be absolute.
 pub(crate) fn relative(target: &str, from: &str) -> String {
-    let (target, from) = (normal(target), normal(from));
-    let parts = |path: &str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
-    let (target, from) = (parts(&target), parts(&from));
+    let [target, from] = [normal(target), normal(from)]
+        .map(|path| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>());
     let common = target.iter().zip(&from).take_while(|(one, other)| one == other).count();
     let up = std::iter::repeat_n("..", from.len() - common);
     let path: Vec<&str> = up.chain(target[common..].iter().map(String::as_str)).collect();

@@ -65,8 +65,7 @@ fn lines(text: &[u8]) -> usize {
 fn with_stand_ins(bytes: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        let reserved = |character: char| (STAND_INS..STAND_INS + 0x100).contains(&u32::from(character));
-        if chunk.valid().contains(reserved) {
+        if chunk.valid().chars().any(|character| (STAND_INS..STAND_INS + 0x100).contains(&u32::from(character))) {
             return None;
         }
         text.push_str(chunk.valid());

@@ -147,15 +147,12 @@ impl<'a> Includes<'a> {
         if !self.backwards.get(from).is_some_and(|known| known.starts_with(&last)) {
             return None;
         }
-        let found = |folder: String| {
+        let own = Some(path::split(path).0).filter(|_| form != IncludeForm::Angle);
+        let others = self.converter.request.selection.header_folders.iter().rev().map(String::as_str);
+        own.into_iter().chain(others).find_map(|folder| {
+            let folder = path::join(&self.root, folder);
             let path = path::normal(&path::join(&folder, name));
             self.converter.root.join(&path).exists().then_some(Found { path, folder })
-        };
-        let own = path::join(&self.root, path::split(path).0);
-        let beside = (form != IncludeForm::Angle).then(|| found(own)).flatten();
-        beside.or_else(|| {
-            let folders = &self.converter.request.selection.header_folders;
-            folders.iter().rev().find_map(|folder| found(path::join(&self.root, folder)))
         })
     }
 

@@ -134,11 +134,11 @@ fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
 impl Journal {
     /// Records what will be written, before anything is written.
     pub(super) fn begin(root: &Path, writes: &[Write]) -> Result<Self, Error> {
-        let entry = |write: &Write| Entry {
+        let entries = writes.iter().map(|write| Entry {
             path: write.path.clone(),
             replaced: fs_err::symlink_metadata(root.join(&write.path)).is_ok(),
-        };
-        let entries = writes.iter().map(entry).collect();
+        });
+        let entries = entries.collect();
         let begun = Begun { schema: SCHEMA, folders: missing_folders(root, writes), entries };
         step();
         let Some(file) = locked(root, &Missing::Create)? else {
@@ -250,15 +250,12 @@ impl Journal {
 
     fn fate(&self, index: usize) -> Fate {
         let entry = &self.begun.entries[index];
-        let look = |path: &Path| fs_err::symlink_metadata(path).ok();
         let Some(stamp) = self.staged.get(index) else { return Fate::Untouched };
-        if look(&self.aside(index, "new")).is_some() {
+        if fs_err::symlink_metadata(self.aside(index, "new")).is_ok() {
             return Fate::Untouched;
         }
         let (path, old) = (self.root.join(&entry.path), self.aside(index, "old"));
-        let (there, kept) = (look(&path), look(&old));
-        let identity = |path: &Path, metadata: &std::fs::Metadata| metadata.identity(path).ok();
-        match (there, kept) {
+        match (fs_err::symlink_metadata(&path).ok(), fs_err::symlink_metadata(&old).ok()) {
             // The second name exists until the file is back at its first name.
             (Some(there), kept) if Stamp::of(&path, &there).is_ok_and(|there| there == *stamp) => {
                 if entry.replaced && kept.is_none() { Fate::Foreign } else { Fate::Ours }
@@ -266,7 +263,7 @@ impl Journal {
             (None, Some(_)) => Fate::Ours,
             (None, None) => Fate::Untouched,
             (Some(_), None) if entry.replaced => Fate::Untouched,
-            (Some(there), Some(kept)) if identity(&path, &there) == identity(&old, &kept) => Fate::Untouched,
+            (Some(there), Some(kept)) if there.identity(&path).ok() == kept.identity(&old).ok() => Fate::Untouched,
             (Some(_), _) => Fate::Foreign,
         }
     }
@@ -289,25 +286,27 @@ impl Journal {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         let shown = root.join(FILE).display().to_string();
-        let wrong = |reason: String| Error::Journal { path: shown.clone(), reason };
         let mut journal = Self { root, file, begun: Begun::default(), staged: Vec::new() };
         let mut is_done = false;
         // A line without an end was still being written, so the action that it announces had not
         // begun.
         for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
-            match serde_json::from_slice(line).map_err(|error| wrong(error.to_string()))? {
+            let line = serde_json::from_slice(line);
+            match line.map_err(|error| Error::Journal { path: shown.clone(), reason: error.to_string() })? {
                 Line::Begun(begun) if begun.schema != SCHEMA => {
-                    return Err(wrong(format!("its schema is {}, and this program knows {SCHEMA}", begun.schema)));
+                    let reason = format!("its schema is {}, and this program knows {SCHEMA}", begun.schema);
+                    return Err(Error::Journal { path: shown, reason });
                 }
                 Line::Begun(begun) => journal.begun = begun,
                 Line::Staged(stamps) => journal.staged = stamps,
                 Line::Done => is_done = true,
             }
         }
-        let is_inside = |path: &Path| path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        let paths = journal.begun.entries.iter().map(|entry| &entry.path).chain(&journal.begun.folders);
-        if let Some(path) = paths.into_iter().find(|path| !is_inside(path)) {
-            return Err(wrong(format!("it names `{}`, which is not in the tree", path.display())));
+        for path in journal.begun.entries.iter().map(|entry| &entry.path).chain(&journal.begun.folders) {
+            if !path.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
+                let reason = format!("it names `{}`, which is not in the tree", path.display());
+                return Err(Error::Journal { path: shown, reason });
+            }
         }
         Ok((journal, is_done))
     }

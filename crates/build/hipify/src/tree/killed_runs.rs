@@ -86,9 +86,8 @@ fn killed(what: &str, tree: &Path, at: u32) -> bool {
 
 /// Runs in the process that is killed.
 fn be_killed() -> bool {
-    let variable = |name: &str| std::env::var(format!("HIPIFY_TEST_{name}"));
-    let Ok(tree) = variable("TREE") else { return false };
-    let (what, at) = (variable("DO").unwrap(), variable("KILL").unwrap());
+    let Ok(tree) = std::env::var("HIPIFY_TEST_TREE") else { return false };
+    let [what, at] = ["HIPIFY_TEST_DO", "HIPIFY_TEST_KILL"].map(|name| std::env::var(name).unwrap());
     LEFT.store(at.parse().unwrap(), Ordering::SeqCst);
     match what.as_str() {
         "convert" => convert(Path::new(&tree)).unwrap(),
@@ -104,19 +103,16 @@ fn after_every_kill_the_next_run_gives_what_an_undisturbed_one_does() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let tree = |name: &str| {
-        let tree = folder.path().join(name);
-        make(&tree);
-        tree
-    };
-    let fresh = tree("fresh");
+    let fresh = folder.path().join("fresh");
+    make(&fresh);
     let before = contents(&fresh);
     convert(&fresh).unwrap();
     let after = contents(&fresh);
     assert_eq!(after.len(), before.len() + 3, "a new folder with two files: {after:?}");
     let (mut taken_back, mut completed, mut at) = (0, 0, 1);
     loop {
-        let tree = tree(&format!("{at}"));
+        let tree = folder.path().join(format!("{at}"));
+        make(&tree);
         if !killed("convert", &tree, at) {
             break;
         }

@@ -95,7 +95,7 @@ fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Err
 fn edits(converter: &Converter<'_>) -> Vec<Result<Converted, Failed>> {
     let files = converter.request.edits.iter().flat_map(|edits| &edits.files);
     let files: std::collections::BTreeSet<&String> = files.filter(|file| converter.root.join(file).is_file()).collect();
-    let edit = |path: &String| {
+    let edited = files.into_iter().map(|path| {
         let source = converter.read(path)?;
         let decoded = converter.decode(&source)?;
         let edited = converter.edited(path, &decoded.text).into_owned();
@@ -106,8 +106,8 @@ fn edits(converter: &Converter<'_>) -> Vec<Result<Converted, Failed>> {
             result.bytes = Some(decoded.encode(edited));
         }
         Ok(result)
-    };
-    files.into_iter().map(edit).collect()
+    });
+    edited.collect()
 }
 
 /// Adds the copy of a result under its second name.

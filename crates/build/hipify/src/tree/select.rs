@@ -44,7 +44,6 @@ pub(super) fn select(
 ) -> Result<BTreeSet<String>, Error> {
     let includes = Patterns::new(&selection.includes)?;
     let ignores = Patterns::new(&selection.ignores)?;
-    let wanted = |path: &str| includes.matches(path) && !ignores.matches(path);
     let mut files = BTreeSet::new();
     let mut source = |path: &str| {
         let literal = selection.includes.iter().any(|include| include == path);
@@ -52,10 +51,11 @@ pub(super) fn select(
             (path::is_pytorch_file(path) || path::is_caffe2_gpu_file(path))
                 && (!selection.out_of_place_only || path::is_out_of_place(path))
         };
-        if (literal || SOURCES.iter().any(|ending| path.ends_with(ending))) && kind && wanted(path) {
+        let is_source = literal || SOURCES.iter().any(|ending| path.ends_with(ending));
+        if is_source && kind && includes.matches(path) && !ignores.matches(path) {
             files.insert(path.to_owned());
         }
-        literal || SOURCES.iter().any(|ending| path.ends_with(ending))
+        is_source
     };
     walk(root, "", &includes, reporter, &mut source)?;
     if root.join(LEFT_OUT[2]).is_dir() && !root.join(LOOKED_INTO).is_symlink() && root.join(LOOKED_INTO).is_dir() {
@@ -69,7 +69,7 @@ pub(super) fn select(
         let folder = if folder == "." { "" } else { &folder };
         walk_all(root, folder, reporter, &mut |path| {
             let header = HEADERS.iter().any(|ending| path.ends_with(ending));
-            if header && wanted(path) {
+            if header && includes.matches(path) && !ignores.matches(path) {
                 files.insert(path.to_owned());
             }
             header
@@ -88,13 +88,13 @@ fn walk(
     reporter: &dyn Reporter,
     found: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), Error> {
-    let descend = |entry: &DirEntry| {
+    let walk = WalkDir::new(root.join(below)).into_iter().filter_entry(|entry| {
         let path = rocwheel_system::slashed(entry.path().strip_prefix(root).unwrap_or(entry.path()));
         let left_out =
             below.is_empty() && entry.depth() == 1 && path.to_str().is_some_and(|path| LEFT_OUT.contains(&path));
         !entry.file_type().is_dir() || (!left_out && path.to_str().is_none_or(|path| includes.may_match_below(path)))
-    };
-    entries(root, WalkDir::new(root.join(below)).into_iter().filter_entry(descend), reporter, found)
+    });
+    entries(root, walk, reporter, found)
 }
 
 fn walk_all(

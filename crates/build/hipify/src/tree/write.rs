@@ -11,9 +11,9 @@ use rocwheel_progress::{Reporter, Unit};
 use rocwheel_system::{FileMetadata as _, Lock};
 use walkdir::WalkDir;
 
+use super::Plan;
 use super::interruption_point::step;
 use super::journal::{Journal, Stamp};
-use super::{Plan, Write};
 use crate::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -53,14 +53,14 @@ impl Plan {
             fs_err::create_dir(folder)?;
         }
         let stage = reporter.stage("writing", Some(self.writes.len() as u64), Unit::Items);
-        let stamp = |(index, write): (usize, &Write)| {
+        let stamps = self.writes.par_iter().enumerate().map(|(index, write)| {
             reporter.check()?;
             reporter.advance(1);
             step();
             let replaced = journal.replaced(index).map(fs_err::metadata).transpose()?;
             create(&journal.beside(index), &write.bytes, replaced.as_ref())
-        };
-        let stamps: Vec<Result<Stamp, Error>> = self.writes.par_iter().enumerate().map(stamp).collect();
+        });
+        let stamps: Vec<Result<Stamp, Error>> = stamps.collect();
         drop(stage);
         let stamps = stamps.into_iter().collect::<Result<_, _>>()?;
         reporter.check()?;
@@ -83,7 +83,7 @@ impl Plan {
         let copy = staging.tree();
         copy_tree(&self.root, &copy, reporter)?;
         let stage = reporter.stage("writing", Some(self.writes.len() as u64), Unit::Items);
-        let put = |write: &Write| {
+        let put = self.writes.par_iter().map(|write| {
             reporter.check()?;
             reporter.advance(1);
             let path = copy.join(&write.path);
@@ -93,8 +93,8 @@ impl Plan {
                 fs_err::remove_file(&path)?;
             }
             create(&path, &write.bytes, replaced.as_ref()).map(drop)
-        };
-        let put: Vec<Result<(), Error>> = self.writes.par_iter().map(put).collect();
+        });
+        let put: Vec<Result<(), Error>> = put.collect();
         drop(stage);
         put.into_iter().collect::<Result<(), _>>()?;
         Ok(rocwheel_system::rename(&copy, &folder)?)

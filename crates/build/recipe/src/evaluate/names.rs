@@ -158,7 +158,7 @@ impl<'a> Names<'a> {
 
     fn torch(&self, name: &str) -> Result<String, Error> {
         let recipe = &self.entry.recipe.name;
-        let needed = || {
+        let torch = self.cell.torch.as_deref().ok_or_else(|| {
             let reason = format!("{recipe} needs to know which torch it is for");
             // The next error would be the missing ROCm, so the hint asks for both at once.
             let is_next = self.cell.rocm.is_none() && (self.cell.torch_index.is_none() || !self.sdk);
@@ -168,13 +168,12 @@ impl<'a> Names<'a> {
                 "give it with `--torch`, for example `--torch 2.9.1`"
             };
             Error::request_with(reason, hint)
-        };
-        let torch = self.cell.torch.as_deref();
+        });
         match name {
-            "torch.version" => torch.map(str::to_owned).ok_or_else(needed),
-            "torch.minor" => torch.map(minor).ok_or_else(needed),
+            "torch.version" => torch.map(str::to_owned),
+            "torch.minor" => torch.map(minor),
             "torch.requirement" => {
-                let torch = torch.ok_or_else(needed)?;
+                let torch = torch?;
                 let is_exact = torch.split('.').count() > 2;
                 Ok(format!("torch=={torch}{}", if is_exact { "" } else { ".*" }))
             }

@@ -37,9 +37,8 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
             rule = Some(candidate);
         }
     }
-    let nobody = || Targets { names: Vec::new(), chosen_by: ChosenBy::Nobody };
     if rule.map_or(!sdk, |rule| rule.none) {
-        return Ok(nobody());
+        return Ok(Targets { names: Vec::new(), chosen_by: ChosenBy::Nobody });
     }
     let cell = facts.cell;
     let mut known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
@@ -47,11 +46,9 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     if !known.is_empty() && !cell.source_targets.is_empty() {
         known.clone_from(&cell.source_targets);
     }
-    // Suffixes such as `:xnack+` name another target of the same GPU.
-    let is_known = |target: &String| known.is_empty() || known.iter().any(|name| name == base_target(target));
     if matches!(cell.chosen_by, ChosenBy::Image | ChosenBy::Sdk) {
         // A framework may support fewer targets than its image or its ROCm.
-        let names: Vec<String> = cell.targets.iter().filter(|target| is_known(target)).cloned().collect();
+        let names: Vec<String> = cell.targets.iter().filter(|target| is_known(target, &known)).cloned().collect();
         if !names.is_empty() {
             return Ok(Targets { names, chosen_by: cell.chosen_by });
         }
@@ -68,7 +65,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
             }
             (default, chosen_by) = (cell.source_targets.clone(), ChosenBy::Sources);
         }
-        let default: Vec<String> = default.into_iter().filter(is_known).collect();
+        let default: Vec<String> = default.into_iter().filter(|target| is_known(target, &known)).collect();
         let names = compiled(&default, cell.llvm);
         if names.is_empty() {
             let rocm = cell.rocm.as_deref().unwrap_or("that is there");
@@ -78,7 +75,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
         }
         return Ok(Targets { names, chosen_by });
     }
-    let wrong: Vec<String> = cell.targets.iter().filter(|target| !is_known(target)).cloned().collect();
+    let wrong: Vec<String> = cell.targets.iter().filter(|target| !is_known(target, &known)).cloned().collect();
     if wrong.is_empty() {
         return Ok(Targets { names: cell.targets.clone(), chosen_by: cell.chosen_by });
     }
@@ -93,11 +90,17 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known, more })
 }
 
+/// `true` if a list names a target, or is empty. Suffixes such as `:xnack+` name another target of
+/// the same GPU.
+fn is_known(target: &str, known: &[String]) -> bool {
+    known.is_empty() || known.iter().any(|name| name == base_target(target))
+}
+
 /// The targets that clang of an LLVM release compiles for; all targets if the release is unknown.
 fn compiled(targets: &[String], llvm: Option<u32>) -> Vec<String> {
     let table = TargetTable::embedded();
-    let since = |target: &str| table.get(target).and_then(|target| target.llvm).unwrap_or(0);
-    targets.iter().filter(|target| llvm.is_none_or(|llvm| since(target) <= llvm)).cloned().collect()
+    let known = targets.iter().filter(|target| llvm.is_none() || table.get(target).and_then(|row| row.llvm) <= llvm);
+    known.cloned().collect()
 }
 
 /// A target that the recipe supports: the first that a rule names, otherwise `gfx942`.
@@ -174,12 +177,10 @@ pub(super) fn cell(recipe: &Recipe, cell: &Cell, backend: &str, targets: &Target
     if recipe.any_python.iter().any(|any| any == backend) {
         cell.python = None;
     }
-    let is_local = |text: &str| {
-        text.split(['.', '-', '_'])
-            .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-    };
     if let Some(label) = cell.label.as_deref()
-        && !is_local(label)
+        && label
+            .split(['.', '-', '_'])
+            .any(|part| part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     {
         let hint = "letters and digits, separated by `.`, make one (PEP 440)";
         return Err(Error::request_with(format!("`{label}` cannot be the local part of a version"), hint));

@@ -54,19 +54,19 @@ impl ExistingWheels {
     /// The existing file that a recipe would make, relative to the folder of outputs. Of several,
     /// only the one with the most specific name is returned.
     pub fn of(&self, recipe: &Evaluated, folder: &str) -> Vec<String> {
-        let relative = |file: &str| if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") };
         if let Some(tarball) = &recipe.output.tarball {
             let revision = recipe.cell.version.as_deref().unwrap_or("${source.revision}");
-            let file = relative(&tarball.path.replace("${source.revision}", revision));
+            let file = path_in(folder, &tarball.path.replace("${source.revision}", revision));
             return if self.output.join(&file).is_file() { vec![file] } else { Vec::new() };
         }
         let Some(wanted) = self.wanted(recipe) else { return Vec::new() };
         let names = recipe.distribution.iter().chain(&recipe.output.other_names);
         let keys = names.map(|name| (folder.to_owned(), rocwheel_wheel::canonical_name(name)));
         let wheels = keys.filter_map(|key| self.wheels.get(&key)).flatten();
+        let wheels = wheels.filter(|(_, name)| self.is_it(name, &wanted, recipe));
         // Two wheels of one package cannot both be installed. A label with dots is exact about
         // ROCm, and later builds have higher numbers.
-        let says_more = |(file, name): &&(String, WheelName)| {
+        let found = wheels.max_by_key(|(file, name)| {
             let local = name.version.split_once('+').map_or("", |(_, local)| local);
             // A build tag sorts by the number at its start, then by the rest (PEP 427).
             let build = name.build.as_deref().unwrap_or_default();
@@ -74,9 +74,8 @@ impl ExistingWheels {
             let number: u64 = build[..digits].parse().unwrap_or_default();
             let is_exact = matches!(Label::parse(local).rocm, Some(RocmLabel::Version(_)));
             (is_exact, number, build[digits..].to_owned(), file.clone())
-        };
-        let found = wheels.filter(|(_, name)| self.is_it(name, &wanted, recipe)).max_by_key(says_more);
-        found.map(|(file, _)| relative(file)).into_iter().collect()
+        });
+        found.map(|(file, _)| path_in(folder, file)).into_iter().collect()
     }
 
     /// The files as inputs of later builds.
@@ -116,14 +115,18 @@ impl ExistingWheels {
             None => found.rocm.is_none(),
             Some(rocm) => candidates == [rocm.clone()],
         };
-        let torch = |label: &Label| label.torch.as_deref().map(minor);
         rocwheel_wheel::same_version(public, version)
             && same_rocm
-            && torch(&found) == torch(label)
+            && found.torch.as_deref().map(minor) == label.torch.as_deref().map(minor)
             && found.backend == label.backend
             && is_for(name, recipe)
             && is_on(name, recipe.cell.platform)
     }
+}
+
+/// Path of a file in a subfolder of the outputs, or in the folder of outputs if that is empty.
+fn path_in(folder: &str, file: &str) -> String {
+    if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") }
 }
 
 /// `true` if a wheel is for a platform (`packaging.python.org`, "Platform compatibility tags").
@@ -143,17 +146,14 @@ fn is_for(name: &WheelName, recipe: &Evaluated) -> bool {
     if recipe.python == Pythons::Any {
         return true;
     }
-    let is_any = || name.pythons.iter().any(|python| !python.starts_with("cp"));
-    let Some(python) = recipe.cell.python else { return is_any() };
+    let is_any = name.pythons.iter().any(|python| !python.starts_with("cp"));
+    let Some(python) = recipe.cell.python else { return is_any };
     let tag = format!("cp{}{}", python.major, python.minor);
     let abi = if python.free_threaded { format!("{tag}t") } else { tag.clone() };
-    let is_stable = || {
-        let first = |tag: &String| tag.strip_prefix("cp3").and_then(|number| number.parse::<u16>().ok());
-        !python.free_threaded
-            && name.abis.iter().any(|abi| abi == "abi3")
-            && name.pythons.iter().filter_map(first).any(|first| first <= python.minor)
-    };
-    (name.pythons.contains(&tag) && name.abis.contains(&abi)) || is_stable() || is_any()
+    let mut first = name.pythons.iter().filter_map(|tag| tag.strip_prefix("cp3")?.parse::<u16>().ok());
+    let is_stable =
+        !python.free_threaded && name.abis.iter().any(|abi| abi == "abi3") && first.any(|first| first <= python.minor);
+    (name.pythons.contains(&tag) && name.abis.contains(&abi)) || is_stable || is_any
 }
 
 #[cfg(test)]

@@ -55,12 +55,11 @@ impl RocmLabel {
             RocmLabel::Version(version) => known.iter().filter(|one| **one == minor(version)).cloned().collect(),
             // `62` is 6.2, `722` is 7.2 with a patch, `714` is 7.14 or 7.1 with a patch.
             RocmLabel::Digits(digits) => {
-                let exact = |one: &&String| one.replace('.', "") == *digits;
-                let patched = |one: &&String| {
+                let fitting = known.iter().filter(|one| {
                     let compact = one.replace('.', "");
-                    digits.len() == compact.len() + 1 && digits.starts_with(&compact)
-                };
-                known.iter().filter(|one| exact(one) || patched(one)).cloned().collect()
+                    compact == *digits || (digits.len() == compact.len() + 1 && digits.starts_with(&compact))
+                });
+                fitting.cloned().collect()
             }
         }
     }

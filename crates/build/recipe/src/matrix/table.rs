@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Point;
 use crate::book::Book;
 use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
-use crate::error::Error;
+use crate::error::{Error, malformed};
 use crate::evaluated::{Action, Evaluated, JobStep};
 use crate::framework::Framework;
 use crate::toml_text::from_toml;
@@ -164,40 +164,42 @@ impl FrameworkTable {
 
     /// Checks that all references and versions are valid.
     fn check(&self) -> Result<(), Error> {
-        let wrong = |reason: String| Err(Error::malformed(&self.path, reason));
         if self.schema != 1 {
-            return wrong(format!("its schema is {}, and this program knows 1", self.schema));
+            return malformed(&self.path, format!("its schema is {}, and this program knows 1", self.schema));
         }
         let rocm = self.rocm_versions();
         for torch in &self.torch {
             if let Some(unknown) =
                 torch.rocm.iter().chain(&torch.sources).find(|version| !rocm.contains(&minor(version)))
             {
-                return wrong(format!(
-                    "torch {} is for ROCm {unknown}, which is not among the versions of ROCm",
-                    torch.version
-                ));
+                return malformed(
+                    &self.path,
+                    format!("torch {} is for ROCm {unknown}, which is not among the versions of ROCm", torch.version),
+                );
             }
         }
         for framework in &self.frameworks {
-            if framework.recipe.is_empty() || framework.backends.is_empty() {
-                return wrong("a framework has a `recipe` and `backends`".into());
+            let recipe = &framework.recipe;
+            if recipe.is_empty() || framework.backends.is_empty() {
+                return malformed(&self.path, "a framework has a `recipe` and `backends`");
             }
             let torch = framework.torch.values().flatten();
             if let Some(unknown) = torch.clone().find(|torch| !self.torch.iter().any(|known| known.version == **torch))
             {
-                return wrong(format!("{} is for torch {unknown}, which is not in the table", framework.recipe));
+                return malformed(&self.path, format!("{recipe} is for torch {unknown}, which is not in the table"));
             }
-            let is_free = |version: &&String| !framework.torch.is_empty() && !framework.torch.contains_key(*version);
-            if let Some(version) = framework.versions.iter().find(is_free) {
-                return wrong(format!("it does not say which torch {} {version} is for", framework.recipe));
+            let mut versions = framework.versions.iter();
+            if !framework.torch.is_empty()
+                && let Some(version) = versions.find(|version| !framework.torch.contains_key(*version))
+            {
+                return malformed(&self.path, format!("it does not say which torch {recipe} {version} is for"));
             }
         }
         let pythons = self.frameworks.iter().flat_map(|framework| &framework.python);
         let of_torch = self.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
         for text in pythons.chain(of_torch) {
             if text.parse::<PythonVersion>().is_err() {
-                return wrong(format!("`{text}` is not a version of Python"));
+                return malformed(&self.path, format!("`{text}` is not a version of Python"));
             }
         }
         for exclusion in &self.exclude {
@@ -277,20 +279,19 @@ impl FrameworkTable {
     /// The torch versions that a framework is built for, oldest first; empty if it does not depend
     /// on torch.
     pub fn torch_versions<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
-        let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
         // A row may map a version that is not in `versions`: such a version has no cells.
         let built = framework.torch.iter().filter(|(version, _)| framework.versions.contains(version));
         let mapped: Vec<&String> = built.flat_map(|(_, torches)| torches).collect();
-        let is_mapped = move |version: &String| mapped.contains(&version);
-        let versions = self.torch.iter().map(|torch| &torch.version);
-        versions.filter(move |version| framework.against_torch || is_own(version) || is_mapped(version))
+        self.torch.iter().map(|torch| &torch.version).filter(move |version| {
+            let is_own = framework.is_torch && framework.versions.contains(version);
+            framework.against_torch || is_own || mapped.contains(version)
+        })
     }
 
     /// The torch of a cell, first two numbers. For torch itself this is its own version.
     pub fn torch_of(&self, point: &Point) -> Option<String> {
-        let is_torch = |framework: &&Framework| framework.recipe == point.recipe && framework.is_torch;
-        let own = self.frameworks.iter().find(is_torch).map(|_| &point.version);
-        own.or(point.torch.as_ref()).map(|torch| minor(torch))
+        let is_torch = self.frameworks.iter().any(|framework| framework.recipe == point.recipe && framework.is_torch);
+        if is_torch { Some(minor(&point.version)) } else { point.torch.as_deref().map(minor) }
     }
 
     /// Address of the index with wheels of a torch for a ROCm.
@@ -314,15 +315,15 @@ impl FrameworkTable {
         if names.is_empty() {
             return Ok(self.frameworks.iter().collect());
         }
-        let find = |name: &String| {
+        let chosen = names.iter().map(|name| {
             self.frameworks.iter().find(|framework| framework.recipe == *name).ok_or_else(|| Error::Unknown {
                 what: "framework",
                 name: name.clone(),
                 place: " in the table".into(),
                 hint: suggestion(name, self.frameworks.iter().map(|framework| framework.recipe.as_str())),
             })
-        };
-        names.iter().map(find).collect()
+        });
+        chosen.collect()
     }
 
     /// The reason why a cell is not built; `None`: it is built.
@@ -359,9 +360,9 @@ impl FrameworkTable {
         }
         let python = point.python?;
         if python.free_threaded {
-            let is_it = |text: &String| text.parse::<PythonVersion>().is_ok_and(|known| known == python);
-            return (!known.free_threaded.iter().any(is_it))
-                .then(|| format!("torch {torch} is not for Python {python}"));
+            let mut built = known.free_threaded.iter().map(|text| text.parse::<PythonVersion>());
+            let is_built = built.any(|built| built.is_ok_and(|built| built == python));
+            return (!is_built).then(|| format!("torch {torch} is not for Python {python}"));
         }
         let [first, last] = &known.python;
         let is_between =
@@ -383,10 +384,10 @@ impl FrameworkTable {
             return Ok(Some(WhyNot::Excluded(reason)));
         }
         // The table may be older than this torch or ROCm.
-        let is_known = |torch: &&String| {
-            self.torch.iter().any(|known| known.version == **torch) && self.rocm_versions().contains(&point.rocm)
-        };
-        let torch = point.torch.as_ref().filter(|_| installs_torch).filter(is_known);
+        let torch = point.torch.as_ref().filter(|torch| {
+            let is_known = self.torch.iter().any(|known| known.version == **torch);
+            installs_torch && is_known && self.rocm_versions().contains(&point.rocm)
+        });
         Ok(torch.and_then(|torch| self.unsupported(torch, false, &point)).map(WhyNot::NoTorch))
     }
 
@@ -428,8 +429,9 @@ impl FrameworkTable {
             return Ok(false);
         }
         let torch = if is_torch { Some(point.version.as_str()) } else { point.torch.as_deref() };
-        let same = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-        if !same(&exclusion.recipe, &point.recipe) || !same(&exclusion.backend, &point.backend) {
+        if exclusion.recipe.as_ref().is_some_and(|recipe| *recipe != point.recipe)
+            || exclusion.backend.as_ref().is_some_and(|backend| *backend != point.backend)
+        {
             return Ok(false);
         }
         let is_free_threaded = point.python.is_some_and(|python| python.free_threaded);

@@ -301,7 +301,7 @@ impl Taken {
 }
 
 fn text(plan: &Plan) -> Result<String, Error> {
-    toml::to_string(plan).map_err(|error| Error::malformed(PLAN, error.to_string()))
+    toml::to_string(plan).map_err(Error::unwritable(PLAN))
 }
 
 /// Writes a file for each job. A file that changes is replaced as a whole, because another process

@@ -1,7 +1,7 @@
 //! Parses recipes and layers, and checks everything that does not depend on a cell or on other
 //! recipes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::{Arguments, CopyAction, Layer, Recipe, RecipeStep, Replace, StepAction, Text, When};
-use crate::error::Error;
+use crate::error::{Error, malformed};
 use crate::toml_text::from_toml;
 use rocwheel_progress::suggestion;
 
@@ -39,14 +39,15 @@ impl Recipe {
         Ok(recipe)
     }
 
+    pub(crate) fn feature_names(&self) -> BTreeSet<String> {
+        self.features.iter().map(|feature| feature.name.clone()).collect()
+    }
+
     /// Checks everything that does not depend on a cell or on other recipes.
     fn check(&self, path: &str) -> Result<(), Error> {
-        let wrong = |reason: String| Err(Error::malformed(path, reason));
-        let is_plain = |name: &str| {
-            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-        };
-        if !is_plain(&self.name) {
-            return wrong(format!("`{}` is no name: letters, digits, `-`, `_` and `.` make one", self.name));
+        let is_plain = self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        if self.name.is_empty() || !is_plain {
+            return malformed(path, format!("`{}` is no name: letters, digits, `-`, `_` and `.` make one", self.name));
         }
         let meaning = BUILD_WORDS.iter().find(|(word, _)| *word == self.name).map(|(_, meaning)| *meaning);
         let of_plans = PLAN_COMMANDS.contains(&self.name.as_str()).then_some("is about plans");
@@ -56,7 +57,7 @@ impl Recipe {
             return Err(Error::Malformed { path: path.to_owned(), line: None, reason, hint });
         }
         if self.backends.is_empty() || self.platforms.is_empty() {
-            return wrong("it needs at least one backend and one platform".into());
+            return malformed(path, "it needs at least one backend and one platform");
         }
         for (key, names) in [
             ("without-sdk", &self.without_sdk),
@@ -71,18 +72,18 @@ impl Recipe {
         }
         match (&self.output.wheel, &self.output.tarball, &self.distribution) {
             (Some(_), None, Some(_)) | (None, Some(_), None) => {}
-            (Some(_), None, None) => return wrong("a recipe that makes a wheel has a `distribution`".into()),
-            (None, Some(_), Some(_)) => return wrong("a tarball has no `distribution`".into()),
-            _ => return wrong("`output` has either `wheel` or `tarball`".into()),
+            (Some(_), None, None) => return malformed(path, "a recipe that makes a wheel has a `distribution`"),
+            (None, Some(_), Some(_)) => return malformed(path, "a tarball has no `distribution`"),
+            _ => return malformed(path, "`output` has either `wheel` or `tarball`"),
         }
         if self.output.tarball.is_some() && (self.output.repair.is_some() || self.output.split.is_some()) {
-            return wrong("`repair` and `split` belong to wheels, and it makes a tarball".into());
+            return malformed(path, "`repair` and `split` belong to wheels, and it makes a tarball");
         }
         if self.versions.is_empty() && !self.version_from_wheel {
-            return wrong("it says no `version`, nor that the wheel does (`version-from-wheel`)".into());
+            return malformed(path, "it says no `version`, nor that the wheel does (`version-from-wheel`)");
         }
         if let Some(name) = self.image_packages.wrong_name() {
-            return wrong(format!("`image-packages` names `{name}`, which is not a name of a package"));
+            return malformed(path, format!("`image-packages` names `{name}`, which is not a name of a package"));
         }
         for step in self.steps.iter().chain(&self.finish) {
             step.check(path)?;
@@ -99,17 +100,17 @@ impl Recipe {
                     })?;
                 }
                 (None, None, true) => {}
-                _ => return wrong("a `require` has `program` and `version`, or `python-without-spaces`".into()),
+                _ => return malformed(path, "a `require` has `program` and `version`, or `python-without-spaces`"),
             }
         }
         for check in &self.checks {
             check.expect.iter().try_for_each(|pattern| check_pattern(pattern, path))?;
             if check.run.is_empty() {
-                return wrong(format!("check `{}` runs nothing", check.name));
+                return malformed(path, format!("check `{}` runs nothing", check.name));
             }
             for (is_set, key) in [(check.requirements, "requirements"), (!check.beside.is_empty(), "beside")] {
                 if is_set && !check.fresh {
-                    return wrong(format!("check `{}` has `{key}`, which belongs to `fresh`", check.name));
+                    return malformed(path, format!("check `{}` has `{key}`, which belongs to `fresh`", check.name));
                 }
             }
         }
@@ -200,14 +201,13 @@ impl TryFrom<StepFields> for RecipeStep {
     /// The step has no action, several actions, or keys of another action.
     fn try_from(mut fields: StepFields) -> Result<RecipeStep, String> {
         let name = fields.name.take().ok_or("missing field `name`")?;
-        let wrong = |reason: &str| format!("step `{name}` {reason}");
         let timeout = match fields.timeout.take() {
             Some(text) => Some(crate::duration::parse(&text).ok_or_else(|| {
-                wrong(&format!("has the timeout `{text}`, which is no time: write `90s`, `30m` or `12h`"))
+                format!("step `{name}` has the timeout `{text}`, which is no time: write `90s`, `30m` or `12h`")
             })?),
             None => None,
         };
-        let action = fields.action().map_err(|reason| wrong(&reason))?;
+        let action = fields.action().map_err(|reason| format!("step `{name}` {reason}"))?;
         let StepFields { when, exists, lacks, if_variable, directory, set, may_fail, .. } = fields;
         Ok(RecipeStep { name, when, exists, lacks, if_variable, directory, timeout, set, may_fail, action })
     }
@@ -269,8 +269,8 @@ impl StepFields {
 /// The text is not a time.
 pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let wrong = || D::Error::custom(format!("`{text}` is no time: write `90m` or `6h`"));
-    crate::duration::parse(&text).map(Some).ok_or_else(wrong)
+    let time = crate::duration::parse(&text).map(Some);
+    time.ok_or_else(|| D::Error::custom(format!("`{text}` is no time: write `90m` or `6h`")))
 }
 
 fn check_pattern(pattern: &str, path: &str) -> Result<(), Error> {

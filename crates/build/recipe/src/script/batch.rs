@@ -18,8 +18,8 @@ fn percent(text: &str) -> String {
 
 /// A quoted word. A name in it may have a value with spaces.
 fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@+\\*".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
+    let is_plain = word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./:@+\\*".contains(letter));
+    if !word.is_empty() && is_plain {
         word.to_owned()
     } else {
         format!("\"{}\"", escaped(word, |part| percent(part).replace('"', "\"\"")))

@@ -34,12 +34,16 @@ fn inside_quotes(text: &str) -> String {
     written
 }
 
+fn python(program: &str, words: &str) -> String {
+    format!("$(\"${{PYTHON}}\" -c \"{program}\"{words})")
+}
+
 /// A pattern of file names: only its names are quoted.
 fn pattern(text: &str) -> String {
-    let part = |(before, name): (&str, Option<&str>)| {
-        before.to_owned() + &name.map_or_else(String::new, |name| format!("\"${{{name}}}\""))
-    };
-    parts(text).into_iter().map(part).collect()
+    let parts = parts(text).into_iter();
+    parts
+        .map(|(before, name)| before.to_owned() + &name.map_or(String::new(), |name| format!("\"${{{name}}}\"")))
+        .collect()
 }
 
 fn test(provided: &Provided) -> String {
@@ -179,7 +183,6 @@ impl Dialect for Shell {
     }
 
     fn default(&self, name: &str, variable: &str, recipe: &Evaluated) -> (Vec<String>, &'static [&'static str]) {
-        let python = |program: &str, words: &str| format!("$(\"${{PYTHON}}\" -c \"{program}\"{words})");
         let version_file = recipe.source.version_file.as_ref().filter(|file| file.pattern.is_none());
         let (value, needs): (String, &[&str]) = match name {
             "source" => ("$PWD".into(), &[]),

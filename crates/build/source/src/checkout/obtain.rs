@@ -120,21 +120,19 @@ impl Run<'_> {
         let files = scratch.path().join("files");
         fs_err::create_dir(&files)?;
         let unpacked = archive::unpack(&archive.path, &files, repository.reporter)?;
-        let attempt = || format!("make a commit of `{}`", archive.path.display());
+        let attempt = format!("make a commit of `{}`", archive.path.display());
         let index = scratch.path().join("index");
         let git_directory = repository.git.at(&repository.path).args(["rev-parse", "--absolute-git-dir"]);
-        let git_directory = git_directory.expect(attempt(), repository.reporter)?.text();
-        let call = |arguments: &[&str]| {
-            let call = repository.git.at(&files).args(arguments).variable("GIT_DIR", &git_directory);
-            call.variable("GIT_WORK_TREE", &files).variable("GIT_INDEX_FILE", &index)
-        };
+        let git_directory = git_directory.expect(&attempt, repository.reporter)?.text();
+        let git = repository.git.at(&files).variable("GIT_DIR", &git_directory);
+        let git = git.variable("GIT_WORK_TREE", &files).variable("GIT_INDEX_FILE", &index);
         // Files that the archive's own ignore rules match are part of the sources too.
-        call(&["add", "--all", "--force"]).expect(attempt(), repository.reporter)?;
-        let tree = call(&["write-tree"]).expect(attempt(), repository.reporter)?.text();
+        git.clone().args(["add", "--all", "--force"]).expect(&attempt, repository.reporter)?;
+        let tree = git.clone().arg("write-tree").expect(&attempt, repository.reporter)?.text();
         let name = archive.path.file_name().unwrap_or_default().to_string_lossy();
         let message = format!("Sources of {name}\n\nSHA-256: {found}\n");
-        let commit = call(&["commit-tree", "-m", &message, &tree]).dated(&format!("{} +0000", unpacked.newest));
-        let commit = commit.expect(attempt(), repository.reporter)?.text();
+        let commit = git.args(["commit-tree", "-m", &message, &tree]).dated(&format!("{} +0000", unpacked.newest));
+        let commit = commit.expect(attempt, repository.reporter)?.text();
         repository.run(&["update-ref", &kept, &commit], "keep the commit of the archive")?;
         Ok((commit, found))
     }
@@ -151,8 +149,8 @@ fn numbers(name: &str) -> Option<(&str, Vec<u64>)> {
 /// difference.
 fn distance(left: &[u64], right: &[u64]) -> (std::cmp::Reverse<usize>, u64) {
     let same = left.iter().zip(right).take_while(|(left, right)| left == right).count();
-    let number = |numbers: &[u64]| numbers.get(same).copied().unwrap_or(0);
-    (std::cmp::Reverse(same), number(left).abs_diff(number(right)))
+    let [left, right] = [left, right].map(|numbers| numbers.get(same).copied().unwrap_or(0));
+    (std::cmp::Reverse(same), left.abs_diff(right))
 }
 
 /// The most similar names. For a version, these are the nearest versions. Otherwise they are names

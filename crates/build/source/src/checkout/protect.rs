@@ -75,15 +75,17 @@ impl Run<'_> {
         if self.checkout.movement == Movement::Allowed {
             return Ok(());
         }
-        let moved = |found, wanted| Err(Error::Moved { path: self.checkout.directory.clone(), found, wanted });
         let tagged = self.repository.commit(&format!("refs/tags/{UPSTREAM}"))?;
         let Some(found) = tagged.or(self.repository.head()?) else { return Ok(()) };
-        match &self.reference {
-            Reference::Named { name, .. } if *name != found => return moved(found, name.clone()),
+        let wanted = match &self.reference {
+            Reference::Named { name, .. } if *name != found => Some(name.clone()),
             Reference::Archive(archive) if archive.sha256.is_none() || archive.sha256 != self.before.archive => {
-                return moved(found, archive.path.display().to_string());
+                Some(archive.path.display().to_string())
             }
-            _ => {}
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            return Err(Error::Moved { path: self.checkout.directory.clone(), found, wanted });
         }
         // Tags do not move when the user checks another commit out.
         let submodules = self.before.repositories.keys().map(String::as_str).filter(|path| !path.is_empty());

@@ -120,8 +120,8 @@ impl CellArguments {
             lists => (lists.iter().map(|list| parse_targets(list)).collect::<Result<_, _>>()?, ChosenBy::User),
         };
         let asked = self.rocm.clone();
-        let named = || environment::first_of(&["DESIRED_ROCM"]).map(|rocm| rocm.trim_start_matches("rocm").to_owned());
-        let rocm = if self.rocm.is_empty() { named().into_iter().collect() } else { self.rocm };
+        let named = environment::first_of(&["DESIRED_ROCM"]).filter(|_| asked.is_empty());
+        let rocm = named.map(|rocm| rocm.trim_start_matches("rocm").to_owned()).into_iter().chain(self.rocm);
         let axes = Axes {
             rocm: values(rocm),
             torch: values(self.torch),
@@ -152,8 +152,8 @@ impl CellArguments {
         if self.label_style == LabelStyle::Compact {
             axes.rocm.iter().flatten().try_for_each(|rocm| check_compact_label(rocm, &table))?;
         }
-        let is_true = |text: String| ["1", "true", "TRUE", "True", "on", "ON"].contains(&text.as_str());
-        let with_triton_backend = environment::first_of(&["BUILD_TRITON_BACKEND"]).is_some_and(is_true);
+        let with_triton_backend = environment::first_of(&["BUILD_TRITON_BACKEND"])
+            .is_some_and(|text| ["1", "true", "TRUE", "True", "on", "ON"].contains(&text.as_str()));
         let torch_index = self.torch_index;
         Ok(BuildRequest { book, table, cell, axes, torch_index, rocm: asked, with_triton_backend })
     }

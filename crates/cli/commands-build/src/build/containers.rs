@@ -127,10 +127,11 @@ impl ContainerArguments {
         // The variable names the user's Docker. `--executor podman` overrides it, unless the
         // variable itself names Podman.
         let variable = variable.filter(|command| self.executor != Some(Executor::Podman) || command.contains("podman"));
-        let installed = || ["docker", "podman"].into_iter().find(|name| environment::program(name).is_some());
-        let command = (self.engine.clone().or(variable))
-            .or_else(|| self.executor.map(|executor| executor.to_string()))
-            .or_else(|| installed().map(str::to_owned));
+        let named = self.engine.clone().or(variable).or_else(|| self.executor.map(|executor| executor.to_string()));
+        let command = named.or_else(|| {
+            let mut installed = ["docker", "podman"].into_iter().filter(|name| environment::program(name).is_some());
+            installed.next().map(str::to_owned)
+        });
         // An image that the user names may exist only on this machine.
         let pull = self.pull.unwrap_or(if self.image.is_some() { Pull::Never } else { Pull::Missing });
         let request = Request {

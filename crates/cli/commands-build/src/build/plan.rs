@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use rocwheel_console::failure::{Result, Usage};
+use rocwheel_recipe::recipe::PLAN_COMMANDS;
 
 use super::run::RunArguments;
 use super::{Arguments, PLANS};
@@ -133,8 +134,7 @@ impl Arguments {
     /// Takes the request for an existing plan out of the arguments, if there is one. The options of
     /// `build plan` replace those of `build`, which clap does not allow in front of it.
     pub(super) fn take_plan(&mut self) -> Result<(Option<Asked>, Choices), Usage> {
-        let reserved = |name: &&String| rocwheel_recipe::recipe::PLAN_COMMANDS.contains(&name.as_str());
-        if let Some(word) = self.names.iter().find(reserved) {
+        if let Some(word) = self.names.iter().find(|name| PLAN_COMMANDS.contains(&name.as_str())) {
             let usage = Usage::new(format!("`{word}` is a command about plans, not a recipe"));
             return Err(usage.hint(format!("write it first, and options behind it: `rocwheel build {word} DIR`")));
         }

@@ -92,10 +92,6 @@ fn running_for(attempt: &Attempt) -> f64 {
 fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
     let last = seen.attempts.last();
     let queued = queued.filter(|queued| queued.is_active());
-    let waits = |queued: &Queued| match queued.reason.as_str() {
-        "" => format!("with Slurm ({})", queued.state.to_lowercase()),
-        reason => format!("with Slurm ({reason})"),
-    };
     match (&seen.state, queued) {
         (State::LeftOut(SkipReason::Excluded(_)), _) => "excluded".into(),
         (State::LeftOut(SkipReason::Exists(_)), _) => "exists".into(),
@@ -108,11 +104,18 @@ fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
             format!("runs{stage}{}", host.map(|host| format!(" on {host}")).unwrap_or_default())
         }
         // The job was put back into the queue.
-        (State::Lost | State::Waiting, Some(queued)) => waits(queued),
-        (State::Ended(ended), Some(queued)) if !ended.is_there() => waits(queued),
+        (State::Lost | State::Waiting, Some(queued)) => waiting(queued),
+        (State::Ended(ended), Some(queued)) if !ended.is_there() => waiting(queued),
         (State::Waiting, None) => "waiting".into(),
         (State::Lost, None) => "lost".into(),
         (State::Ended(ended), _) => ended.name().into(),
+    }
+}
+
+fn waiting(queued: &Queued) -> String {
+    match queued.reason.as_str() {
+        "" => format!("with Slurm ({})", queued.state.to_lowercase()),
+        reason => format!("with Slurm ({reason})"),
     }
 }
 
@@ -188,13 +191,13 @@ pub(super) fn cancelled(folder: &PlanFolder, cancelled: &Cancelled, printer: &Pr
 pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> Result<Exit> {
     let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<Result<Vec<_>>>()?;
     let seen = folder.look()?;
-    let is_telling = |seen: &&Seen<'_>| match seen.state {
+    let shown = seen.iter().filter(|seen| match seen.state {
         _ if !chosen.is_empty() => chosen.contains(&seen.cell.id),
         State::Running | State::Lost => true,
         State::Ended(ended) => !ended.is_there(),
         State::Waiting | State::LeftOut(_) => false,
-    };
-    let rows: Vec<Row<'_>> = seen.iter().filter(is_telling).map(|seen| row(seen, None)).collect();
+    });
+    let rows: Vec<Row<'_>> = shown.map(|seen| row(seen, None)).collect();
     if printer.format() == ResultFormat::Json {
         printer.json(&serde_json::json!({ "plan": folder.path(), "cells": rows }))?;
         return Ok(Exit::Done);
@@ -249,14 +252,13 @@ pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer
         printer.note(container.describe());
     }
     let titles: BTreeMap<&str, &str> = plan.cells.iter().map(|cell| (cell.id.as_str(), cell.title.as_str())).collect();
-    let rank = |cell: &&PlannedCell| match cell.left_out {
+    let mut cells: Vec<&PlannedCell> = plan.cells.iter().collect();
+    cells.sort_by_key(|cell| match cell.left_out {
         None => 0,
         Some(SkipReason::Exists(_)) => 1,
         Some(SkipReason::Excluded(_)) => 2,
-    };
-    let mut cells: Vec<&PlannedCell> = plan.cells.iter().collect();
-    cells.sort_by_key(rank);
-    let excluded = cells.iter().filter(|cell| rank(cell) == 2).count();
+    });
+    let excluded = cells.iter().filter(|cell| matches!(cell.left_out, Some(SkipReason::Excluded(_)))).count();
     if !with_excluded {
         cells.truncate(cells.len() - excluded);
     }

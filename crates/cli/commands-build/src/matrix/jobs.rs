@@ -104,10 +104,8 @@ impl JobChoices {
         }
         let targets: Vec<&str> = self.targets.iter().map(|set| set.text.as_str()).collect();
         let runner = self.runners.default.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-        let table = |labels: &BTreeMap<String, Value>| {
-            if labels.is_empty() { String::new() } else { serde_json::json!(labels).to_string() }
-        };
-        let (runners, machines) = (table(&self.runners.labels), table(&self.test_runners));
+        let [runners, machines] = [&self.runners.labels, &self.test_runners]
+            .map(|labels| if labels.is_empty() { String::new() } else { serde_json::json!(labels).to_string() });
         let targets = targets.join(" ");
         Ok(vec![("gpu-targets", targets), ("runner", runner), ("runners", runners), ("test-runners", machines)])
     }
@@ -115,21 +113,22 @@ impl JobChoices {
 
 /// Parses `--runners` and `--test-runners`.
 fn parse_labels(option: &str, text: &str) -> Result<BTreeMap<String, Value>, Usage> {
-    let wrong = |reason: String| {
+    labels_in(text).map_err(|reason| {
         let usage = Usage::new(format!("`{option}` is no table of labels: {reason}"));
         usage.hint(format!(r#"write `{option} '{{"gfx942": "LABEL", "gfx1100": ["LABEL", "LABEL"]}}'`"#))
-    };
-    let labels: BTreeMap<String, Value> = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-    let is_label = |value: &Value| value.as_str().is_some_and(|label| !label.is_empty());
-    let is_good = |value: &Value| {
-        is_label(value) || value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_label))
-    };
-    match labels.iter().find(|(_, value)| !is_good(value)) {
-        Some((words, value)) => {
-            Err(wrong(format!("`{words}` has {value}, which is neither a label nor a list of some")))
+    })
+}
+
+/// The labels in a JSON object; the error is the reason.
+fn labels_in(text: &str) -> Result<BTreeMap<String, Value>, String> {
+    let labels: BTreeMap<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    for (words, value) in &labels {
+        let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        if list.is_empty() || list.iter().any(|label| label.as_str().is_none_or(str::is_empty)) {
+            return Err(format!("`{words}` has {value}, which is neither a label nor a list of some"));
         }
-        None => Ok(labels),
     }
+    Ok(labels)
 }
 
 /// Prints the matrices, one per line since `$GITHUB_OUTPUT` takes one line per value, and sets the
@@ -175,10 +174,10 @@ pub(super) fn print(
             let of_stage = if *stages == 1 { String::new() } else { format!("-{}", stage + 1) };
             // GitHub accepts no matrix without jobs, so an empty one is skipped by the job's
             // condition.
-            let text = |part: usize| if jobs.is_empty() { None } else { matrices.get(part).cloned() };
-            outputs.extend(
-                (0..*parts).map(|part| (format!("matrix{of_stage}-{}", part + 1), text(part).unwrap_or_default())),
-            );
+            outputs.extend((0..*parts).map(|part| {
+                let text = matrices.get(part).filter(|_| !jobs.is_empty()).cloned().unwrap_or_default();
+                (format!("matrix{of_stage}-{}", part + 1), text)
+            }));
         }
         if stage == 0 || !jobs.is_empty() {
             lines.extend(matrices);

@@ -1,5 +1,6 @@
 //! `rocwheel source checkout`: sources of frameworks, at commits that fit together.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_hipify::{Defects, Launches};
 use rocwheel_output::Mode;
-use rocwheel_progress::{Exit, Reporter};
+use rocwheel_progress::Exit;
 use rocwheel_source::manifest::SourceManifest;
 use rocwheel_source::{
     Checkout, CheckoutReport, CheckoutStatus, Hipify, Movement, PerProject, Plan, Project, Related, Request,
@@ -160,14 +161,13 @@ impl TryFrom<Arguments> for Settings {
             TritonRules::New => "new".to_owned(),
             TritonRules::Old => "old".to_owned(),
         });
-        let absolute = |path: &Option<PathBuf>| path.as_deref().map(projects::absolute).transpose();
         if let Some(folder) = arguments.patches.as_deref().filter(|folder| !folder.is_dir()) {
             return Err(Usage::new(format!("there is no folder `{}` with patches", folder.display())).into());
         }
         let request = Request {
             root: projects::absolute(&arguments.root)?,
             projects: wanted,
-            torch: absolute(&arguments.torch_directory)?,
+            torch: arguments.torch_directory.as_deref().map(projects::absolute).transpose()?,
             depth: arguments.depth,
             jobs: arguments.connections,
             submodules: if arguments.no_submodules { Submodules::Leave } else { Submodules::Take },
@@ -175,7 +175,7 @@ impl TryFrom<Arguments> for Settings {
             related: if arguments.require_related_commit { Related::Required } else { Related::WhereNamed },
             triton: if arguments.triton_release { TritonPin::Release } else { TritonPin::Commit },
             triton_rules: rules,
-            patches: absolute(&arguments.patches)?,
+            patches: arguments.patches.as_deref().map(projects::absolute).transpose()?,
             patchset: arguments.patchset,
             movement: if arguments.locked { Movement::Locked } else { Movement::Allowed },
             line: arguments.line,
@@ -200,9 +200,10 @@ fn chosen<'a>(
     }
     let Some(manifest) = manifest else { return Ok((chosen, Vec::new())) };
     let path = arguments.manifest.as_deref().unwrap_or(Path::new("")).display();
-    let of_table = |key: &str| table.projects.iter().find(|project| project.manifest.as_deref() == Some(key));
+    let projects = table.projects.iter().rev().filter_map(|project| Some((project.manifest.as_deref()?, project)));
+    let by_key: BTreeMap<&str, &Project> = projects.collect();
     if chosen.is_empty() {
-        chosen = manifest.entries.iter().filter_map(|entry| of_table(&entry.key)).collect();
+        chosen = manifest.entries.iter().filter_map(|entry| by_key.get(entry.key.as_str()).copied()).collect();
     }
     if chosen.is_empty() {
         return Err(Usage::new(format!("the manifest `{path}` has no project that is known here")).into());
@@ -220,9 +221,9 @@ fn chosen<'a>(
             return Err(Failure::message(format!("the manifest `{path}` names {found} for torch, not `{expected}`")));
         }
     }
-    let unknown =
-        manifest.entries.iter().map(|entry| &entry.key).filter(|key| *key != "therock" && of_table(key).is_none());
-    Ok((chosen, unknown.cloned().collect()))
+    let mut unknown: Vec<String> = manifest.entries.iter().map(|entry| entry.key.clone()).collect();
+    unknown.retain(|key| key != "therock" && !by_key.contains_key(key.as_str()));
+    Ok((chosen, unknown))
 }
 
 /// The source of each project.
@@ -349,11 +350,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let plan = Plan::new(&request, &settings.table)?;
     let git = projects::git()?;
-    let mut finished = |outcome: &CheckoutReport| {
+    let outcomes = plan.execute(&git, &settings.conversion, printer.reporter(), &mut |outcome| {
         printer.detail(format!("{}: {} of {}", outcome.project, outcome.commit, outcome.origin));
-    };
-    let reporter: &dyn Reporter = printer.reporter();
-    let outcomes = plan.execute(&git, &settings.conversion, reporter, &mut finished)?;
+    })?;
     if printer.format() == ResultFormat::Json {
         printer.json(&Done { checkouts: &outcomes })?;
         return Ok(Exit::Done);
@@ -380,8 +379,9 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 
 fn show(plan: &Plan, printer: &Printer) -> Result<Exit> {
     if printer.format() == ResultFormat::Json {
-        let planned = |checkout| PlannedCheckout { checkout, commands: Checkout::commands(checkout) };
-        printer.json(&Planned { checkouts: plan.checkouts.iter().map(planned).collect() })?;
+        let checkouts = plan.checkouts.iter();
+        let planned = checkouts.map(|checkout| PlannedCheckout { checkout, commands: checkout.commands() });
+        printer.json(&Planned { checkouts: planned.collect() })?;
         return Ok(Exit::Done);
     }
     for checkout in &plan.checkouts {

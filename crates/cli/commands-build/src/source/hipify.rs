@@ -126,13 +126,13 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let within = |path: &Path| within(&arguments.tree, path);
-        let extra_files: Vec<String> = arguments.source.iter().map(|path| within(path)).collect::<Result<_, _>>()?;
+        let tree = &arguments.tree;
+        let extra_files: Vec<String> =
+            arguments.source.iter().map(|path| within(tree, path)).collect::<Result<_, _>>()?;
         // The setup.py of an extension names folders of submodules that may not be checked out.
-        let is_there = |path: &&PathBuf| arguments.tree.join(path).exists() || path.exists();
-        let (folders, absent): (Vec<&PathBuf>, Vec<&PathBuf>) = arguments.include_dir.iter().partition(is_there);
-        let absent_folders = absent.into_iter().cloned().collect();
-        let header_folders = folders.into_iter().map(|path| within(path)).collect::<Result<_, _>>()?;
+        let (folders, absent_folders): (Vec<PathBuf>, Vec<PathBuf>) =
+            arguments.include_dir.into_iter().partition(|path| tree.join(path).exists() || path.exists());
+        let header_folders = folders.iter().map(|path| within(tree, path)).collect::<Result<_, _>>()?;
         let selection = FileSelection {
             includes: arguments.include,
             ignores: arguments.ignore,
@@ -255,8 +255,10 @@ fn recover(tree: &Path, printer: &Printer) -> Result<Exit> {
     if printer.format() == ResultFormat::Json {
         printer.json(&Recovery { tree, recovered })?;
     } else {
-        let nothing = || format!("`{}` is as it should be: no conversion was killed there", tree.display());
-        printer.line(said(tree, recovered).unwrap_or_else(nothing))?;
+        printer
+            .line(said(tree, recovered).unwrap_or_else(|| {
+                format!("`{}` is as it should be: no conversion was killed there", tree.display())
+            }))?;
     }
     Ok(Exit::Done)
 }
@@ -281,24 +283,18 @@ fn request(settings: &Settings, format: ResultFormat) -> Result<Request> {
         None => build_amd::read(&settings.tree)?,
     };
     let mut selection = settings.selection.clone();
-    let wrong = |option: &str, mode: &str| {
-        Err(Usage::new(format!("`{option}` is not for {mode}")).hint("`--mode` chooses the other one").into())
-    };
     let survey = if settings.unmapped || format == ResultFormat::Json {
         LeftoverSearch::Unmapped
     } else {
         LeftoverSearch::Nothing
     };
     let request = if let Some(build_amd) = build_amd {
-        for (option, given) in [
+        let options = [
             ("--source", selection.extra_files_only),
             ("--include-dir", !selection.header_folders.is_empty()),
             ("--include", !selection.includes.is_empty()),
-        ] {
-            if given {
-                return wrong(option, "PyTorch's own tree");
-            }
-        }
+        ];
+        refuse(&options, "PyTorch's own tree")?;
         let mut request = Request::pytorch(&settings.tree, build_amd, settings.compiler);
         let folders = settings.extra_include_dirs.iter().filter(|folder| settings.tree.join(folder).exists());
         request.selection.includes.extend(folders.map(|folder| format!("{}/**/*", folder.trim_end_matches('/'))));
@@ -306,14 +302,11 @@ fn request(settings: &Settings, format: ResultFormat) -> Result<Request> {
         request.selection.out_of_place_only = selection.out_of_place_only;
         request
     } else {
-        for (option, given) in [
+        let options = [
             ("--extra-include-dir", !settings.extra_include_dirs.is_empty()),
             ("--out-of-place-only", selection.out_of_place_only),
-        ] {
-            if given {
-                return wrong(option, "extensions");
-            }
-        }
+        ];
+        refuse(&options, "extensions")?;
         let request = Request::extension(&settings.tree);
         if selection.includes.is_empty() {
             selection.includes.clone_from(&request.selection.includes);
@@ -327,6 +320,12 @@ fn request(settings: &Settings, format: ResultFormat) -> Result<Request> {
         LaunchesArgument::Keep => request.launches = Launches::Keep,
     }
     Ok(request)
+}
+
+/// Refuses the first option that is given.
+fn refuse(options: &[(&str, bool)], mode: &str) -> Result<(), Usage> {
+    let Some((option, _)) = options.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(Usage::new(format!("`{option}` is not for {mode}")).hint("`--mode` chooses the other one"))
 }
 
 fn print(plan: &Plan, settings: &Settings, printer: &Printer) -> Result<()> {

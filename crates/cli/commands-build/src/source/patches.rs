@@ -90,29 +90,32 @@ enum Action {
     List(PathBuf, Option<String>),
 }
 
+impl Place {
+    fn patch_set(&self) -> Result<PatchSet> {
+        let table = projects::table(self.table.as_deref())?;
+        let (tree, patches) = (projects::absolute(&self.tree)?, projects::absolute(&self.patches)?);
+        Ok(PatchSet::of(&tree, &patches, self.set.as_deref(), &table)?)
+    }
+}
+
 impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let set = |place: &Place| -> Result<PatchSet> {
-            let table = projects::table(place.table.as_deref())?;
-            let (tree, patches) = (projects::absolute(&place.tree)?, projects::absolute(&place.patches)?);
-            Ok(PatchSet::of(&tree, &patches, place.set.as_deref(), &table)?)
-        };
         let action = match arguments.action {
-            ActionArguments::Save { place } => Action::Save(set(&place)?),
+            ActionArguments::Save { place } => Action::Save(place.patch_set()?),
             ActionArguments::Apply { place, stage } => {
                 let stage = stage.map(|stage| match stage {
                     StageArgument::Base => Stage::Base,
                     StageArgument::Hipified => Stage::Hipified,
                 });
-                Action::Apply(set(&place)?, stage)
+                Action::Apply(place.patch_set()?, stage)
             }
             ActionArguments::List { patches, project } => {
                 let table = Table::built_in();
                 let folder =
-                    |name: String| table.project(&name).map(|project| project.directory.clone()).unwrap_or(name);
-                Action::List(patches, project.map(folder))
+                    project.map(|name| table.project(&name).map(|project| project.directory.clone()).unwrap_or(name));
+                Action::List(patches, folder)
             }
         };
         Ok(Self { action })

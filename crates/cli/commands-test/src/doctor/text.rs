@@ -139,11 +139,11 @@ fn cards(gpus: &[GpuFacts]) -> Vec<String> {
         group.usable += usize::from(gpu.hip_index.is_some());
         group.cards.insert(gpu.address.split('.').next().unwrap_or_default());
     }
-    let line = |(name, group): (String, Group<'_>)| {
+    let lines = groups.into_iter().map(|(name, group)| {
         let cards = message::count(group.cards.len() as u64, "card", "cards");
         format!("{} of {name}, on {cards}, {} for HIP", group.count, group.usable)
-    };
-    groups.into_iter().map(line).collect()
+    });
+    lines.collect()
 }
 
 /// Prints with the width of the terminal.

@@ -74,14 +74,14 @@ pub(super) fn run(container: &ContainerRun<'_>, words: &[String], printer: &Prin
             command.args(["--group-add", &group.to_string()]);
         }
     }
-    let mut mount = |from: &Path, to: &str, mode: &str| {
-        command.arg("--volume").arg(format!("{}:{to}:{mode}", from.display()));
-    };
-    mount(&environment::this_program()?, PROGRAM, "ro");
-    mount(&output, RESULTS, "rw");
+    let mut mounts = vec![format!("{}:{PROGRAM}:ro", environment::this_program()?.display())];
+    mounts.push(format!("{}:{RESULTS}:rw", output.display()));
     for path in container.mounts {
         let path = std::path::absolute(path)?;
-        mount(&path, &path.display().to_string(), "ro");
+        mounts.push(format!("{0}:{0}:ro", path.display()));
+    }
+    for mount in &mounts {
+        command.args(["--volume", mount]);
     }
     for variable in ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION"]
     {

@@ -63,15 +63,14 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let inputs: Vec<PathBuf> = arguments.lists.iter().map(PathBuf::from).collect();
-        let check = |file: OutputOption| file.check("--disabled", FileKind::DisabledTests, &inputs);
-        let disabled = arguments.disabled.map(check).transpose()?;
+        let disabled = arguments.disabled.map(|file| file.check("--disabled", FileKind::DisabledTests, &inputs));
+        let disabled = disabled.transpose()?;
         let mut rows: Vec<ListRow> = Vec::new();
         for list in &arguments.lists {
             rows.extend(read_list(list, Some(&arguments.list_version), false)?.rows);
         }
         let today = environment::today();
-        let is_over = |row: &ListRow| row.expires.is_some_and(|last| last < today);
-        let (expired, rows) = rows.into_iter().partition(is_over);
+        let (expired, rows) = rows.into_iter().partition(|row| row.expires.is_some_and(|last| last < today));
         let (skip_tests, project) = (arguments.skip_tests, arguments.project);
         Ok(Self { rows, expired, disabled, skip_tests, project, is_lossy: arguments.lossy })
     }
@@ -81,9 +80,9 @@ impl TryFrom<Arguments> for Settings {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let disabled = settings.disabled.as_ref().map(|file| (file, export_disabled(&settings.rows)));
     let folder = settings.skip_tests.as_ref().map(|path| (path, export_therock(&settings.rows, &settings.project)));
-    let exported = || disabled.iter().map(|(_, lists)| lists).chain(folder.iter().map(|(_, lists)| lists));
+    let exported = disabled.iter().map(|(_, lists)| lists).chain(folder.iter().map(|(_, lists)| lists));
     if printer.format() == ResultFormat::Json {
-        let remarks: Vec<_> = exported().flat_map(|lists| &lists.remarks).collect();
+        let remarks: Vec<_> = exported.clone().flat_map(|lists| &lists.remarks).collect();
         printer.json(&serde_json::json!({ "rows": settings.rows, "expired": settings.expired, "remarks": remarks }))?;
     } else if disabled.is_none() && folder.is_none() {
         show(&settings.rows, printer)?;
@@ -92,7 +91,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let day = row.expires.map(|day| day.to_string()).unwrap_or_default();
         printer.warn(format!("{}: {} expired on {day} and does not count", row.place, row.pattern.words()));
     }
-    let changed: Vec<&str> = exported().flat_map(changes).collect();
+    let changed: Vec<&str> = exported.clone().flat_map(changes).collect();
     if !changed.is_empty() && !settings.is_lossy {
         for message in &changed {
             printer.warn(message);
@@ -101,7 +100,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let text = format!("nothing was written, since {rows} would mean something else; `--lossy` writes it");
         return Err(Failure::message(text));
     }
-    for remark in exported().flat_map(|lists| &lists.remarks) {
+    for remark in exported.flat_map(|lists| &lists.remarks) {
         printer.warn(&remark.message);
     }
     let mut files: Vec<(OutputFile, String)> = Vec::new();
@@ -127,15 +126,15 @@ fn checked_files(path: &Path, lists: &ExportedLists) -> Result<Vec<(OutputFile, 
         let problem = format!("`--skip-tests` names `{}`, which is no folder", path.display());
         return Err(Usage::new(problem).hint("name a folder: `--skip-tests skip_tests`").into());
     }
-    let check = |(name, text): (&String, &String)| {
+    let files = lists.files.iter().map(|(name, text)| {
         let file = OutputOption::from(path.join(name).into_os_string());
         Ok((file.check("--skip-tests", FileKind::PythonList, &[])?, text.clone()))
-    };
-    lists.files.iter().map(check).collect()
+    });
+    files.collect()
 }
 
 fn show(rows: &[ListRow], printer: &Printer) -> Result<()> {
-    let line = |row: &ListRow| {
+    let lines = rows.iter().map(|row| {
         let versions = row.versions.as_ref().map(ToString::to_string);
         let places: Vec<String> = row.targets.iter().chain(&row.platforms).cloned().chain(versions).collect();
         let kind = match row.kind {
@@ -145,6 +144,6 @@ fn show(rows: &[ListRow], printer: &Printer) -> Result<()> {
             ListKind::Quarantine => "quarantine",
         };
         vec![row.place.clone(), row.pattern.words(), kind.to_owned(), places.join(" "), row.reason.clone()]
-    };
-    printer.table(&COLUMNS, rows.iter().map(line))
+    });
+    printer.table(&COLUMNS, lines)
 }

@@ -152,13 +152,11 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let paths = arguments.paths;
-        let check = |option: &str, file: Option<OutputOption>, kind: FileKind| {
-            file.map(|file| file.check(option, kind, &paths)).transpose()
-        };
-        let html = check("--html", arguments.html, FileKind::WebPage)?;
-        let junit = check("--junit", arguments.junit, FileKind::JunitXml)?;
-        let verdict = check("--verdict", arguments.verdict, FileKind::Statement)?;
-        let test_result = check("--test-result", arguments.test_result, FileKind::Statement)?;
+        let html = arguments.html.map(|file| file.check("--html", FileKind::WebPage, &paths)).transpose()?;
+        let junit = arguments.junit.map(|file| file.check("--junit", FileKind::JunitXml, &paths)).transpose()?;
+        let verdict = arguments.verdict.map(|file| file.check("--verdict", FileKind::Statement, &paths)).transpose()?;
+        let test_result = arguments.test_result.map(|file| file.check("--test-result", FileKind::Statement, &paths));
+        let test_result = test_result.transpose()?;
         let mut keys = Vec::new();
         if verdict.is_some() || test_result.is_some() {
             for path in &arguments.signing_key {
@@ -282,8 +280,9 @@ fn check_outputs(outputs: &[(&str, Option<&OutputFile>)], reports: &[PathBuf]) -
 /// The path without links; the file itself may not exist.
 fn real_path(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let in_folder = || Some(fs_err::canonicalize(folder).ok()?.join(path.file_name()?));
-    fs_err::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+    let real = fs_err::canonicalize(path).ok();
+    let real = real.or_else(|| Some(fs_err::canonicalize(folder).ok()?.join(path.file_name()?)));
+    real.unwrap_or_else(|| path.to_owned())
 }
 
 /// A verdict about a target that does not exist would be about none.
@@ -366,17 +365,16 @@ fn write_statements(settings: &Settings, report: &TestReport, printer: &Printer)
 
 fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Printer) -> Result<()> {
     let rows = report.counts_by_suite().into_iter().map(|(suite, counts)| {
-        let of = |outcome: TestOutcome| counts.of(outcome);
-        let skipped = of(TestOutcome::Skipped) + of(TestOutcome::Deselected) + of(TestOutcome::ExpectedFailure);
+        let skipped = counts.of(TestOutcome::Skipped) + counts.of(TestOutcome::Deselected);
         let numbers = [
             counts.total,
-            of(TestOutcome::Passed) + of(TestOutcome::UnexpectedPass),
-            of(TestOutcome::Failed) + of(TestOutcome::Error),
-            of(TestOutcome::Crashed) + of(TestOutcome::OutOfMemory),
-            of(TestOutcome::TimedOut),
-            skipped,
-            of(TestOutcome::NotRun),
-            of(TestOutcome::Unknown),
+            counts.of(TestOutcome::Passed) + counts.of(TestOutcome::UnexpectedPass),
+            counts.of(TestOutcome::Failed) + counts.of(TestOutcome::Error),
+            counts.of(TestOutcome::Crashed) + counts.of(TestOutcome::OutOfMemory),
+            counts.of(TestOutcome::TimedOut),
+            skipped + counts.of(TestOutcome::ExpectedFailure),
+            counts.of(TestOutcome::NotRun),
+            counts.of(TestOutcome::Unknown),
             counts.flaky,
         ];
         std::iter::once(suite.to_string()).chain(numbers.iter().map(u64::to_string)).collect()
@@ -388,11 +386,11 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
     let shown: Vec<_> = report.tests.iter().filter(|test| is_shown(test)).collect();
     if !shown.is_empty() {
         printer.line("")?;
-        let row = |test: &&ReportedTest| {
+        let rows = shown.iter().take(SHOWN).map(|test| {
             let word = if test.flaky { "flaky".to_owned() } else { test.outcome.word().replace('_', " ") };
             vec![word, test.id.clone(), reason(test)]
-        };
-        printer.table(&FAILURES, shown.iter().take(SHOWN).map(row))?;
+        });
+        printer.table(&FAILURES, rows)?;
         if shown.len() > SHOWN {
             printer.line(format!("and {} more: `--html`, `--junit` and `--json` have all", shown.len() - SHOWN))?;
         }
@@ -436,9 +434,9 @@ fn is_shown(test: &ReportedTest) -> bool {
 
 /// The first line of a reason, cut.
 fn reason(test: &ReportedTest) -> String {
-    let bad = || test.attempts.iter().find(|attempt| attempt.outcome.is_bad())?.message.as_deref();
-    let text = if test.flaky { bad() } else { test.last_message() }.unwrap_or_default();
-    let line = text.lines().next().unwrap_or_default();
+    let bad = test.attempts.iter().find(|attempt| attempt.outcome.is_bad());
+    let text = if test.flaky { bad.and_then(|attempt| attempt.message.as_deref()) } else { test.last_message() };
+    let line = text.unwrap_or_default().lines().next().unwrap_or_default();
     match line.char_indices().nth(REASON) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),

@@ -34,13 +34,12 @@ pub(super) fn print(summary: &RunSummary, may_not_run: bool, printer: &Printer) 
     }
     if !summary.failures.is_empty() {
         printer.line("")?;
-        let row = |attempt: &rocwheel_report::outcome::TestAttempt| {
+        let rows = summary.failures.iter().take(MOST).map(|attempt| {
             let message = attempt.message.as_deref().unwrap_or_default();
             let message: String = one_line(message).chars().take(160).collect();
             vec![attempt.outcome.word().replace('_', " "), attempt.id.clone(), message]
-        };
-        printer
-            .table(&[("Not good", Left), ("Test", Left), ("Why", Left)], summary.failures.iter().take(MOST).map(row))?;
+        });
+        printer.table(&[("Not good", Left), ("Test", Left), ("Why", Left)], rows)?;
         if summary.failures.len() > MOST {
             printer.line(format!("… and {} more", summary.failures.len() - MOST))?;
         }
@@ -67,11 +66,10 @@ pub(super) fn print_preview(preview: &SuitePreview, printer: &Printer) -> Result
         return Ok(exit);
     }
     preview.run.iter().try_for_each(|id| printer.line(one_line(id)))?;
-    let pairs = |table: &std::collections::BTreeMap<String, String>| -> Vec<String> {
-        table.iter().map(|(id, reason)| format!("{id}: {reason}")).collect()
-    };
-    list(printer, "Skipped by a list:", &pairs(&preview.deselected))?;
-    list(printer, "Cannot run:", &pairs(&preview.unusable))?;
+    for (title, reasons) in [("Skipped by a list:", &preview.deselected), ("Cannot run:", &preview.unusable)] {
+        let lines: Vec<String> = reasons.iter().map(|(id, reason)| format!("{id}: {reason}")).collect();
+        list(printer, title, &lines)?;
+    }
     let remarks: Vec<String> = preview.remarks.iter().map(|remark| remark.message.clone()).collect();
     list(printer, "Rows of lists to change:", &remarks)?;
     printer.line("")?;

@@ -65,8 +65,9 @@ impl TryFrom<Arguments> for Settings {
             .write_durations
             .map(|file| file.check("--write-durations", kind, &arguments.durations))
             .transpose()?;
-        let read = |path: &PathBuf| read_durations(path, &arguments.job, &arguments.test_config);
-        let all: Vec<TestDurations> = arguments.durations.iter().map(read).collect::<Result<_, _>>()?;
+        let all = arguments.durations.iter();
+        let all = all.map(|path| read_durations(path, &arguments.job, &arguments.test_config));
+        let all: Vec<TestDurations> = all.collect::<Result<_, _>>()?;
         let durations = merge_durations(&all);
         let ids = match &arguments.tests {
             Some(path) => {
@@ -84,8 +85,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let parts = assign(&settings.ids, &settings.durations, settings.shards);
     check_union(&settings.ids, &parts)?;
     // The sum of no numbers is -0.0.
-    let seconds = |part: &Vec<String>| 0.0 + part.iter().filter_map(|id| settings.durations.get(id)).sum::<f64>();
-    let mean = parts.iter().map(seconds).sum::<f64>() / f64::from(settings.shards);
+    let seconds = parts.iter().map(|part| 0.0 + part.iter().filter_map(|id| settings.durations.get(id)).sum::<f64>());
+    let mean = seconds.clone().sum::<f64>() / f64::from(settings.shards);
+    let shards = (1..).zip(parts.iter().zip(seconds));
     if let Some(file) = &settings.output {
         let text = serde_json::to_string_pretty(&settings.durations).map_err(Failure::other)?;
         file.write(&format!("{text}\n"))?;
@@ -96,10 +98,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     match (printer.format(), settings.shard) {
         (ResultFormat::Json, _) => {
-            let rows: Vec<_> = (1..)
-                .zip(&parts)
+            let rows: Vec<_> = shards
                 .filter(|(number, _)| settings.shard.is_none_or(|shard| shard == *number))
-                .map(|(number, part)| serde_json::json!({ "shard": number, "seconds": seconds(part), "tests": part }))
+                .map(|(number, (tests, seconds))| {
+                    serde_json::json!({ "shard": number, "seconds": seconds, "tests": tests })
+                })
                 .collect();
             printer.json(&serde_json::json!({ "shards": rows, "mean_seconds": mean, "without_duration": unknown }))?;
         }
@@ -107,11 +110,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             parts[shard as usize - 1].iter().try_for_each(|id| printer.line(id))?;
         }
         (ResultFormat::Text, None) => {
-            let row = |(number, part): (usize, &Vec<String>)| {
-                let ratio = if mean > 0.0 { seconds(part) / mean } else { 1.0 };
-                vec![number.to_string(), part.len().to_string(), format!("{:.1}", seconds(part)), format!("{ratio:.3}")]
-            };
-            printer.table(&COLUMNS, (1..).zip(&parts).map(row))?;
+            let rows = shards.map(|(number, (part, seconds))| {
+                let ratio = if mean > 0.0 { seconds / mean } else { 1.0 };
+                vec![number.to_string(), part.len().to_string(), format!("{seconds:.1}"), format!("{ratio:.3}")]
+            });
+            printer.table(&COLUMNS, rows)?;
         }
     }
     Ok(Exit::Done)

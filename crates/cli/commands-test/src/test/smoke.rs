@@ -177,21 +177,19 @@ fn selection(arguments: &Arguments) -> Vec<String> {
 fn inner_words(arguments: &Arguments) -> Vec<String> {
     let mut words: Vec<String> = vec!["test".into(), "smoke".into()];
     words.extend(selection(arguments));
-    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    option("--output", container::RESULTS.to_owned());
-    option("--timeout", arguments.timeout.to_string());
-    option("--retries", arguments.retries.to_string());
-    if let Some(python) = &arguments.python {
-        option("--python", python.display().to_string());
-    }
-    if let Some(list) = &arguments.amdgpu_family {
-        option("--amdgpu-family", list.clone());
-    }
-    if let Some(list) = &arguments.compile_for {
-        option("--compile-for", list.clone());
-    }
+    let options = [
+        ("--output", Some(container::RESULTS.to_owned())),
+        ("--timeout", Some(arguments.timeout.to_string())),
+        ("--retries", Some(arguments.retries.to_string())),
+        ("--python", arguments.python.as_ref().map(|python| python.display().to_string())),
+        ("--amdgpu-family", arguments.amdgpu_family.clone()),
+        ("--compile-for", arguments.compile_for.clone()),
+    ];
+    let given = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    words.extend(given.flatten());
     for path in &arguments.wheel {
-        option("--wheel", std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string());
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        words.extend(["--wheel".to_owned(), path.display().to_string()]);
     }
     if arguments.allow_no_gpu {
         words.push("--allow-no-gpu".to_owned());

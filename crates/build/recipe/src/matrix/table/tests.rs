@@ -2,7 +2,7 @@ use super::*;
 use crate::Book;
 use crate::cell::Switch;
 use crate::evaluate::evaluate;
-use crate::matrix::{CellStatus, Matrix, MatrixQuery, make};
+use crate::matrix::{CellStatus, Matrix, MatrixQuery, MatrixRow, make};
 
 fn matrix(recipe: &str, platform: Platform, wheels: &[&str]) -> Matrix {
     let wanted = MatrixQuery { recipes: vec![recipe.into()], platforms: vec![platform], ..MatrixQuery::default() };
@@ -16,17 +16,15 @@ fn what_follows_torch_is_for_the_rocm_and_the_python_of_that_torch() {
     let there = matrix("torchvision", Platform::Linux, &wheels);
     let cells: Vec<_> = there.rows.iter().filter(|row| row.status == CellStatus::Exists).collect();
     assert_eq!((cells.len(), cells[0].point.torch.as_deref()), (1, Some("2.10")), "a later patch release counts");
-    let of = |version: &str, rocm: &str, python: &str| {
-        let is_it = |point: &Point| {
-            point.version == version
-                && point.rocm == rocm
-                && point.python.is_some_and(|known| known.to_string() == python)
-        };
-        there.rows.iter().find(|row| is_it(&row.point)).unwrap().reason.clone()
-    };
-    assert_eq!(of("0.24.1", "7.1", "3.12").as_deref(), Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4, 7.2"));
-    assert_eq!(of("0.22.1", "6.3", "3.14").as_deref(), Some("torch 2.7 is for Python 3.9 to 3.13"));
-    assert_eq!(of("0.22.1", "6.3", "3.12"), None);
+    for (version, rocm, python, reason) in [
+        ("0.24.1", "7.1", "3.12", Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4, 7.2")),
+        ("0.22.1", "6.3", "3.14", Some("torch 2.7 is for Python 3.9 to 3.13")),
+        ("0.22.1", "6.3", "3.12", None),
+    ] {
+        let mut rows = there.rows.iter().filter(|row| row.point.version == version && row.point.rocm == rocm);
+        let row = rows.find(|row| row.point.python.is_some_and(|known| known.to_string() == python)).unwrap();
+        assert_eq!(row.reason.as_deref(), reason);
+    }
     // One triton serves two versions of torch, and is in the matrix for both.
     let triton = matrix("triton", Platform::Linux, &["triton-3.6.0+rocm7.1-cp312-cp312-linux_x86_64.whl"]);
     let torches = triton.rows.iter().filter(|row| row.status == CellStatus::Exists);
@@ -44,19 +42,22 @@ fn windows_is_an_axis_of_its_own() {
     assert!(old.clone().count() > 0 && old.clone().all(|row| row.status == CellStatus::Excluded));
     assert!(matrix("flash-attn", Platform::Windows, &[]).rows.is_empty());
     let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
-    let cell = |platform| Cell {
-        torch: Some("2.7.1".into()),
-        with: ["torch".to_owned()].into(),
-        targets: vec!["gfx1100".into()],
-        ..Cell::new(platform)
-    };
-    let why = |recipe: &str, platform| {
-        let evaluated = evaluate(book.get(recipe).unwrap(), &book, &cell(platform)).unwrap();
-        table.why_not(&evaluated, ChosenBy::User).unwrap().map(|why| why.reason().to_owned())
-    };
-    let reason = Some("torch can be built for Windows from 2.9 on".to_owned());
-    assert_eq!((why("torch", Platform::Windows), why("torchvision", Platform::Windows)), (reason.clone(), reason));
-    assert_eq!(why("torch", Platform::Linux), None);
+    let reason = Some("torch can be built for Windows from 2.9 on");
+    for (recipe, platform, reason) in [
+        ("torch", Platform::Windows, reason),
+        ("torchvision", Platform::Windows, reason),
+        ("torch", Platform::Linux, None),
+    ] {
+        let cell = Cell {
+            torch: Some("2.7.1".into()),
+            with: ["torch".to_owned()].into(),
+            targets: vec!["gfx1100".into()],
+            ..Cell::new(platform)
+        };
+        let evaluated = evaluate(book.get(recipe).unwrap(), &book, &cell).unwrap();
+        let why = table.why_not(&evaluated, ChosenBy::User).unwrap();
+        assert_eq!(why.as_ref().map(WhyNot::reason), reason, "{recipe}");
+    }
 }
 
 #[test]
@@ -110,7 +111,14 @@ fn each_torch_has_a_triton_and_flash_attention_may_not_go_with_it() {
     assert!(table.torch.iter().all(|torch| table.triton(&torch.version).is_some()));
     assert_eq!(table.triton("2.5.1").as_deref(), Some("3.1"));
     assert_eq!(table.triton("2.99"), None);
-    let why = |version: &str, torch: &str| {
+    for (version, torch, triton) in [
+        ("2.8.3", "2.5.1", Some("3.1")),
+        ("2.8.3", "2.15.0", Some("3.9")),
+        ("2.8.3", "2.6.0", None),
+        ("2.8.3", "2.14", None),
+        ("2.7.4", "2.5.1", None),
+        ("2.8.4", "2.15", None),
+    ] {
         let cell = Cell {
             version: Some(version.into()),
             torch: Some(torch.into()),
@@ -118,14 +126,11 @@ fn each_torch_has_a_triton_and_flash_attention_may_not_go_with_it() {
             backend: Some("triton".into()),
             ..Cell::new(Platform::Linux)
         };
-        table.excludes("flash-attn", &cell).unwrap()
-    };
-    let reason = |triton: &str| {
-        Some(format!("flash-attn 2.8 cannot be imported beside triton {triton}, which this torch requires"))
-    };
-    assert_eq!((why("2.8.3", "2.5.1"), why("2.8.3", "2.15.0")), (reason("3.1"), reason("3.9")));
-    assert_eq!((why("2.8.3", "2.6.0"), why("2.8.3", "2.14")), (None, None));
-    assert_eq!((why("2.7.4", "2.5.1"), why("2.8.4", "2.15")), (None, None));
+        let reason = triton.map(|triton| {
+            format!("flash-attn 2.8 cannot be imported beside triton {triton}, which this torch requires")
+        });
+        assert_eq!(table.excludes("flash-attn", &cell).unwrap(), reason, "{version}, {torch}");
+    }
 }
 
 #[test]
@@ -142,27 +147,28 @@ fn a_table_without_an_index_adds_rows() {
 
 #[test]
 fn free_threaded_pythons_are_an_axis() {
-    let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
-    let reasons = |recipe: &str, backend: &str, version: &str, python: &str| {
-        let wanted = MatrixQuery {
-            recipes: vec![recipe.into()],
-            backends: vec![backend.into()],
-            versions: vec![version.into()],
-            python: vec![python.parse().unwrap()],
-            ..MatrixQuery::default()
-        };
-        let wheel = "torch-2.10.0+rocm7.1-cp313-cp313t-linux_x86_64.whl".to_owned();
-        let matrix = make(&table, &book, &wanted, &[wheel]).unwrap();
-        matrix.rows.into_iter().filter(|row| row.point.rocm == "7.1").collect::<Vec<_>>()
-    };
-    let row = |version: &str, python: &str| reasons("torch", "rocm", version, python)[0].clone();
-    assert_eq!((row("2.10", "3.13t").status, row("2.10", "3.13").status), (CellStatus::Exists, CellStatus::Missing));
-    assert_eq!(row("2.13", "3.14t").status, CellStatus::Missing);
-    assert_eq!(row("2.13", "3.13t").reason.as_deref(), Some("torch 2.13 is not for Python 3.13t"));
-    let rows = reasons("flash-attn", "ck", "2.8.3", "3.14t");
-    let of_torch = |torch: &str| rows.iter().find(|row| row.point.torch.as_deref() == Some(torch)).unwrap();
-    let reason = of_torch("2.12").reason.as_deref();
-    assert_eq!(reason, Some("PyTorch has no free-threaded wheels for ROCm"));
+    let statuses = [("2.10", "3.13t"), ("2.10", "3.13"), ("2.13", "3.14t")]
+        .map(|(version, python)| rows_of("torch", "rocm", version, python)[0].status);
+    assert_eq!(statuses, [CellStatus::Exists, CellStatus::Missing, CellStatus::Missing]);
+    let reason = rows_of("torch", "rocm", "2.13", "3.13t")[0].reason.clone();
+    assert_eq!(reason.as_deref(), Some("torch 2.13 is not for Python 3.13t"));
+    let rows = rows_of("flash-attn", "ck", "2.8.3", "3.14t");
+    let row = rows.iter().find(|row| row.point.torch.as_deref() == Some("2.12")).unwrap();
+    assert_eq!(row.reason.as_deref(), Some("PyTorch has no free-threaded wheels for ROCm"));
     let wrong = BUILT_IN.replace("\"free-threaded\"", "\"free-thraeded\"");
     assert!(FrameworkTable::parse(&wrong, "mine.toml").unwrap_err().to_string().contains("is no specifier"));
+}
+
+fn rows_of(recipe: &str, backend: &str, version: &str, python: &str) -> Vec<MatrixRow> {
+    let wanted = MatrixQuery {
+        recipes: vec![recipe.into()],
+        backends: vec![backend.into()],
+        versions: vec![version.into()],
+        python: vec![python.parse().unwrap()],
+        ..MatrixQuery::default()
+    };
+    let wheel = "torch-2.10.0+rocm7.1-cp313-cp313t-linux_x86_64.whl".to_owned();
+    let table = FrameworkTable::built_in().unwrap();
+    let matrix = make(&table, &Book::built_in().unwrap(), &wanted, &[wheel]).unwrap();
+    matrix.rows.into_iter().filter(|row| row.point.rocm == "7.1").collect()
 }

@@ -159,12 +159,12 @@ impl<'a> SuitePlan<'a> {
         let (arguments, base) = (&self.settings.arguments, self.base.clone());
         let options = arguments.options.clone();
         let collect_timeout = self.limits.collect_timeout;
-        let paths = || arguments.tests.iter().map(|path| self.settings.directory.join(path));
+        let paths = arguments.tests.iter().map(|path| self.settings.directory.join(path));
         Ok(match self.settings.kind {
             TestKind::Pytest => Box::new(self.pytest(&options)?),
             // The options behind `--` are run_test.py's, and pytest does not know them.
             TestKind::RunTest => Box::new(self.pytest(&[])?),
-            TestKind::Gtest => Box::new(GtestDriver { programs: paths().collect(), options, base, collect_timeout }),
+            TestKind::Gtest => Box::new(GtestDriver { programs: paths.collect(), options, base, collect_timeout }),
             TestKind::Ctest => {
                 let [folder] = arguments.tests.as_slice() else {
                     return Err(Usage::new("one folder of ctest at a time").into());
@@ -174,7 +174,7 @@ impl<'a> SuitePlan<'a> {
                 Box::new(CtestDriver { folder, options, base, collect_timeout, timeout, alone })
             }
             TestKind::Script => {
-                let scripts = arguments.tests.iter().cloned().zip(paths()).collect();
+                let scripts = arguments.tests.iter().cloned().zip(paths).collect();
                 Box::new(ScriptDriver { scripts, options, base })
             }
         })

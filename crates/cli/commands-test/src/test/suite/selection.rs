@@ -87,9 +87,8 @@ pub(super) fn selection(
 ) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     if arguments.pytorch_dir.is_some() {
-        let plain = |name: &String| name.trim_end_matches(".py").to_owned();
-        let named: BTreeSet<String> = arguments.tests.iter().map(plain).collect();
-        if !named.is_empty() && named != PYTORCH_FILES.map(str::to_owned).into() {
+        let named: BTreeSet<&str> = arguments.tests.iter().map(|name| name.trim_end_matches(".py")).collect();
+        if !named.is_empty() && named != PYTORCH_FILES.into() {
             words.extend(arguments.tests.iter().cloned());
         }
     } else if kind == TestKind::Pytest {
@@ -161,12 +160,10 @@ fn choosing_options(kind: TestKind, options: &[String]) -> Vec<String> {
 
 /// `-vv`, `-rA` and `-Werror`: short options with their values behind them.
 fn is_short(kind: TestKind, option: &str) -> bool {
-    let is_repeated = |letter: char| option.len() > 1 && option[1..].chars().all(|other| other == letter);
     kind == TestKind::Pytest
         && option.starts_with('-')
         && !option.starts_with("--")
-        && (is_repeated('v')
-            || is_repeated('q')
+        && (['v', 'q'].iter().any(|letter| option.len() > 1 && option[1..].chars().all(|other| other == *letter))
             || option.starts_with("-pno:")
             || (option.len() > 2 && (option.starts_with("-r") || option.starts_with("-W"))))
 }

@@ -105,11 +105,10 @@ fn objection(path: &Path, installed: &PythonFacts) -> Result<Option<String>> {
         return Ok(Some(format!("`{shown}` is no wheel")));
     };
     let distribution = rocwheel_wheel::canonical_name(distribution);
-    let plain = |version: &str| version.replace(['+', '-', '_'], ".");
     let Some(found) = installed.distributions.get(&distribution) else {
         return Ok(Some(format!("`{shown}` is not installed")));
     };
-    if plain(found) != plain(version) {
+    if found.replace(['+', '-', '_'], ".") != version.replace(['+', '-', '_'], ".") {
         return Ok(Some(format!("`{shown}` is not installed: {distribution} has version {found}")));
     }
     let Some(folder) = installed.folders.get(&distribution) else { return Ok(None) };
@@ -123,10 +122,10 @@ fn difference(wheel: &Path, folder: &Path) -> Result<Option<String>> {
     let Ok(rows) = rocwheel_wheel::parse_rows(&text) else { return Ok(Some("RECORD".to_owned())) };
     let installed: BTreeMap<&str, &str> = rows.iter().map(|row| (row.path.as_str(), row.hash.as_str())).collect();
     let own = Wheel::open(wheel)?.record()?;
-    let is_compared = |path: &str| {
-        path.split('/').next().is_none_or(|top| Path::new(top).extension().is_none_or(|kind| kind != "data"))
-    };
-    let compared = own.iter().filter(|row| !row.hash.is_empty() && is_compared(&row.path));
-    let differs = |path: &str, hash: &str| installed.get(path).is_none_or(|found| *found != hash);
-    Ok(compared.into_iter().find(|row| differs(&row.path, &row.hash)).map(|row| row.path.clone()))
+    let mut compared = own.iter().filter(|row| {
+        let top = row.path.split('/').next().unwrap_or_default();
+        !row.hash.is_empty() && Path::new(top).extension().is_none_or(|kind| kind != "data")
+    });
+    let different = compared.find(|row| installed.get(row.path.as_str()).is_none_or(|found| *found != row.hash));
+    Ok(different.map(|row| row.path.clone()))
 }
