@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(items.time(93, now), "1 s left");
         assert_eq!(items.time(93, now + STALLED), "23 s so far");
         let (files, then) = later(stage("files", Some(100), Unit::Items), 500, 50);
-        assert_eq!(files.time(50, then + Duration::from_secs(60)), "9 min 20 s left");
+        assert_eq!(files.time(50, then + Duration::from_mins(1)), "9 min 20 s left");
         assert_eq!(files.time(50, then + Duration::from_secs(200)), "11 min 40 s so far");
         assert_eq!(items.time(99, now), "");
         assert_eq!(items.time(100, now), "");
