@@ -34,7 +34,7 @@ use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::preflight::{Estimated, Machine};
+use crate::preflight::{self, Estimated, Machine};
 use crate::python::Search;
 use crate::slurm::Submitted;
 use context::Context;
@@ -290,9 +290,12 @@ pub fn run(
         return Ok(JobOutcome::Unchanged { outputs });
     }
     // Only the steps after `configure` compile, which takes the space.
-    let configure = stages.iter().position(|stage| stage.name() == "configure");
-    if let Some(machine) = place.machine.as_ref().filter(|_| configure.is_none_or(|at| last > at)) {
+    let compiles = stages.iter().position(|stage| stage.name() == "configure").is_none_or(|at| last > at);
+    if let Some(machine) = place.machine.as_ref().filter(|_| compiles) {
         machine.check(&job.recipe, folder.path())?;
+    }
+    if let Some(expected) = preflight::expected(&job.recipe, place.jobs).filter(|_| compiles) {
+        listener.note(&format!("{}: {expected}", job.title()));
     }
     folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
     let context = Context::new(job, place, folder.path().to_owned(), reporter);

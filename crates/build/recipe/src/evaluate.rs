@@ -106,8 +106,8 @@ fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<MachineRequire
 fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {
     for rule in &recipe.costs {
         if facts.hold(&rule.when)? {
-            let time = rule.time.map(|time| time.as_secs());
-            return Ok(Cost { memory_per_job: rule.memory_per_job, disk: rule.disk, cpus: rule.cpus, time });
+            let [time, recorded] = [rule.time, rule.recorded].map(|time| Some(time?.as_secs()));
+            return Ok(Cost { memory_per_job: rule.memory_per_job, disk: rule.disk, cpus: rule.cpus, time, recorded });
         }
     }
     Ok(Cost::default())

@@ -543,6 +543,10 @@ pub struct CostRule {
     /// Time limit on that many cores (`6h`).
     #[serde(default, deserialize_with = "reading::time")]
     pub time: Option<Duration>,
+    /// Processor time that a recorded run took, for one GPU target where it has any (docs/build.md,
+    /// "What has been tested").
+    #[serde(default, deserialize_with = "reading::time")]
+    pub recorded: Option<Duration>,
 }
 
 /// Resources that a build takes.
@@ -559,11 +563,14 @@ pub struct Cost {
     /// Time limit on that many cores, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<u64>,
+    /// Processor time of a recorded run, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<u64>,
 }
 
 impl Default for Cost {
     fn default() -> Cost {
-        Cost { memory_per_job: 2.0, disk: 1.0, cpus: None, time: None }
+        Cost { memory_per_job: 2.0, disk: 1.0, cpus: None, time: None, recorded: None }
     }
 }
 

@@ -266,6 +266,19 @@ fn a_step_that_fails_says_why() {
 }
 
 #[test]
+fn what_a_recorded_run_took_is_said_before_the_build() {
+    let context = context("good");
+    let ran = build(&context, &["--only", "count"]).exits(0);
+    assert!(!ran.stderr.contains("recorded run"), "the recipe has none");
+    let cost = "[[cost]]\nmemory-per-job = 0.1\ndisk = 0.1\nrecorded = \"90m\"\n";
+    context.write("recipes/tiny.toml", format!("{RECIPE}\n{cost}"));
+    let said = "about 30 min 0 s on 3 free cores; a recorded run took 1 h 30 min of processor time";
+    build(&context, &["--jobs", "3"]).exits(0).says(said);
+    let ran = build(&context, &["--jobs", "3"]).exits(0);
+    assert!(!ran.stderr.contains("recorded run"), "nothing is left to build");
+}
+
+#[test]
 fn a_step_whose_compilers_took_all_memory_goes_on_with_fewer() {
     let context = context("memory unless alone");
     context.write("recipes/tiny.toml", RECIPE.replace("TINY_FAST = \"on\"", "TINY_JOBS = \"${jobs}\""));
