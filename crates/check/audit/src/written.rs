@@ -111,7 +111,7 @@ pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<
         Ok(found) => found,
         Err(error @ Error::Interrupted(_)) => return Err(error),
         // A wheel that is refused now and was refused before is not the fault of this command.
-        Err(error) if !set.before.is_empty() && before(set, SiteFacts::default(), scratch, reporter).is_err() => {
+        Err(error) if !set.before.is_empty() && audit_old(set, SiteFacts::default(), scratch, reporter).is_err() => {
             return Ok(Verdict::unjudged(set, &error));
         }
         Err(error) => return Err(error),
@@ -131,7 +131,7 @@ pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<
             Programs::Same => facts,
             Programs::Unknown => SiteFacts::default(),
         };
-        let before = before(set, known, scratch, reporter)?;
+        let before = audit_old(set, known, scratch, reporter)?;
         old.extend(before.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms));
     }
     let (old_errors, new_errors) =
@@ -140,8 +140,8 @@ pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<
     Ok(Verdict { new_errors, old_errors, accepted_errors, remarks, depends_on, ..counts })
 }
 
-/// Audits the wheels that were there before.
-fn before(set: &WheelSet, known: SiteFacts, scratch: &Path, reporter: &dyn Reporter) -> Result<AuditReport, Error> {
+/// Audits the wheels that the written ones replace.
+fn audit_old(set: &WheelSet, known: SiteFacts, scratch: &Path, reporter: &dyn Reporter) -> Result<AuditReport, Error> {
     let set = WheelSet { wheels: Vec::new(), ..set.clone() };
     look(&set.before, &set, known, scratch, reporter).map(|(report, _)| report)
 }

@@ -189,7 +189,7 @@ fn entry_points(old: &str, new: &str, _: &VersionChanges) -> Findings {
     Findings { changes, ..Findings::default() }
 }
 
-/// Returns what each entry point calls, by its section and name.
+/// Returns the object that each entry point calls, by section and name: `console_scripts: pip`.
 fn objects_by_entry_point(text: &str) -> BTreeMap<String, String> {
     let sections = text::ini(text).into_iter();
     let points = sections.flat_map(|(section, points)| {

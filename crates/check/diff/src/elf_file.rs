@@ -130,7 +130,7 @@ fn names(reader: &dyn ReadAt) -> Result<Vec<Named>, Error> {
 /// Compares the headers that the loader reads.
 fn headers(old: &Elf, new: &Elf) -> Vec<Change> {
     let mut changes = Vec::new();
-    for ((kind, old), (_, new)) in values(old).into_iter().zip(values(new)) {
+    for ((kind, old), (_, new)) in single_values(old).into_iter().zip(single_values(new)) {
         changes.extend(Change::of_value(kind, old.as_deref(), new.as_deref()));
     }
     let needed = Change::of_sets((ChangeKind::LostNeeded, ChangeKind::NewNeeded), &old.needed, &new.needed);
@@ -143,8 +143,8 @@ fn headers(old: &Elf, new: &Elf) -> Vec<Change> {
     changes
 }
 
-/// Returns what every file has at most one value of.
-fn values(elf: &Elf) -> [(ChangeKind, Option<String>); 6] {
+/// Returns the properties that have one value or none; the others are lists.
+fn single_values(elf: &Elf) -> [(ChangeKind, Option<String>); 6] {
     let bits = if elf.is_64 { 64 } else { 32 };
     let stack = elf.segments.iter().find(|segment| segment.kind == GNU_STACK);
     let is_executable = stack.is_none_or(|stack| stack.flags & EXECUTE != 0);

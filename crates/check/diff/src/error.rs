@@ -57,9 +57,10 @@ pub enum Error {
 
 /// Converts an error of a reader: it is an interruption if the reporter was told to stop.
 pub(crate) fn read(error: io::Error, reporter: &dyn Reporter) -> Error {
-    if reporter.interrupted() { Error::Interrupted(rocwheel_progress::Interrupted) } else { Error::Io(error) }
+    reporter.check().map_or_else(Error::Interrupted, |()| Error::Io(error))
 }
 
+/// For `map_err`: an archive inside of a package that cannot be read.
 pub(crate) fn unreadable(archive: &str) -> impl FnOnce(io::Error) -> Error {
     |source| Error::Archive { archive: archive.to_owned(), source }
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
 use rocwheel_content::{PACK_WITHOUT_SPARSE, pax_sparse_name};
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::Reporter;
 use tar::EntryType;
 
-use crate::Error;
 use crate::entry::{Entry, File, Source, Unpacked};
+use crate::{Error, error};
 
 /// Bytes read at a time.
 const WINDOW: usize = 1 << 18;
@@ -56,13 +56,8 @@ pub(crate) fn unpack(
     reporter: &dyn Reporter,
 ) -> Result<BTreeMap<String, Entry>, Error> {
     let mut unpacked = tempfile::tempfile_in(scratch)?;
-    let parts = collect(reader, &mut unpacked, reporter).map_err(|source| {
-        if reporter.interrupted() {
-            Error::Interrupted(Interrupted)
-        } else {
-            Error::Archive { archive: name.to_owned(), source }
-        }
-    })?;
+    let parts = collect(reader, &mut unpacked, reporter)
+        .map_err(|source| reporter.check().map_or_else(Error::Interrupted, |()| error::unreadable(name)(source)))?;
     let unpacked: Unpacked = Arc::new(unpacked);
     let entries = parts.into_iter().map(|(path, part)| match part {
         Part::File { size, executable, start } => {

@@ -38,7 +38,7 @@ pub(crate) fn strip(
     program: &Path,
     scratch: &Path,
 ) -> Result<Option<Stripped>, Error> {
-    let copy = copied(content, scratch).map_err(Error::file("write", scratch))?;
+    let copy = copy_to(scratch, content).map_err(Error::file("write", scratch))?;
     let output = Command::new(program)
         .arg("--strip-all")
         .arg("--preserve-dates")
@@ -58,7 +58,7 @@ pub(crate) fn strip(
     Ok(is_same.then_some(stripped))
 }
 
-fn copied(content: &dyn Content, scratch: &Path) -> io::Result<NamedTempFile> {
+fn copy_to(scratch: &Path, content: &dyn Content) -> io::Result<NamedTempFile> {
     let named = write_error(scratch);
     let mut copy = NamedTempFile::new_in(scratch).map_err(&named)?;
     let reader = content.open()?;

@@ -163,11 +163,12 @@ impl From<SystemArgument> for BuildSystem {
 
 impl SelectionArguments {
     fn filter(&self) -> Result<ArtifactFilter> {
-        self.components.iter().try_for_each(|name| artifact_inputs::component(name).map(drop))?;
+        let components = self.components.iter();
+        let components = components.map(|name| artifact_inputs::parse_component(name).map(|_| name.clone()));
         let targets = self.targets.as_deref().unwrap_or_default().split([',', ';']).map(str::trim);
         Ok(ArtifactFilter {
             artifacts: self.artifacts()?,
-            components: self.components.clone(),
+            components: components.collect::<Result<_, Usage>>()?,
             targets: targets.filter(|target| !target.is_empty()).map(str::to_owned).collect(),
             include: patterns(&self.include)?,
             exclude: patterns(&self.exclude)?,

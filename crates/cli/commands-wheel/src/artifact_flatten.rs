@@ -55,7 +55,7 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let components = arguments.components.iter().map(|name| artifact_inputs::component(name));
+        let components = arguments.components.iter().map(|name| artifact_inputs::parse_component(name));
         let components = components.collect::<Result<_, _>>()?;
         let targets = match &arguments.targets {
             Some(list) => {

@@ -19,7 +19,7 @@ pub(crate) enum Forms {
     All,
 }
 
-pub(crate) fn component(name: &str) -> Result<Component, Usage> {
+pub(crate) fn parse_component(name: &str) -> Result<Component, Usage> {
     Component::parse(name).ok_or_else(|| {
         let known = Component::CHAIN.map(Component::name).join(", ");
         Usage::new(format!("there is no component `{name}`")).hint(format!("the components are {known}"))

@@ -335,8 +335,8 @@ fn shown(changes: &[Change], detail: Detail) -> impl Iterator<Item = &Change> {
 }
 
 fn in_words(change: &Change, detail: Detail) -> String {
-    let words = in_short(change, detail);
-    change.accepted.as_ref().map_or_else(|| words.clone(), |reason| format!("{words} (accepted: {reason})"))
+    let accepted = change.accepted.as_ref().map(|reason| format!(" (accepted: {reason})"));
+    in_short(change, detail) + accepted.as_deref().unwrap_or_default()
 }
 
 /// The change in words; a long list of symbols is shortened to its count and first names.

@@ -252,9 +252,10 @@ impl<'a> Servers<'a> {
 
     /// The server of an address.
     pub(crate) fn of(&mut self, address: &Url) -> Arc<RemoteServer> {
-        let origin = address.origin();
-        let name = format!("`{}`", origin.ascii_serialization());
-        Arc::clone(self.all.entry(origin).or_insert_with(|| RemoteServer::new(name, self.printer.progress())))
+        let server = self.all.entry(address.origin()).or_insert_with_key(|origin| {
+            RemoteServer::new(format!("`{}`", origin.ascii_serialization()), self.printer.progress())
+        });
+        Arc::clone(server)
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
     for (_, object) in context.objects(wheel).filter(|(_, object)| object.purpose == Purpose::OtherMachine) {
         let machine = machine_of(object);
         all.insert(machine);
-        if promise(&platforms, machine) || machine == "armv7l" && promise(&platforms, "armv6l") {
+        if is_promised(&platforms, machine) || machine == "armv7l" && is_promised(&platforms, "armv6l") {
             promised.insert(machine);
         }
     }
@@ -54,7 +54,7 @@ pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
             _ => "Windows",
         };
         all.insert(name);
-        if promise(&platforms, machine) {
+        if is_promised(&platforms, machine) {
             promised.insert(name);
         }
     }
@@ -102,18 +102,18 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
-/// `true` if the tags include a machine, or all of them.
-fn promise(platforms: &[String], machine: &str) -> bool {
+/// `true` if the tags of a wheel name a machine, or are for any.
+fn is_promised(platforms: &[String], machine: &str) -> bool {
     platforms.iter().all(|tag| tag == "any") || platforms.iter().any(|tag| tag.ends_with(machine))
 }
 
 /// `true` if a wheel has programs or libraries for macOS or iOS. In a wheel for any platform, only
 /// names are compared.
 fn has_files_of_apple(context: &Context<'_>, wheel: usize, platforms: &[String]) -> bool {
-    let is_apples = platforms.iter().any(|tag| tag.starts_with("macosx") || tag.starts_with("ios"));
-    (is_apples || platforms.iter().all(|tag| tag == "any"))
+    let is_for_apple = platforms.iter().any(|tag| tag.starts_with("macosx") || tag.starts_with("ios"));
+    (is_for_apple || platforms.iter().all(|tag| tag == "any"))
         && context.paths(wheel).iter().any(|path| {
-            path.ends_with(".dylib") || path.ends_with("-darwin.so") || is_apples && is_mach_o(context, path)
+            path.ends_with(".dylib") || path.ends_with("-darwin.so") || is_for_apple && is_mach_o(context, path)
         })
 }
 

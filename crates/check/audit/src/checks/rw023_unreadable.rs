@@ -28,10 +28,17 @@ fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
             let (format, reason) = (unreadable.format, &unreadable.reason);
             let message = format!("begins as a file of the format {format} and cannot be read as one: {reason}");
             findings.push(context.finding((Code::Unreadable, wheel), unreadable.format, message, [*path]));
-        } else if is_library_name(path) && !context.facts.windows.contains_key(*path) {
-            let is_module = has_module_tag(file_name(path)) || path.ends_with(".pyd");
+        } else if is_library_name(path) {
+            // A tagged module ends with `.so` and is for Linux or macOS, never for Windows.
+            let is_tagged = has_module_tag(file_name(path));
+            if context.facts.windows.contains_key(*path) && !is_tagged {
+                continue;
+            }
+            let is_module = is_tagged || path.ends_with(".pyd");
             let why = match context.facts.objects.get(*path).map(|object| object.purpose) {
                 None => wrong_start(context, path, is_module),
+                Some(_) if path.ends_with(".pyd") => Some("it is an ELF file, which Windows does not load"),
+                Some(Purpose::Static) if is_module => Some("it is a program"),
                 Some(Purpose::Relocatable) if is_module => Some("it is an object file, the input of a linker"),
                 Some(Purpose::Other) if is_module => Some("it is a core dump, or another ELF file that nothing loads"),
                 Some(_) => None,
@@ -52,8 +59,8 @@ fn is_library_name(path: &str) -> bool {
     [".so", ".pyd", ".dll"].iter().any(|end| name.ends_with(end)) || name.starts_with("lib") && is_versioned
 }
 
-/// Describes a file that is not ELF and whose content does not fit its name. Linkers read some
-/// files in place of a library, and Python none in place of a module.
+/// Describes a file that is not ELF and whose content does not fit its name. Linkers accept scripts
+/// and archives in place of a library; Python accepts neither in place of a module.
 fn wrong_start(context: &Context<'_>, path: &str, is_module: bool) -> Option<&'static str> {
     let placed = context.site.files.get(path)?;
     let installed = &context.site.distributions[placed.wheel];
@@ -72,8 +79,11 @@ fn wrong_start(context: &Context<'_>, path: &str, is_module: bool) -> Option<&'s
     if is_mach {
         return None;
     }
-    if start.starts_with(b"MZ") || start.starts_with(b"!<arch>") {
-        return is_module.then_some("it is a file for Windows, or an archive of object files");
+    if start.starts_with(b"MZ") {
+        return is_module.then_some("it begins as a file for DOS or Windows");
+    }
+    if start.starts_with(b"!<arch>") {
+        return is_module.then_some("it is an archive of object files");
     }
     if !is_text {
         return Some("it is no program or library of any system");
@@ -82,8 +92,8 @@ fn wrong_start(context: &Context<'_>, path: &str, is_module: bool) -> Option<&'s
     let is_script =
         ["INPUT", "GROUP", "OUTPUT_FORMAT", "/*", "SEARCH_DIR"].iter().any(|word| text.trim_start().starts_with(word));
     let is_link = !text.trim().contains(char::is_whitespace) && text.contains(".so");
-    if is_script && !is_module {
-        None
+    if is_script {
+        is_module.then_some("it is a linker script")
     } else if is_link {
         Some("it contains the name of another file: a link that was packed as text")
     } else {

@@ -137,7 +137,7 @@ fn things(wheels: &[&WheelSummary]) -> String {
 /// The part of the verdict after the name of a wheel with errors.
 fn fault(wheel: &WheelSummary, errors: &[&Finding]) -> String {
     let codes: BTreeSet<Code> = errors.iter().map(|finding| finding.code).collect();
-    let only = (codes.len() == 1).then(|| codes.first().copied()).flatten();
+    let only = codes.first().copied().filter(|_| codes.len() == 1);
     if only == Some(Code::TooNew)
         && let Some(range) = systems_below(wheel)
     {

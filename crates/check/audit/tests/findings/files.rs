@@ -172,13 +172,13 @@ fn rw023_files_that_are_not_what_they_are_called() {
     object[16] = 1;
     let mut core = library.clone();
     core[16] = 4;
-    for bytes in [&object[..], &core, b"INPUT(libx.so.1)\n", b"!<arch>\n", b"MZ"] {
+    for bytes in [&object[..], &core, b"INPUT(libx.so.1)\n", b"!<arch>\n", b"MZ", &bench.dll(&[])] {
         let module = found("demo/_m.cpython-312-x86_64-linux-gnu.so", bytes);
         assert_eq!(module, ["RW023 error"], "{:?}", &bytes[..2]);
     }
     assert_eq!(found("demo/.debug/x.so", &object), NONE);
     let windows = || pack("demo-1.0", "cp312-cp312-win_amd64").with("demo/__init__.py", "");
-    for bytes in [&b"import os\n"[..], b"", b"!<arch>\n"] {
+    for bytes in [&b"import os\n"[..], b"", b"!<arch>\n", &object] {
         assert_eq!(bench.found(&[windows().with("demo/_m.cp312-win_amd64.pyd", bytes)]), ["RW023 error"]);
     }
 }

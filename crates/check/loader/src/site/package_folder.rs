@@ -186,8 +186,8 @@ impl PackageFolder {
                         "`{name}` is installed twice, as `{first}` and `{second}`: the newer one was used"
                     ));
                     let version = distribution.version().parse::<Version>().ok();
-                    let is_older = other.version().parse::<Version>().ok() > version;
-                    distributions.insert(name, if is_older { other } else { distribution });
+                    let is_other_newer = other.version().parse::<Version>().ok() > version;
+                    distributions.insert(name, if is_other_newer { other } else { distribution });
                 }
             }
         }

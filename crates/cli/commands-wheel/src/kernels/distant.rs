@@ -103,21 +103,21 @@ fn wheels_of_index(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
     Ok(files)
 }
 
-fn is_wanted(name: &str) -> bool {
+fn is_wheel_or_kpack(name: &str) -> bool {
     WheelName::is_wheel(name) || Path::new(name).extension().is_some_and(|extension| extension == "kpack")
 }
 
 /// The wheels and archives of a bucket, sorted by key; or the one file whose key the address is.
 fn files_of_bucket(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
     let (folder, wanted) = match text.rsplit_once('/') {
-        Some((folder, name)) if is_wanted(name) => (folder, Some(name)),
+        Some((folder, name)) if is_wheel_or_kpack(name) => (folder, Some(name)),
         _ => (text.trim_end_matches('/'), None),
     };
     let store = BucketOptions::of_environment().place(folder.into())?.open(printer)?;
     let IndexSite { root, fetch } = site(folder.as_ref(), &BucketOptions::of_environment(), printer)?;
     let mut files = Vec::new();
     for file in store.list("", printer.reporter())? {
-        if wanted.map_or_else(|| is_wanted(&file.key), |wanted| file.key == wanted) {
+        if wanted.map_or_else(|| is_wheel_or_kpack(&file.key), |wanted| file.key == wanted) {
             let segments: Vec<String> = file.key.split('/').map(encoded_segment).collect();
             let address = root.join(&segments.join("/")).map_err(Failure::other)?;
             let name = file_name(&address).unwrap_or_default();
