@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub(crate) use rocwheel_content::archive_path::file_name;
+pub(crate) use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_tables::LibraryProduct;
 use rocwheel_tables::providers::family;
@@ -46,14 +46,9 @@ pub(crate) fn library_name(file: &Placed) -> &str {
     soname.unwrap_or_else(|| file_name(&file.place.path))
 }
 
-/// The part of a path before its file name; empty if there is none.
-pub(crate) fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
 /// `true` for a file in a directory whose libraries are taken before those of all others.
 fn is_standard(file: &Placed) -> bool {
-    matches!(directory(&file.place.path), "lib" | SYSDEPS_DIRECTORY)
+    matches!(parent(&file.place.path), "lib" | SYSDEPS_DIRECTORY)
 }
 
 /// Resolves everything that ROCm's files need. `names` are the names of the sources, for messages.

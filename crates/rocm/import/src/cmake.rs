@@ -85,7 +85,7 @@ fn components(text: &str, old: usize, new: usize) -> String {
         Regex::new(expression).expect("a constant expression")
     });
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    // The variables that a line takes one level off.
+    // For each line, the variable that it replaces by the folder above.
     let variables = lines.iter().map(|line| {
         let found = STEP.captures(line).filter(|found| found[1] == found[2])?;
         Some(found[1].to_owned())

@@ -62,9 +62,9 @@ impl Control {
         };
         let [before, later, provides] =
             ["pre-depends", "depends", "provides"].map(|field| fields.get(field).map_or("", String::as_str).split(','));
-        let groups = before.chain(later).map(|group| names(group.split('|')));
+        let groups = before.chain(later).map(|group| package_names(group.split('|')));
         let depends = groups.filter(|group| !group.is_empty()).collect();
-        let provides = names(provides);
+        let provides = package_names(provides);
         let origin = ["maintainer", "homepage"].iter().filter_map(|field| fields.get(*field).cloned());
         let origin = origin.collect::<Vec<String>>().join(" ");
         let kibibytes = fields.get("installed-size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
@@ -73,8 +73,8 @@ impl Control {
     }
 }
 
-/// Returns the names of packages, without their versions and architectures.
-fn names<'a>(items: impl Iterator<Item = &'a str>) -> Vec<String> {
+/// Returns the names without the versions and architectures that follow them.
+fn package_names<'a>(items: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names = items.map(|item| item.trim().split([' ', '(', ':', '[']).next().unwrap_or_default().to_owned());
     names.filter(|name| !name.is_empty()).collect()
 }

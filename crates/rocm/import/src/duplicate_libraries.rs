@@ -20,7 +20,7 @@ pub(crate) fn merge(unpacker: &Unpacker<'_>, unpacked: &mut Unpacked) -> Result<
     let mut libraries: BTreeMap<(usize, &str, &str, u64), Vec<usize>> = BTreeMap::new();
     for (index, file) in unpacked.files.iter().enumerate() {
         if let Some(soname) = file.elf.as_deref().and_then(|elf| elf.soname.as_deref()) {
-            let key = (file.source, closure::directory(&file.place.path), soname, file.size);
+            let key = (file.source, closure::parent(&file.place.path), soname, file.size);
             libraries.entry(key).or_default().push(index);
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn inspect_file(reader: &dyn ReadAt, size: u64, name: &str) -> Result
     let Some(elf) = elf else { return Ok(None) };
     let fat = FatBinary::read(reader, size).map_err(|source| Error::DeviceCode { path: name.to_owned(), source })?;
     let entries = fat.iter().flat_map(|fat| &fat.bundles).flat_map(|bundle| &bundle.entries);
-    let targets = entries.filter(|entry| entry.size > 0).filter_map(BundleEntry::target).map(str::to_owned).collect();
+    let targets = entries.filter(|entry| entry.has_code()).filter_map(BundleEntry::target).map(str::to_owned).collect();
     let mentions = library_names(reader, &elf);
     Ok(Some((elf, Inspected { targets, mentions })))
 }

@@ -117,9 +117,9 @@ pub(crate) fn license(source: &str, version: &str) -> Option<&'static str> {
     let numbers: Vec<&str> = version.split('.').collect();
     let mut versions = [2, 1].into_iter().map(|count| numbers[..count.min(numbers.len())].join("."));
     let by_version = versions.find_map(|version| EMBEDDED.source.get(&format!("{source} {version}")));
-    let by_prefix = EMBEDDED.prefix.iter().find(|(prefix, _)| source.starts_with(prefix.as_str()));
-    let license = by_version.or_else(|| EMBEDDED.source.get(source)).or(by_prefix.map(|(_, license)| license));
-    license.map(String::as_str)
+    let mut prefixes = EMBEDDED.prefix.iter().filter(|(prefix, _)| source.starts_with(prefix.as_str()));
+    let license = by_version.or_else(|| EMBEDDED.source.get(source));
+    license.or_else(|| prefixes.next().map(|(_, license)| license)).map(String::as_str)
 }
 
 #[cfg(test)]

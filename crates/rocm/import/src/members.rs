@@ -5,7 +5,6 @@
 //! file of an artifact may have are only refused if the visitor would import the file. Devices,
 //! sockets and other special files are refused.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -97,6 +96,8 @@ impl Decoding<'_> {
     }
 }
 
+const NO_TARGET: &str = "it is a link to nothing";
+
 pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Error> {
     let decoder = decoding.decoder(stream)?;
     let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, decoder));
@@ -122,10 +123,6 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
         {
             return Err(decoding.refused(&raw, reason));
         }
-        let link = entry.link_name_bytes().map(Cow::into_owned);
-        if link.is_none() && matches!(kind, EntryType::Symlink | EntryType::Link) {
-            return Err(decoding.refused(&raw, "it is a link to nothing"));
-        }
         match kind {
             EntryType::Directory => {}
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
@@ -143,7 +140,7 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
                 })?;
             }
             EntryType::Symlink => {
-                let target = link.unwrap_or_default();
+                let target = entry.link_name_bytes().ok_or_else(|| decoding.refused(&raw, NO_TARGET))?;
                 if std::str::from_utf8(&target).is_err() && visitor.takes(&path) {
                     return Err(decoding.refused(&raw, "the text of the link is not UTF-8"));
                 }
@@ -153,7 +150,8 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
                 symlinks.insert(path, target);
             }
             EntryType::Link => {
-                let target = checked_path(decoding, &link.unwrap_or_default())?;
+                let target = entry.link_name_bytes().ok_or_else(|| decoding.refused(&raw, NO_TARGET))?;
+                let target = checked_path(decoding, &target)?;
                 if files.contains(&target) {
                     files.insert(path.clone());
                     visitor.hard_link(&path, &target)?;

@@ -13,7 +13,7 @@ use regex::Regex;
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_tables::missing_rows::Gap;
 use rocwheel_tables::providers::family;
-use rocwheel_tables::{Owners, Providers, RocmTables, TargetId};
+use rocwheel_tables::{LibraryOwner, Owners, Providers, RocmTables, TargetId};
 
 use crate::closure::is_loadable;
 use crate::deb::{self, Control};
@@ -143,8 +143,7 @@ impl Known<'_> {
             self.gaps.insert(Gap::row("artifact", &control.source, name, &[("packages", packages)]));
         }
         for soname in &holds.sonames {
-            let is_of_rocm = self.owners.of(soname).is_some_and(rocwheel_tables::LibraryOwner::is_rocm);
-            if self.libraries.of(soname).is_none() && !is_of_rocm {
+            if self.libraries.of(soname).is_none() && !self.owners.of(soname).is_some_and(LibraryOwner::is_rocm) {
                 self.gaps.insert(Gap::row("library", family(soname), name, &[]));
             }
         }

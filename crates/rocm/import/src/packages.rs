@@ -73,12 +73,12 @@ pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), E
         order.into_iter().partition(|index| plan.sources[*index].source.size >= LARGE);
     let threads = rayon::current_num_threads() as u32;
     for index in large {
-        unpack_one(&plan.sources[index], index, unpacker, threads)?;
+        unpack_package(&plan.sources[index], index, unpacker, threads)?;
     }
-    small.into_par_iter().try_for_each(|index| unpack_one(&plan.sources[index], index, unpacker, 1))
+    small.into_par_iter().try_for_each(|index| unpack_package(&plan.sources[index], index, unpacker, 1))
 }
 
-fn unpack_one(planned: &PlannedSource, source: usize, unpacker: &Unpacker<'_>, threads: u32) -> Result<(), Error> {
+fn unpack_package(planned: &PlannedSource, source: usize, unpacker: &Unpacker<'_>, threads: u32) -> Result<(), Error> {
     let mut feed = Feed { unpacker, source, belongs: belongs(&planned.source) };
     deb::data(&planned.path, threads, &mut feed)
 }

@@ -11,7 +11,7 @@ use rocwheel_elf::{Edit, NeededEdit, SearchPath, StackFlag};
 use rocwheel_progress::Reporter;
 use rocwheel_system::symlink;
 
-use crate::closure::{self, Resolution, directory};
+use crate::closure::{self, Resolution, parent};
 use crate::error::Error;
 use crate::libraries::SystemLibraries;
 use crate::options::{ImportOptions, Sonames};
@@ -263,8 +263,8 @@ fn same_directory(left: &str, right: &str) -> bool {
 /// The `$ORIGIN`-relative directories of everything a file uses: its own directory first, then in
 /// alphabetical order, which puts `lib` before `lib/llvm/lib` before `lib/rocm_sysdeps/lib`.
 fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
-    let own = directory(&file.place.path);
-    let mut directories: BTreeSet<&str> = uses.iter().map(|index| directory(&files[*index].place.path)).collect();
+    let own = parent(&file.place.path);
+    let mut directories: BTreeSet<&str> = uses.iter().map(|index| parent(&files[*index].place.path)).collect();
     let mut path = Vec::new();
     if directories.remove(own) {
         path.push("$ORIGIN".to_owned());
@@ -343,7 +343,7 @@ fn link(
                     let second = owner(&names[link.source], &link.input);
                     return Err(Error::Collision { path: place.path.clone(), first, second });
                 }
-                make_link(context, place, &relative(directory(&place.path), target))
+                make_link(context, place, &relative(parent(&place.path), target))
                     .map_err(|error| error.of_link(owner(&context.unpacker.names[link.source], &link.input)))?;
                 relinked.links.push(place.clone());
             }

@@ -59,7 +59,7 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// Words for the file: its path in the package that it comes from.
+    /// For messages: the path in the input, and the package that holds it.
     pub(crate) fn origin(&self, names: &[String]) -> String {
         owner(&names[self.source], &self.input)
     }

@@ -106,7 +106,7 @@ impl Located<'_> {
         describe(self.name, self.index, self.target)
     }
 
-    fn read_error(&self) -> impl Fn(io::Error) -> Error + Copy {
+    fn read_error(&self) -> impl Fn(io::Error) -> Error {
         move |source| Error::ReadArchive { what: self.describe(), source }
     }
 }

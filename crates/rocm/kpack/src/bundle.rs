@@ -114,7 +114,7 @@ pub fn read(reader: &dyn ReadAt, section: Range<u64>) -> Result<Vec<Bundle>, Err
 /// Returns the targets, with their features, that any bundle of the section has code for.
 pub fn targets(reader: &dyn ReadAt, section: Range<u64>) -> Result<BTreeSet<String>, Error> {
     let bundles = read(reader, section)?;
-    let entries = bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
+    let entries = bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.has_code());
     Ok(entries.filter_map(BundleEntry::target).map(str::to_owned).collect())
 }
 
@@ -276,7 +276,7 @@ fn check_places(entries: &[BundleEntry], table_end: u64, bundle: u64) -> Result<
 
 /// Returns the entries with bytes, by their offset.
 fn in_order(entries: &[BundleEntry]) -> Vec<&BundleEntry> {
-    let mut sorted: Vec<&BundleEntry> = entries.iter().filter(|entry| entry.size > 0).collect();
+    let mut sorted: Vec<&BundleEntry> = entries.iter().filter(|entry| entry.has_code()).collect();
     sorted.sort_by_key(|entry| (entry.offset, entry.size));
     sorted
 }

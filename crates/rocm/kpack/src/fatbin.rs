@@ -167,19 +167,17 @@ fn read_wrappers(reader: &dyn ReadAt, section: Range<u64>, address: u64) -> Resu
         let (offset, address) = (section.start + at, address + at);
         let [m0, m1, m2, m3, v0, v1, v2, v3, rest @ ..] = raw;
         let (pointer, index) = rest.split_at(8);
-        let version = u32::from_le_bytes([*v0, *v1, *v2, *v3]);
-        let reason = match Magic::from_bytes([*m0, *m1, *m2, *m3]) {
-            None => format!("its magic is {:#010x}", u32::from_le_bytes([*m0, *m1, *m2, *m3])),
-            Some(_) if version != WRAPPER_VERSION => {
-                format!("its version is {version}; the runtime takes {WRAPPER_VERSION} only")
-            }
-            Some(magic) => {
-                let (index, pointer) = (number_of(index), number_of(pointer));
-                wrappers.push(RawWrapper { offset, address, magic, index, pointer });
-                continue;
-            }
+        let Some(magic) = Magic::from_bytes([*m0, *m1, *m2, *m3]) else {
+            let reason = format!("its magic is {:#010x}", u32::from_le_bytes([*m0, *m1, *m2, *m3]));
+            return Err(Error::Wrapper { number, offset, reason });
         };
-        return Err(Error::Wrapper { number, offset, reason });
+        let version = u32::from_le_bytes([*v0, *v1, *v2, *v3]);
+        if version != WRAPPER_VERSION {
+            let reason = format!("its version is {version}; the runtime takes {WRAPPER_VERSION} only");
+            return Err(Error::Wrapper { number, offset, reason });
+        }
+        let (index, pointer) = (number_of(index), number_of(pointer));
+        wrappers.push(RawWrapper { offset, address, magic, index, pointer });
     }
     Ok(wrappers)
 }

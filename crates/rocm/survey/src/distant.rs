@@ -173,7 +173,7 @@ fn survey_tables((location, size): (Location, u64), looks: Looks, reader: Reader
             let open = Open::read(location, size, looks, reader);
             let mut surveyed = open.surveyed();
             for (number, bundle) in open.bundles.iter().enumerate() {
-                let with_code = bundle.entries.iter().filter(|entry| entry.size > 0);
+                let with_code = bundle.entries.iter().filter(|entry| entry.has_code());
                 let with_code: Vec<_> = with_code.filter_map(|entry| Some((entry.target()?, entry.size))).collect();
                 let total = with_code.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
                 let mut seen: u64 = 0;

@@ -78,6 +78,7 @@ impl Place {
         let declared = entry.target().map(str::to_owned);
         Self { declared, bundle: Some(bundle), size: entry.size, stored, ..Self::default() }
     }
+
     /// A description for messages.
     fn name(&self) -> String {
         let target = self.declared.as_deref().unwrap_or("its target").escape_debug();
@@ -96,7 +97,7 @@ impl Place {
 impl Examiner<'_> {
     fn bundle(&mut self, file: &Shared, number: usize, bundle: &Bundle) -> Result<(), Error> {
         let with_code: Vec<&BundleEntry> =
-            bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some()).collect();
+            bundle.entries.iter().filter(|entry| entry.has_code() && entry.target().is_some()).collect();
         if bundle.compression.is_none() {
             // Headers and notes are enough; they are about a thousandth of the code.
             for entry in with_code {

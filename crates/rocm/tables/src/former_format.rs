@@ -114,11 +114,11 @@ fn renew_loaders(file: &mut Table, rows: &mut Rows, known: &Table) {
         }
         let library = loader.remove("library");
         let name = library.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let known = name.strip_suffix(".*").filter(|soname| {
+        let soname = name.strip_suffix(".*").filter(|soname| {
             let mut libraries = libraries.into_iter().flatten();
             libraries.any(|row| row.get("soname").and_then(Value::as_str) == Some(soname))
         });
-        let (table, key) = known.map_or(("loader", name), |soname| ("library", soname));
+        let (table, key) = soname.map_or(("loader", name), |soname| ("library", soname));
         for (field, value) in loader {
             rows.set(table, key, &field, value);
         }

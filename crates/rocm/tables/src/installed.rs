@@ -16,14 +16,14 @@ struct Manifest {
 /// manifest; `None` if all of them are missing or do not start with a digit.
 pub fn installed_version(prefix: &Path) -> Option<String> {
     let mut files = [".info/version", "share/therock/version.txt"].into_iter();
-    files.find_map(|file| plain(&fs_err::read_to_string(prefix.join(file)).ok()?)).or_else(|| {
+    files.find_map(|file| version_in(&fs_err::read_to_string(prefix.join(file)).ok()?)).or_else(|| {
         let text = fs_err::read(prefix.join("share/therock/therock_manifest.json")).ok()?;
         let manifest: Manifest = serde_json::from_slice(&text).ok()?;
-        [manifest.rocm_version, manifest.rocm_package_version].into_iter().flatten().find_map(|text| plain(&text))
+        [manifest.rocm_version, manifest.rocm_package_version].into_iter().flatten().find_map(|text| version_in(&text))
     })
 }
 
-fn plain(text: &str) -> Option<String> {
+fn version_in(text: &str) -> Option<String> {
     let version = text.trim().split('-').next().unwrap_or_default();
     version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
 }

@@ -126,7 +126,6 @@ impl ArtifactSelection<'_> {
         let mut unclaimed = Vec::new();
         for artifact in &self.catalog.artifacts {
             let name = &artifact.name;
-            let is_hpc = self.rules.of(Logical::Hpc).names(&name.name);
             let (list, reason) = if let Some(reason) = self.rules.left_out(&name.name) {
                 (&mut on_purpose, reason)
             } else if !self.rules.names(&name.name) {
@@ -141,7 +140,9 @@ impl ArtifactSelection<'_> {
                 (&mut on_purpose, "there are profilers for Linux alone")
             } else if let Some(reason) = self.rules.left_out_component(&name.component) {
                 (&mut on_purpose, reason)
-            } else if let Some(reason) = self.reason_against_hpc(&name.name).filter(|_| is_hpc) {
+            } else if self.rules.of(Logical::Hpc).names(&name.name)
+                && let Some(reason) = self.reason_against_hpc(&name.name)
+            {
                 (&mut on_purpose, reason)
             } else {
                 (&mut unclaimed, "no distribution takes this component of the artifact")

@@ -100,10 +100,6 @@ pub struct Templates {
     functions: Option<BTreeMap<Logical, BTreeSet<String>>>,
 }
 
-fn texts(files: Embedded) -> Texts {
-    files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
-}
-
 impl Templates {
     pub fn embedded() -> Self {
         let mut selector = texts(SELECTOR);
@@ -198,6 +194,10 @@ impl Templates {
     pub fn has(&self, logical: Logical) -> bool {
         matches!(logical, Logical::Device | Logical::Meta) || self.packages.contains_key(&logical)
     }
+}
+
+fn texts(files: Embedded) -> Texts {
+    files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
 }
 
 /// Returns all files of a folder, by path relative to it, without caches and build leftovers.

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn memory_does_not_grow_with_large_code_objects() {
-        let wanted = |entry: &BundleEntry| entry.size > 0;
+        let wanted = BundleEntry::has_code;
         let plain = bundle(&[0, 100, 3 << 20]);
         assert_eq!(memory(&plain, &Piece::Entries(0..3), wanted), 6 << 20);
         assert_eq!(memory(&plain, &Piece::Entries(0..2), wanted), 200);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn every_wanted_entry_is_in_one_piece() {
-        let wanted = |entry: &BundleEntry| entry.size > 0;
+        let wanted = BundleEntry::has_code;
         assert_eq!(pieces(&bundle(&[0, 0]), wanted), []);
         assert_eq!(pieces(&bundle(&[0, 5, 6]), wanted), [Piece::Entries(0..3)]);
         let big = WORK + 1;

@@ -186,10 +186,8 @@ pub fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, UnchangedReason> {
     });
     let bundles: Vec<usize> = bundles.collect::<Result<_, _>>()?;
     let reached: BTreeSet<usize> = bundles.iter().copied().collect();
-    let mut with_code =
-        fat.bundles.iter().enumerate().filter(|(_, bundle)| bundle.entries.iter().any(|entry| entry.size > 0));
-    let unreached = with_code.find(|(index, _)| !reached.contains(index));
-    match unreached {
+    let mut unreached = fat.bundles.iter().enumerate().filter(|(index, _)| !reached.contains(index));
+    match unreached.find(|(_, bundle)| bundle.entries.iter().any(rocwheel_kpack::BundleEntry::has_code)) {
         Some((bundle, _)) => Err(UnchangedReason::Unreached { bundle }),
         None => Ok(bundles),
     }
@@ -202,7 +200,7 @@ pub fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, UnchangedReason> {
 /// name.
 fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> Result<BTreeSet<String>, Failure> {
     let mut found = BTreeSet::new();
-    for entry in bundle.entries.iter().filter(|entry| entry.size > 0) {
+    for entry in bundle.entries.iter().filter(|entry| entry.has_code()) {
         let Some(target) = entry.target() else {
             let (id, size) = (&entry.id, entry.size);
             let what = format!("has {size} bytes of code under `{id}`, which names no GPU target");
@@ -309,7 +307,7 @@ fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &TargetSelection) 
 
 /// `true` if an entry is moved to an archive.
 pub(crate) fn is_kept(entry: &rocwheel_kpack::BundleEntry, selection: &TargetSelection) -> bool {
-    entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target))
+    entry.has_code() && entry.target().is_some_and(|target| selection.takes(target))
 }
 
 fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedKpack> {

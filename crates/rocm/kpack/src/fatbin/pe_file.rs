@@ -38,12 +38,12 @@ pub(super) fn replace(
     pointers: Vec<(u64, u64)>,
     mut bytes: Vec<(u64, Vec<u8>)>,
 ) -> Result<Patch, Error> {
-    let pe = Pe::read(reader)?.ok_or_else(gone)?;
-    let base = pe.image_base + pe.section(CODE)?.ok_or_else(gone)?.address;
+    let pe = Pe::read(reader)?.ok_or_else(no_pe_file)?;
+    let base = pe.image_base + pe.section(CODE)?.ok_or_else(no_pe_file)?.address;
     bytes.extend(pointers.into_iter().map(|(address, offset)| (address, (base + offset).to_le_bytes().to_vec())));
     Ok(pe.replace(reader, CODE, content, &bytes)?)
 }
 
-fn gone() -> Error {
+fn no_pe_file() -> Error {
     Error::FatBinary { reason: "it is no longer a PE file".to_owned() }
 }

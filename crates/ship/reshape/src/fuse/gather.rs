@@ -117,7 +117,7 @@ impl BuildPart {
     }
 
     fn in_bundle(&self, bundle: usize) -> Reached {
-        let entries = self.fat.bundles[bundle].entries.iter().enumerate().filter(|(_, entry)| entry.size > 0);
+        let entries = self.fat.bundles[bundle].entries.iter().enumerate().filter(|(_, entry)| entry.has_code());
         let codes = entries.map(|(place, entry)| {
             let origin = Origin::Bundle { bundle, entry: place };
             Code { id: entry.id.clone(), size: entry.size, origin }

@@ -96,6 +96,10 @@ fn canonical(name: &str) -> String {
 /// none.
 fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
     type Condition = fn(&str) -> bool;
+    // A wheel that requires no device wheel was not split: all of its headers stay.
+    if !headers.all("Requires-Dist").iter().any(|requirement| asks_for_device(requirement)) {
+        return (None, Vec::new());
+    }
     let (mut text, mut removed) = (headers.clone(), Vec::new());
     let conditions: [(&str, Condition); 3] = [
         ("Requires-Dist", asks_for_device),
@@ -105,9 +109,6 @@ fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
     for (name, condition) in conditions {
         let values = headers.all(name).into_iter().filter(|value| condition(value));
         removed.extend(values.map(|value| format!("{name}: {value}")));
-        if removed.is_empty() {
-            return (None, Vec::new());
-        }
         text.remove(name, condition);
     }
     (Some(text.to_string()), removed)
@@ -234,12 +235,12 @@ pub fn prepare(
     for path in &plan.archives {
         rewrite.drop.extend(wheels.members.get(path).cloned());
     }
+    let changed: BTreeSet<&str> = fused.files.iter().map(|file| file.path.as_str()).collect();
     for (path, item) in fused.view.items() {
         let Item::File { content, executable } = item else { continue };
         let content: Box<dyn Content> = Box::new(Arc::clone(content));
-        let is_fused = fused.files.iter().any(|file| file.path == path);
         match wheels.members.get(path) {
-            Some(member) if is_fused => drop(rewrite.replace.insert(member.clone(), content)),
+            Some(member) if changed.contains(path) => drop(rewrite.replace.insert(member.clone(), content)),
             Some(_) => {}
             None => rewrite.add.push(Member { name: path.to_owned(), executable: *executable, content }),
         }

@@ -396,7 +396,7 @@ enum Made {
 
 /// Returns the entries with device code.
 pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &BundleEntry> {
-    bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some())
+    bundle.entries.iter().filter(|entry| entry.has_code() && entry.target().is_some())
 }
 
 /// `true` if a path has a target's processor as a whole word: `hsa/gfx950/a.co`, `a_gfx950.co`.

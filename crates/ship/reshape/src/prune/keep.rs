@@ -95,12 +95,11 @@ const PORTABLE: &str = "amdgcnspirv";
 
 /// `true` if code for `code` is kept because of `wanted`.
 fn runs(wanted: &TargetId, code: &TargetId) -> bool {
-    let is_plain = *wanted == TargetId::plain(wanted.processor.clone());
     // Code for the strict variant runs on the same GPU.
-    let strict = TargetId { processor: format!("{}-strict", wanted.processor), ..wanted.clone() };
-    [Some(wanted.clone()), Some(strict), wanted.generic()].into_iter().flatten().any(|other| {
-        code.processor == other.processor && (is_plain || (code.xnack, code.sramecc) == (other.xnack, other.sramecc))
-    })
+    let is_same = matches!(code.processor.strip_prefix(wanted.processor.as_str()), Some("" | "-strict"));
+    let is_plain = *wanted == TargetId::plain(wanted.processor.clone());
+    (is_same || wanted.generic().is_some_and(|generic| code.processor == generic.processor))
+        && (is_plain || (code.xnack, code.sramecc) == (wanted.xnack, wanted.sramecc))
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// Returns a difference in the code for one target.
+    /// A difference in the code for one target, at the first of the wrappers.
     fn difference(&self, pair: &Pair<'_>, target: &str, what: impl Into<String>) -> Difference {
         let wrapper = self.wrappers.first().copied().unwrap_or_default();
         Difference::new(pair.path, what).wrapper(wrapper).target(target)
@@ -42,8 +42,7 @@ fn canonical(name: &str) -> Option<TargetId> {
 }
 
 fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &TargetSelection) -> BTreeSet<&'a str> {
-    let entries = &pair.before.1.bundles[bundle].entries;
-    let with_code = entries.iter().filter(|entry| entry.size > 0);
+    let with_code = pair.before.1.bundles[bundle].entries.iter().filter(|entry| entry.has_code());
     with_code.filter_map(BundleEntry::target).filter(|target| selection.takes(target)).collect()
 }
 
@@ -154,7 +153,7 @@ pub(super) fn compare(
 ) -> Result<Used, Failure> {
     let Comparison { checks, reporter } = comparison;
     let wanted =
-        |entry: &BundleEntry| entry.size > 0 && entry.target().is_some_and(|target| checks.selection.takes(target));
+        |entry: &BundleEntry| entry.has_code() && entry.target().is_some_and(|target| checks.selection.takes(target));
     let sizes = registrations.iter().map(|(binary, registration)| {
         let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
         bundle.entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.size).sum::<u64>()

@@ -358,9 +358,9 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     ignored.extend([fat, after.fat].map(|fat| fat.address..fat.address.saturating_add(fat.memory_size)));
     ignored.extend(fat.wrappers.iter().map(|wrapper| wrapper.address..wrapper.address + WRAPPER_SIZE));
     ignored.extend(moved.iter().map(|(address, (_, size))| *address..address + size));
-    // Some moved sections are now in bytes that were between sections. A table that another tool
-    // has moved has spare room behind it, and one that had no room to grow is now in bytes between
-    // two sections. The loader does not read section headers.
+    // Some moved sections are now in bytes that were between sections, and so are tables of headers
+    // that another tool has moved. Those that overlap a section that stays are compared. The loader
+    // does not read section headers.
     let loaded = before.elf.sections.iter().filter(|section| section.address != 0);
     let staying: Vec<&Section> = loaded.clone().filter(|section| !moved.contains_key(&section.address)).collect();
     let now = moved.values().map(|(address, size)| *address..address + size);

@@ -111,10 +111,11 @@ impl<'a> Archives<'a> {
                 let Ok(Some(archive)) = self.get(found) else { continue };
                 // `x_@GFXARCH@` also matches `x_set2_gfx942`, but no GPU has that name.
                 let is_of_target = archive.archive.targets.iter().any(|held| {
-                    let compatible = held.parse().map(|held: TargetId| held.compatible()).unwrap_or_default();
                     held == target
                         || rocwheel_tables::target::base_target(held) == target
-                        || compatible.iter().any(|name| name.to_string() == target)
+                        || held
+                            .parse::<TargetId>()
+                            .is_ok_and(|held| held.compatible().iter().any(|name| name.to_string() == target))
                 });
                 if is_of_target {
                     reachable.push(archive);

@@ -139,7 +139,7 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
     let fat = looked.map_err(read_error(&member.name)).map_err(code_error(wheel))?.transpose();
     let fat = fat.map_err(gpu_code_error(&member.name)).map_err(code_error(wheel))?;
     Ok(fat.map(|fat| {
-        let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
+        let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.has_code());
         let targets = entries.filter_map(rocwheel_kpack::BundleEntry::target).map(str::to_owned).collect();
         let section = fat.section.end - fat.section.start;
         Binary { member: member.name.clone(), place, content: content.clone(), targets, section }
