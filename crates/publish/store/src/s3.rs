@@ -321,8 +321,11 @@ impl Store for S3Store {
             let is_other = head.etag.as_ref().is_some_and(|etag| is_etag(&file.stamp) && *etag != file.stamp);
             head.size == file.size && !is_other
         });
-        let attempted = format!("read `{}`", self.shown(&file.key));
-        Ok(head.ok_or(Error::Bucket { attempted, source: BucketFault::Changed })?.sha256)
+        let Some(head) = head else {
+            let attempted = format!("read `{}`", self.shown(&file.key));
+            return Err(Error::Bucket { attempted, source: BucketFault::Changed });
+        };
+        Ok(head.sha256)
     }
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
