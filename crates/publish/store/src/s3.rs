@@ -208,7 +208,7 @@ impl S3Store {
         sent.map_err(|stop| stop.error(attempted))
     }
 
-    /// Writes an object. `digest` is the SHA-256 of the bytes, if it is to be left with it.
+    /// Writes an object. With `digest`, the SHA-256 of the bytes, that is kept in its metadata.
     fn put(&self, key: &str, bytes: Bytes, condition: &Condition, digest: Option<&Digest>) -> Result<(), Error> {
         let own = digest.copied().unwrap_or_else(|| rocwheel_content::sha256(&bytes));
         let request = put_request(&self.path(key)?, key, bytes, &own, condition);

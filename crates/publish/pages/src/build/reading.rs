@@ -106,8 +106,8 @@ impl<'a> Reading<'a> {
             problems.sort();
             return Err(StoreError::Files { problems }.into());
         }
-        let files = projects.iter();
-        let files = files.map(|one| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count()).sum();
+        let read = projects.iter().map(|one| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count());
+        let files = read.sum();
         warn_of_downloads(&found.downloads, files, self.work.store, reporter);
         let states = projects.drain(..).map(|one| self.finish(one, reporter)).collect::<Result<_, _>>()?;
         Ok(ReadProjects { projects: states, files, bytes: found.bytes })
