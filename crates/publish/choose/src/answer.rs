@@ -47,7 +47,8 @@ pub struct ChoiceAnswer {
     /// For each GPU, the packages that have code for it and how that is known.
     pub kernels: Vec<String>,
     /// For each GPU, the bytes of its code in the set: the memory that this takes on the GPU when
-    /// all of it is loaded. `None` if some code was not looked into.
+    /// all of it is loaded. `None` if some code was not looked into. Packages of the public index
+    /// are not searched, and count as ones without code.
     pub gpu_code: BTreeMap<String, Option<u64>>,
     pub not_looked_at: Vec<String>,
     /// Sets that exist where this one does not.

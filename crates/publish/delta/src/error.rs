@@ -5,6 +5,7 @@ use rocwheel_progress::{Exit, Hint, Interrupted};
 /// The result of a part of a wheel. `Err(Ok(reason))` is why it is downloaded as a whole.
 pub(crate) type PartResult = Result<(), Result<String, Error>>;
 
+/// The same with the reason inside, where `?` does not return it.
 pub(crate) fn reason_inside(result: PartResult) -> Result<Result<(), String>, Error> {
     match result {
         Ok(()) => Ok(Ok(())),

@@ -324,13 +324,12 @@ impl Fetching<'_> {
             return None;
         }
         let result = self.one(planned, reporter);
-        let error = match &result {
-            Err(DownloadFault::Disk { source, .. }) => Some(source),
-            Err(DownloadFault::Artifact(rocwheel_artifact::Error::Io(error))) => Some(error),
+        let kind = match &result {
+            Err(DownloadFault::Disk { source, .. }) => Some(source.kind()),
+            Err(DownloadFault::Artifact(rocwheel_artifact::Error::Io(error))) => Some(error.kind()),
             _ => None,
         };
-        if error.is_some_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
-        {
+        if let Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) = kind {
             self.is_disk_full.store(true, Ordering::Relaxed);
         }
         Some(result)

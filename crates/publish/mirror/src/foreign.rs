@@ -91,7 +91,7 @@ pub fn read_foreign_index(request: &ForeignRequest, reporter: &Arc<dyn Reporter>
     let examiner = Examiner { request, servers: Arc::default(), reporter };
     let links: Vec<&PageLink> = projects.iter().flat_map(|(_, page)| &page.links).collect();
     let stage = reporter.stage("Asking for files", Some(links.len() as u64), Unit::Items);
-    let examined = examiner.examine_all(&links);
+    let examined: Vec<_> = with_connections(|| links.par_iter().map(|link| examiner.examine(link)).collect());
     drop(stage);
     reporter.check()?;
     let (mut files, mut origins, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -133,11 +133,6 @@ struct FileHeaders {
 }
 
 impl Examiner<'_> {
-    /// Examines files, several at a time.
-    fn examine_all(&self, links: &[&PageLink]) -> Vec<Result<ExaminedFile, TransferFault>> {
-        with_connections(|| links.par_iter().map(|link| self.examine(link)).collect())
-    }
-
     fn examine(&self, link: &PageLink) -> Result<ExaminedFile, TransferFault> {
         self.reporter.check().map_err(TransferFault::passing)?;
         let headers = attempt(&**self.reporter, || self.headers(link))?;

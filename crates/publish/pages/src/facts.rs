@@ -37,7 +37,7 @@ pub struct DistributionFacts {
 /// Why a file cannot be in an index.
 pub enum FactsFault {
     Store(Error),
-    /// Also for an interruption, which the caller looks for.
+    /// An interruption is one, too: the caller asks the reporter before it reports the reason.
     File(String),
 }
 

@@ -1,6 +1,7 @@
 //! Input: a table in TOML, which a person writes. Output: which files are withdrawn, and the status
 //! of projects.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -102,7 +103,7 @@ impl StatusTable {
     pub(crate) fn unused(&self, catalog: &Catalog) -> Vec<String> {
         let mut unused = Vec::new();
         for yank in &self.yanked {
-            let project = yank.project().and_then(|name| catalog.projects.get(&name));
+            let project = yank.project().and_then(|name| catalog.projects.get(&*name));
             let mut files = project.into_iter().flat_map(|project| &project.files);
             if files.any(|listed| distribution(listed.file.clone()).is_some_and(|one| yank.is_of(&one))) {
                 continue;
@@ -119,8 +120,9 @@ impl StatusTable {
 }
 
 impl Yank {
-    fn project(&self) -> Option<String> {
-        self.file.as_deref().map_or_else(|| self.project.clone(), project_of)
+    fn project(&self) -> Option<Cow<'_, str>> {
+        let own = self.project.as_deref().map(Cow::Borrowed);
+        self.file.as_deref().map_or(own, |file| project_of(file).map(Cow::Owned))
     }
 
     fn is_of(&self, distribution: &StoredDistribution) -> bool {

@@ -82,8 +82,8 @@ fn has_packages(folder: &Path) -> bool {
 }
 
 fn classify(path: &Path, name: &str, copy: &Patterns) -> Result<SetFile, String> {
-    let (path, name, distribution) = (path.to_owned(), name.to_owned(), canonical_name(""));
-    let file = SetFile { path, name, kind: SetFileKind::Other, distribution, version: None };
+    let (path, name) = (path.to_owned(), name.to_owned());
+    let file = SetFile { path, name, kind: SetFileKind::Other, distribution: String::new(), version: None };
     let name = &file.name;
     if copy.matches(name) {
         return Ok(file);

@@ -175,11 +175,10 @@ impl Planner<'_> {
             plan.new_name = Some(format!("{stem}-{version}.tar.gz"));
         }
         if file.kind == SetFileKind::Sdist {
-            let malformed = rocwheel_wheel::Error::MalformedSdist {
-                path: file.path.clone(),
-                reason: "it has no `PKG-INFO`".to_owned(),
+            let Some(text) = find_information(&file.path, &rocwheel_progress::Silent)? else {
+                let reason = "it has no `PKG-INFO`".to_owned();
+                return Err(rocwheel_wheel::Error::MalformedSdist { path: file.path.clone(), reason }.into());
             };
-            let text = find_information(&file.path, &rocwheel_progress::Silent)?.ok_or(malformed)?;
             let member = MemberPath { path: "PKG-INFO", shown: "PKG-INFO" };
             let new = self.rules.new_text(member, text.as_bytes(), &mut Findings::default())?.unwrap_or(text);
             let says = Headers::parse(&new).get("Version").unwrap_or_default();

@@ -17,7 +17,8 @@ const MOST: u32 = 4;
 /// Time before the second attempt; each later one waits three times as long.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs `work` with [`CONNECTIONS`] threads, or with those that there are if no more can be had.
+/// Runs `work` with [`CONNECTIONS`] threads, or with the existing ones if the system starts no
+/// more.
 pub fn with_connections<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     in_threads(CONNECTIONS, work)
 }

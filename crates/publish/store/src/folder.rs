@@ -148,7 +148,7 @@ impl FolderStore {
         }
     }
 
-    /// A run that ends removes the folder, perhaps between the two steps.
+    /// Another run that ends may remove the folder between the two steps: `NotFound`.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
         Lock::at(path)
@@ -195,7 +195,7 @@ impl FolderStore {
     }
 }
 
-/// `true` for all but what begins with a dot below the top.
+/// `false` for files and folders below the top whose names begin with a dot.
 pub fn is_shown(entry: &walkdir::DirEntry) -> bool {
     entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".")
 }

@@ -208,7 +208,7 @@ impl S3Store {
         sent.map_err(|stop| stop.error(attempted))
     }
 
-    /// Writes an object. `digest` is the SHA-256 of the bytes, if it is to be left with it.
+    /// Writes an object. With `digest`, the SHA-256 of the bytes, that is kept in its metadata.
     fn put(&self, key: &str, bytes: Bytes, condition: &Condition, digest: Option<&Digest>) -> Result<(), Error> {
         let own = digest.copied().unwrap_or_else(|| rocwheel_content::sha256(&bytes));
         let request = put_request(&self.path(key)?, key, bytes, &own, condition);
@@ -321,8 +321,11 @@ impl Store for S3Store {
             let is_other = head.etag.as_ref().is_some_and(|etag| is_etag(&file.stamp) && *etag != file.stamp);
             head.size == file.size && !is_other
         });
-        let attempted = format!("read `{}`", self.shown(&file.key));
-        Ok(head.ok_or(Error::Bucket { attempted, source: BucketFault::Changed })?.sha256)
+        let Some(head) = head else {
+            let attempted = format!("read `{}`", self.shown(&file.key));
+            return Err(Error::Bucket { attempted, source: BucketFault::Changed });
+        };
+        Ok(head.sha256)
     }
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {

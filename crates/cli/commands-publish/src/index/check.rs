@@ -81,8 +81,8 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
         return Err(Failure::message(format!("there is no `{}`", folder.display())).with_hint(hint));
     }
     if folder.is_file() {
-        let wrong = Failure::message(format!("`{}` is a file", folder.display()));
-        return Err(wrong.with_hint("name the folder or the address of an index"));
+        let failure = Failure::message(format!("`{}` is a file", folder.display()));
+        return Err(failure.with_hint("name the folder or the address of an index"));
     }
     let mut found = vec![folder.join("simple")];
     if !is_index(&found[0]) {

@@ -374,9 +374,9 @@ impl<'a> Writer<'a> {
             }
             let record = work.store.read(&record::files_key(name))?;
             let Some(recorded) = record.as_deref().and_then(record::parse_files) else { continue };
-            let files = recorded.iter().filter_map(|file| Some((distribution_of(&file.key)?, &file.known)));
-            let files: Vec<_> = files.collect();
-            let files = files.iter().map(|(distribution, known)| FileFacts {
+            let named = recorded.iter().filter_map(|file| Some((distribution_of(&file.key)?, &file.known)));
+            let named: Vec<_> = named.collect();
+            let files = named.iter().map(|(distribution, known)| FileFacts {
                 distribution,
                 known,
                 has_metadata: false,

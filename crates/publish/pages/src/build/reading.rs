@@ -106,8 +106,8 @@ impl<'a> Reading<'a> {
             problems.sort();
             return Err(StoreError::Files { problems }.into());
         }
-        let files = projects.iter();
-        let files = files.map(|one| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count()).sum();
+        let read = projects.iter().map(|one| one.slots().iter().filter(|slot| matches!(slot, Slot::Read(..))).count());
+        let files = read.sum();
         warn_of_downloads(&found.downloads, files, self.work.store, reporter);
         let states = projects.drain(..).map(|one| self.finish(one, reporter)).collect::<Result<_, _>>()?;
         Ok(ReadProjects { projects: states, files, bytes: found.bytes })
@@ -286,9 +286,9 @@ impl<'a> Reading<'a> {
                 ));
             }
             let same = before.filter(|before| before.0 == facts.sha256).map(|before| before.1);
-            let paged = times.get(&(file_name(&file.key).to_owned(), hexadecimal(&facts.sha256)));
-            let known_better = self.work.options.uploaded.get(file_name(&file.key));
-            let time = same.or(paged.copied()).or(known_better.copied());
+            let name = file_name(&file.key);
+            let time = same.or_else(|| times.get(&(name.to_owned(), hexadecimal(&facts.sha256))).copied());
+            let time = time.or_else(|| self.work.options.uploaded.get(name).copied());
             facts.uploaded = time.or_else(|| self.work.store.uploaded(file)).unwrap_or(self.work.options.now);
             known.push(facts);
             read.push(at);

@@ -244,40 +244,41 @@ impl Site<'_> {
             }
             path
         };
-        let mut wrong: Vec<String> = Vec::new();
+        let is_wheel = WheelName::is_wheel(&link.file_name);
+        let mut damage = None;
         if self.options.files
             && let Some(hash) = &link.hash
         {
             let read = fs_err::File::open(&path).and_then(|file| digest(hash, Watched::new(file, self.reporter)));
             self.reporter.check()?;
             match read {
-                Ok(found) if found == hash.hexadecimal => {
-                    if WheelName::is_wheel(&link.file_name) {
-                        faults.extend(self.damage(&path, link)?);
-                    }
+                Ok(found) if found == hash.hexadecimal && !is_wheel => {}
+                Ok(found) if found == hash.hexadecimal => damage = self.damage(&path, link)?,
+                Ok(found) => {
+                    let (name, listed) = (hash.algorithm.name(), &hash.hexadecimal);
+                    let text = format!("its {name} is {found}, and the page says {listed}: every installation fails");
+                    faults.push(IndexFault::error(&link.address, text));
                 }
-                Ok(found) => wrong.push(format!(
-                    "its {} is {found}, and the page says {}: every installation fails",
-                    hash.algorithm.name(),
-                    hash.hexadecimal
-                )),
-                Err(error) => wrong.push(format!("it cannot be read: {error}")),
+                Err(error) => faults.push(IndexFault::error(&link.address, format!("it cannot be read: {error}"))),
             }
         }
-        if let Some(beside) = beside
-            && WheelName::is_wheel(&link.file_name)
-        {
+        if let Some(beside) = beside.filter(|_| is_wheel) {
             match facts::metadata(&path) {
                 Ok(inside) if inside == beside => {}
-                Ok(_) => wrong.push("METADATA beside it is not that in the wheel: pip 26.2 and later stops".to_owned()),
-                Err(error) => wrong.push(rocwheel_progress::with_causes(&error)),
+                Ok(_) => {
+                    let text = "METADATA beside it is not that in the wheel: pip 26.2 and later stops";
+                    faults.push(IndexFault::error(&link.address, text));
+                }
+                // A damaged wheel has its fault already, and no new page mends it.
+                Err(_) if damage.is_some() => {}
+                Err(error) => faults.push(IndexFault::error(&link.address, rocwheel_progress::with_causes(&error))),
             }
         }
-        faults.extend(wrong.into_iter().map(|text| IndexFault::error(&link.address, text)));
+        faults.extend(damage);
         if beside.is_some() {
             return Ok(None);
         }
-        if WheelName::is_wheel(&link.file_name) {
+        if is_wheel {
             return Ok(facts::metadata(&path).ok().map(|bytes| Headers::parse(&String::from_utf8_lossy(&bytes))));
         }
         Ok(rocwheel_wheel::sdist_metadata(&path, self.reporter).ok())

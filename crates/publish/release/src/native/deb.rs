@@ -222,7 +222,7 @@ fn release_text(given: &str, hashes: &BTreeMap<String, (String, u64)>, now: Time
     }
     let architectures = hashes.keys().filter_map(|path| path.split('/').find_map(|part| part.strip_prefix("binary-")));
     let components = hashes.keys().filter_map(|path| Some(path.split_once("/binary-")?.0));
-    let (architectures, components) = (words(architectures), words(components));
+    let (architectures, components) = (joined_names(architectures), joined_names(components));
     let date = now.strftime("%a, %d %b %Y %H:%M:%S UTC");
     let _ = write!(
         text,
@@ -234,8 +234,8 @@ fn release_text(given: &str, hashes: &BTreeMap<String, (String, u64)>, now: Time
     text
 }
 
-/// Each of the names once.
-fn words<'n>(names: impl Iterator<Item = &'n str>) -> String {
+/// The names without repetitions, separated by spaces.
+fn joined_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: BTreeSet<&str> = names.collect();
     names.into_iter().collect::<Vec<_>>().join(" ")
 }

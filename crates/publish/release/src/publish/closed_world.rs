@@ -286,14 +286,11 @@ impl<'a> ClosedWorld<'a> {
         }
         let is_pinned = demands.iter().any(|demand| demand.requirement.pins());
         let wants_prereleases = demands.iter().any(|demand| demand.requirement.wants_prereleases());
-        let mut met: Vec<&Rc<Choice>> = choices.iter().collect();
-        met.retain(|choice| demands.iter().all(|demand| demand.requirement.accepts(&choice.version)));
-        let accepted = met
-            .iter()
-            .copied()
-            .filter(|choice| choice.yanked.is_none() || !is_new && (is_pinned || set.files.contains_key(&choice.key)));
-        let accepted: Vec<&Rc<Choice>> = accepted.collect();
-        let withdrawn = met.iter().find_map(|choice| Some((&choice.version, choice.yanked.as_ref()?)));
+        let mut accepted: Vec<&Rc<Choice>> = choices.iter().collect();
+        accepted.retain(|choice| demands.iter().all(|demand| demand.requirement.accepts(&choice.version)));
+        let withdrawn = accepted.iter().find_map(|choice| Some((&choice.version, choice.yanked.as_ref()?)));
+        accepted
+            .retain(|choice| choice.yanked.is_none() || !is_new && (is_pinned || set.files.contains_key(&choice.key)));
         let fitting: Vec<&Rc<Choice>> =
             accepted.iter().copied().filter(|choice| rank(choice, world).is_some()).collect();
         let has_final = fitting.iter().any(|choice| !choice.version.any_prerelease());

@@ -57,9 +57,9 @@ pub(super) fn default_name(set: &ReleaseSet) -> Result<String, Error> {
     let plain = named.iter().find(|(name, _)| MAIN_PROJECTS.contains(&name.as_str()));
     let only = named.first().filter(|_| versions.len() == 1);
     if let Some((name, version)) = plain.or(only) {
-        return Ok(joined(name, version));
+        return Ok(set_name(name, version));
     }
-    let shown: Vec<String> = named.iter().map(|(name, version)| joined(name, version)).collect();
+    let shown: Vec<String> = named.iter().map(|(name, version)| set_name(name, version)).collect();
     let example = shown.first().cloned().unwrap_or_default();
     Err(StreamFault::Refused {
         what: "the set needs a name".to_owned(),
@@ -70,7 +70,7 @@ pub(super) fn default_name(set: &ReleaseSet) -> Result<String, Error> {
 }
 
 /// Names of sets have no `!`, which versions with an epoch have.
-fn joined(name: &str, version: &str) -> String {
+fn set_name(name: &str, version: &str) -> String {
     format!("{name}-{}", version.replace('!', "-"))
 }
 

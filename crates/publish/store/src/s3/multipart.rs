@@ -146,8 +146,7 @@ impl Parts<'_> {
     /// Sends the file. Parts are read and hashed in order, and sent in any order.
     fn send(&self, reporter: &dyn Reporter) -> Result<Vec<PartReceipt>, Error> {
         let upload = self.upload;
-        let file = fs_err::File::open(&upload.path);
-        let file = file.map_err(|source| Error::Read { path: upload.path.clone(), source })?;
+        let file = fs_err::File::open(&upload.path).map_err(Error::read(&upload.path))?;
         let length = PART.max(upload.size.div_ceil(MOST));
         let next = Mutex::new(NextPart { number: 0, hasher: Sha256::new(), failure: None });
         let receipts: Mutex<Vec<(u64, PartReceipt)>> = Mutex::default();

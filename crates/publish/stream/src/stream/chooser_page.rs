@@ -162,8 +162,8 @@ fn changed_versions(keys: &[String]) -> Vec<ChangedVersion> {
     for one in keys.iter().filter_map(|key| distribution_of(key)) {
         *counts.entry((one.project, one.version)).or_default() += 1;
     }
-    let counts = counts.into_iter().map(|((project, version), files)| (project, version.to_string(), files));
-    counts.map(|(project, version, files)| ChangedVersion { project, version, files }).collect()
+    let counts = counts.into_iter();
+    counts.map(|((project, version), files)| ChangedVersion { project, version: version.to_string(), files }).collect()
 }
 
 /// A smaller index over the files of a stream.

@@ -144,8 +144,8 @@ fn orphans(stream: &Stream<'_>, reporter: &dyn Reporter) -> Result<Vec<StoredFil
     for file in stream.store.list("", reporter)? {
         let key = BESIDE.iter().find_map(|ending| file.key.strip_suffix(ending)).unwrap_or(&file.key);
         let is_known = stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
-        let is_in_project = project_of(file_name(key)).is_some_and(|project| project == parent(key));
-        if !is_known && is_in_project && !inner.have(&file.key)? {
+        let is_orphan = !is_known && project_of(file_name(key)).is_some_and(|project| project == parent(key));
+        if is_orphan && !inner.have(&file.key)? {
             orphans.push(file);
         }
     }
@@ -244,7 +244,8 @@ impl Stream<'_> {
     }
 }
 
-/// orphans themselves.
+/// Deletes the files and the snapshots of a plan. Files beside expired ones go with them; those
+/// beside orphans are orphans themselves.
 fn delete(
     stream: &Stream<'_>,
     plan: &PrunePlan,

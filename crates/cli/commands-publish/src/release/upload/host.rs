@@ -185,17 +185,17 @@ fn existing(check: &HostAddress, local: &LocalSet, order: &[(&str, Vec<&Path>)])
     let (mut found, mut problems) = (BTreeSet::new(), Vec::new());
     for (project, files) in order {
         let address = Url::parse(&format!("{base}{project}/")).map_err(Failure::other)?;
-        let answer = Fetch::get_with(&http, &address, &headers).map_err(|error| unasked(&address, &error))?;
+        let answer = Fetch::get_with(&http, &address, &headers).map_err(|error| ask_error(&address, &error))?;
         if answer.status == 404 {
             continue;
         }
         if answer.status != 200 {
-            return Err(unasked(&address, &format_args!("the answer has status {}", answer.status)));
+            return Err(ask_error(&address, &format_args!("the answer has status {}", answer.status)));
         }
         let mut body = Vec::new();
         answer.body.take(LARGEST_PAGE).read_to_end(&mut body)?;
         let links = page::parse(&answer.content_type, &body, &answer.address);
-        let links = links.map_err(|reason| unasked(&address, &reason))?;
+        let links = links.map_err(|reason| ask_error(&address, &reason))?;
         for path in files {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let Some(link) = links.iter().find(|link| link.file_name == name) else { continue };
@@ -213,7 +213,7 @@ fn existing(check: &HostAddress, local: &LocalSet, order: &[(&str, Vec<&Path>)])
     Err(rocwheel_store::Error::OtherBytes { problems }.into())
 }
 
-fn unasked(address: &Url, reason: &dyn std::fmt::Display) -> Failure {
+fn ask_error(address: &Url, reason: &dyn std::fmt::Display) -> Failure {
     Failure::message(format!("cannot ask {address}: {reason}"))
 }
 
