@@ -23,11 +23,11 @@ from browser import Browser
 from choose_indexes import pair, write, write_pair
 from packaging.pylock import Pylock
 from pypi_simple import PyPISimple
-from test_chooser import ACCESSIBLE, NOW, OWN, clean_environment, installed
+from test_chooser import ACCESSIBLE, NOW, OWN, clean_environment, installed, write_wheel
 from test_chooser_lines import STRANGER, install
 from test_index import served
 
-from command import TOOLS, UV, Result, Rocwheel, run
+from command import TOOLS, UV, Result, Rocwheel, download, run
 from doctor_trees import Machine, make_machine
 from trees import put
 
@@ -207,7 +207,7 @@ def test_the_memory_that_code_takes(case: Case) -> None:
                     expected[gpu] += member.file_size if member.filename.endswith(f"_{gpu}.hsaco") else 0
     assert said["gpu_code"] == expected and min(expected.values()) > 0
     text = case.choose("torch --gpu gfx942 --gpu gfx1100").stdout
-    assert f"memory of gfx942 for code: {expected['gfx942']} B when all of it is loaded" in text, text
+    assert f"memory of gfx942 for this code: {expected['gfx942']} B when all of it is loaded" in text, text
 
 
 @pytest.mark.parametrize(
@@ -310,6 +310,19 @@ def test_pip_answers_where_there_is_no_uv(case: Case, tmp_path: Path) -> None:
     (programs / "python3").write_text(f'#!/bin/sh\ncase "$*" in *pip*) exit 1;; esac\nexec {sys.executable} "$@"\n')
     alone = case.choose("torch --gpu gfx1103", "--python", programs / "python3", expect=2, path=str(programs))
     assert "neither uv nor pip is there" in alone.stderr and alone.stdout == ""
+
+
+def test_a_pip_that_does_not_choose_for_another_python(case: Case, tmp_path: Path) -> None:
+    """pip 23.2 holds its own Python against what a package requires, whatever `--python-version` says."""
+    download(tmp_path, "pip==23.2.1")
+    with zipfile.ZipFile(tmp_path / "pip-23.2.1-py3-none-any.whl") as wheel:
+        wheel.extractall(tmp_path / "pip")
+    put(tmp_path / "programs/python3", f'#!/bin/sh\nPYTHONPATH={tmp_path}/pip exec {sys.executable} "$@"\n', 0o755)
+    case.make(lambda own, _: write_wheel(own, "torch", "2.9.1+rocm7.1", "py3-none-any", "Requires-Python: >=3.14"))
+    arguments = ("torch --gpu gfx1103", "--python", "3.14")
+    said = case.choose(*arguments, path=f"{tmp_path}/programs:/bin", expect=1)
+    assert "requires a different Python" in said.stderr and "install uv, or a newer pip" in said.stderr
+    assert said.stdout == ""
 
 
 def test_the_holes_of_an_index(case: Case) -> None:

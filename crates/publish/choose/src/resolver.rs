@@ -176,8 +176,13 @@ impl Pip {
         }
         if !output.status.success() {
             let last = words.lines().rev().find(|line| !line.is_empty()).unwrap_or("it says nothing");
-            return Err(Failure::message(format!("pip could not resolve the packages: {last}"))
-                .with_hint("check the index with `rocwheel index check`, or install uv, which is asked first"));
+            // Seen in pip 23.2; 26.3 goes by `--python-version` here too.
+            let hint = if target.is_some() && last.contains("requires a different Python") {
+                "this pip takes its own Python for the one that was asked for: install uv, or a newer pip"
+            } else {
+                "check the index with `rocwheel index check`, or install uv, which is asked first"
+            };
+            return Err(Failure::message(format!("pip could not resolve the packages: {last}")).with_hint(hint));
         }
         let packages = parse_report(&output.stdout)
             .map_err(|reason| Failure::message(format!("cannot read the report of pip: {reason}")))?;

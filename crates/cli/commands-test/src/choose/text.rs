@@ -168,7 +168,8 @@ pub(super) fn print(facts: &Facts<'_>, answer: &ChoiceAnswer, printer: &Printer)
     }
     for (gpu, bytes) in &answer.gpu_code {
         if let Some(bytes) = bytes.filter(|bytes| *bytes > 0) {
-            printer.line(format!("memory of {gpu} for code: {} when all of it is loaded", message::bytes(bytes)))?;
+            let bytes = message::bytes(bytes);
+            printer.line(format!("memory of {gpu} for this code: {bytes} when all of it is loaded"))?;
         }
     }
     for one in &answer.not_taken {
