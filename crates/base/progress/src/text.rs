@@ -23,23 +23,17 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 /// that turn the direction of text are always escaped: with them a name looks like another one
 /// (UAX #9).
 pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_unwanted = |character: char| match character {
+    let (mut safe, mut rest) = (String::new(), text);
+    while let Some((at, character)) = rest.char_indices().find(|(_, character)| match character {
         // These turn the direction of the text.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        _ => character.is_control() && unwanted(character),
-    };
-    if !text.contains(is_unwanted) {
-        return Cow::Borrowed(text);
+        _ => character.is_control() && unwanted(*character),
+    }) {
+        safe.push_str(&rest[..at]);
+        safe.extend(character.escape_default());
+        rest = &rest[at + character.len_utf8()..];
     }
-    let mut safe = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
-        if is_unwanted(character) {
-            safe.extend(character.escape_default());
-        } else {
-            safe.push(character);
-        }
-    }
-    Cow::Owned(safe)
+    if safe.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(safe + rest) }
 }
 
 /// The names in backticks, with commas between them.

@@ -203,12 +203,14 @@ impl<'a> Run<'a> {
 
     /// `true` if a typed option excludes this one.
     fn is_contradicted(&self, argument: &Arg) -> bool {
-        self.command.get_arguments().filter(|other| other.get_id() != argument.get_id()).any(|other| {
-            let is_alternative = self.command.get_groups().any(|group| {
-                let ids: Vec<_> = group.get_args().collect();
-                !group.clone().is_multiple() && [argument, other].iter().all(|one| ids.contains(&one.get_id()))
-            });
-            self.is_said(other) && (is_alternative || self.excludes(argument, other) || self.excludes(other, argument))
+        let others = self.command.get_arguments().filter(|other| other.get_id() != argument.get_id());
+        others.filter(|other| self.is_said(other)).any(|other| {
+            self.excludes(argument, other)
+                || self.excludes(other, argument)
+                || self.command.get_groups().any(|group| {
+                    let ids: Vec<_> = group.get_args().collect();
+                    !group.clone().is_multiple() && ids.contains(&argument.get_id()) && ids.contains(&other.get_id())
+                })
         })
     }
 

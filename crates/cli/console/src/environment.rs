@@ -185,7 +185,7 @@ pub fn indexes() -> Result<Places> {
             .hint("name a file in the format of uv.toml, or unset the variable")
             .into());
     }
-    let (files, uv_files) = (existing(known.of_pip(), "pip")?, existing(known.of_uv(&directory()?), "uv")?);
+    let (files, uv_files) = (read_existing(known.of_pip(), "pip")?, read_existing(known.of_uv(&directory()?), "uv")?);
     let places = Told { variable: &|name| std::env::var(name).ok(), files, uv_files }.places()?;
     for place in &places.all {
         // A missing one would look like an index without the project, and the next would be asked.
@@ -201,7 +201,7 @@ pub fn indexes() -> Result<Places> {
 }
 
 /// Reads those of the configuration files that exist.
-fn existing(paths: Vec<PathBuf>, whose: &str) -> Result<Vec<(PathBuf, String)>> {
+fn read_existing(paths: Vec<PathBuf>, whose: &str) -> Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
     for path in paths {
         match fs_err::read_to_string(&path) {

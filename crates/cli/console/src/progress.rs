@@ -22,8 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// A count that did not change for this long is no base for an estimate.
 const STALLED: Duration = Duration::from_secs(3);
-/// So many times the usual time of a unit is no stall: of the files that compilers are at, some are
-/// large.
+/// A count stalls after this many times its usual time for a unit: some files compile longer.
 const SLOW: u32 = 10;
 /// Widths of the bar, the first that fits.
 const BAR_WIDTHS: [usize; 2] = [24, 10];

@@ -125,8 +125,7 @@ impl ZipWriter {
 
     /// Looks up how members of the archive that others are copied from were packed.
     pub fn inherit(&mut self, zip: &ZipFile) {
-        let members = self.options.reuse.packing_of(zip.file());
-        let members = members.into_iter();
+        let members = self.options.reuse.packing_of(zip.file()).into_iter();
         self.inherited = members.filter_map(|member| Some((member.pieces.first()?.offset, member))).collect();
     }
 

@@ -265,15 +265,15 @@ impl Versions {
     fn read(image: &Image, source: Source<'_>, strings: StringTable) -> Result<Self, Error> {
         let mut found = Self { present: image.dynamic_value(elf::DT_VERSYM).is_some(), names: Vec::new() };
         for record in version::needs(image, source)? {
-            let library = text(source, strings, record.library)?;
+            let library = read_name(source, strings, record.library)?;
             for needed in record.versions {
-                let name = text(source, strings, needed.name)?;
+                let name = read_name(source, strings, needed.name)?;
                 found.set(needed.number, Version { name, library: Some(library.clone()) });
             }
         }
         for definition in version::definitions(image, source)? {
             if !definition.is_base {
-                let name = text(source, strings, definition.name)?;
+                let name = read_name(source, strings, definition.name)?;
                 found.set(definition.number, Version { name, library: None });
             }
         }
@@ -380,7 +380,7 @@ fn is_exported(raw: &Raw, binding: Binding) -> bool {
     bound && visible && kinds.contains(&kind) && (raw.place == Place::Defined || kind == elf::STT_TLS)
 }
 
-fn text(source: Source<'_>, strings: StringTable, index: u64) -> Result<String, Error> {
+fn read_name(source: Source<'_>, strings: StringTable, index: u64) -> Result<String, Error> {
     version::name(source, Some(strings), index).map(crate::read::into_text)
 }
 

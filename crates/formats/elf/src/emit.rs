@@ -205,8 +205,8 @@ impl Rewriter<'_> {
         let address = self.layout.old.dynamic_value(elf::DT_VERSYM);
         let Some(offset) = address.and_then(|address| self.layout.old.offset_of(address)) else { return Ok(()) };
         let count = symbols::count(&self.layout.old, self.layout.source)?;
-        let size = count.ok_or_else(|| Error::malformed(WHAT, "nothing tells how many symbols it covers"))?;
-        let size = size.saturating_mul(2);
+        let count = count.ok_or_else(|| Error::malformed(WHAT, "nothing tells how many symbols it covers"))?;
+        let size = count.saturating_mul(2);
         let mut start = 0;
         while start < size {
             let mut bytes = self.layout.source.bytes(offset + start, WINDOW.min(size - start), WHAT)?;

@@ -1,9 +1,10 @@
 //! Input: an [`Image`] and its file. Output: a [`Layout`], which updates headers when ranges of the
 //! file move, and finds space for one more program header.
 
+use std::collections::BTreeSet;
+
 use object::LittleEndian;
 use object::elf::{self, ProgramHeader64};
-use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::header_space::{self, Block};

@@ -105,10 +105,6 @@ impl Wanted {
             && !libraries.any(|library| self.renamed.contains_key(library) || self.removed.contains(library))
     }
 
-    fn text(&self, tag: elf::DynamicTag) -> Option<&[u8]> {
-        self.texts(tag).next()
-    }
-
     fn texts(&self, tag: elf::DynamicTag) -> impl Iterator<Item = &[u8]> {
         self.entries.iter().filter_map(move |entry| match &entry.value {
             Value::Text(text) if entry.tag == tag => Some(text.as_slice()),
@@ -125,7 +121,7 @@ impl Wanted {
     }
 
     fn set_search_path(&mut self, path: &SearchPath, tag: SearchPathTag) {
-        let old = self.text(elf::DT_RUNPATH).or(self.text(elf::DT_RPATH)).unwrap_or_default().to_vec();
+        let old = self.texts(elf::DT_RUNPATH).chain(self.texts(elf::DT_RPATH)).next().unwrap_or_default().to_vec();
         let (old, entries) = match path {
             SearchPath::Set(entries) => (Vec::new(), entries),
             SearchPath::Add(entries) => (old, entries),
@@ -228,7 +224,7 @@ impl Wanted {
             ("DT_RUNPATH", elf::DT_RUNPATH, &after.runpath),
             ("DT_SONAME", elf::DT_SONAME, &after.soname),
         ] {
-            let wanted = String::from_utf8_lossy(self.text(tag).unwrap_or_default()).into_owned();
+            let wanted = String::from_utf8_lossy(self.texts(tag).next().unwrap_or_default()).into_owned();
             check_same(what, found.clone().unwrap_or_default(), wanted)?;
         }
         let needed: Vec<_> = self.texts(elf::DT_NEEDED).map(String::from_utf8_lossy).collect();

@@ -191,6 +191,14 @@ impl Patch {
     }
 }
 
+/// Appends an extent, unless it is empty or has the original bytes.
+fn push_changed(extents: &mut Vec<Extent>, extent: Extent) {
+    let is_same = matches!(extent.content, Content::Original(from) if from == extent.offset);
+    if extent.length > 0 && !is_same {
+        extents.push(extent);
+    }
+}
+
 /// Collects the extents of a patch; a later one wins where it overlaps an earlier one.
 #[derive(Debug)]
 pub struct PatchBuilder {
@@ -198,14 +206,6 @@ pub struct PatchBuilder {
     size: u64,
     extents: BTreeMap<u64, Extent>,
     in_place: bool,
-}
-
-/// Appends an extent, unless it is empty or has the original bytes.
-fn push_changed(extents: &mut Vec<Extent>, extent: Extent) {
-    let is_same = matches!(extent.content, Content::Original(from) if from == extent.offset);
-    if extent.length > 0 && !is_same {
-        extents.push(extent);
-    }
 }
 
 impl PatchBuilder {

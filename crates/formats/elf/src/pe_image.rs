@@ -248,6 +248,7 @@ fn word(value: u64) -> Result<[u8; 4], Error> {
     let word = u32::try_from(value).map(u32::to_le_bytes);
     word.map_err(|_| Error::malformed(WHAT, "the file would grow beyond 4 GiB"))
 }
+
 fn section(raw: &ImageSectionHeader, end: u64) -> Result<PeSection, Error> {
     let length = raw.name.iter().position(|&byte| byte == 0).unwrap_or(raw.name.len());
     let name = String::from_utf8_lossy(&raw.name[..length]).into_owned();

@@ -6,7 +6,7 @@ use positioned_io::ReadAt;
 use serde::{Deserialize, Serialize};
 
 use crate::image::{Image, Segment};
-use crate::source::Source;
+use crate::source::{Source, StringTable};
 use crate::{Error, note, version};
 
 /// Largest size of all names of needed libraries and versions together, in bytes; real files have
@@ -112,29 +112,15 @@ impl Elf {
     }
 
     pub(crate) fn from_image(image: &Image, source: Source<'_>) -> Result<Self, Error> {
-        let strings = image.dynamic_strings()?;
-        // Names may overlap in the table, so that a small file could require any amount of memory
-        // for them.
-        let mut total = 0;
-        let mut text = |index| -> Result<String, Error> {
-            let bytes = version::name(source, strings, index)?;
-            total += bytes.len() as u64;
-            if total > NAMES_LIMIT {
-                return Err(Error::TooLarge {
-                    what: "names of the dynamic section",
-                    length: total,
-                    limit: NAMES_LIMIT,
-                });
-            }
-            Ok(into_text(bytes))
-        };
+        let mut names = DynamicNames { source, strings: image.dynamic_strings()?, bytes_read: 0 };
         let interpreter = interpreter(image, source)?;
-        let soname = image.dynamic_value(elf::DT_SONAME).map(&mut text).transpose()?;
+        let soname = image.dynamic_value(elf::DT_SONAME).map(|index| names.read(index)).transpose()?;
         let version_needs = version::needs(image, source)?
             .into_iter()
             .map(|record| {
-                let versions = record.versions.iter().map(|version| text(version.name)).collect::<Result<_, _>>()?;
-                Ok(VersionNeed { library: text(record.library)?, versions })
+                let versions = record.versions.iter().map(|version| names.read(version.name));
+                let versions = versions.collect::<Result<_, _>>()?;
+                Ok(VersionNeed { library: names.read(record.library)?, versions })
             })
             .collect::<Result<_, Error>>()?;
         let entries = image.dynamic.iter().flat_map(|dynamic| &dynamic.entries);
@@ -149,16 +135,16 @@ impl Elf {
             is_64: image.is_64,
             interpreter,
             soname,
-            needed: needed.map(|entry| text(entry.value)).collect::<Result<_, _>>()?,
-            rpath: image.dynamic_value(elf::DT_RPATH).map(&mut text).transpose()?,
-            runpath: image.dynamic_value(elf::DT_RUNPATH).map(&mut text).transpose()?,
+            needed: needed.map(|entry| names.read(entry.value)).collect::<Result<_, _>>()?,
+            rpath: image.dynamic_value(elf::DT_RPATH).map(|index| names.read(index)).transpose()?,
+            runpath: image.dynamic_value(elf::DT_RUNPATH).map(|index| names.read(index)).transpose()?,
             flags_1: image.dynamic_value(elf::DT_FLAGS_1).unwrap_or(0),
             has_packed_relocations: image.dynamic_value(elf::DT_RELR).is_some(),
             version_needs,
             version_definitions: version::definitions(image, source)?
                 .into_iter()
                 .filter(|definition| !definition.is_base)
-                .map(|definition| text(definition.name))
+                .map(|definition| names.read(definition.name))
                 .collect::<Result<_, _>>()?,
             sections: sections(image),
             segments: image.segments.clone(),
@@ -170,6 +156,26 @@ impl Elf {
     /// Returns the search path that the loader uses: DT_RUNPATH, else DT_RPATH.
     pub fn search_path(&self) -> Option<&str> {
         self.runpath.as_deref().or(self.rpath.as_deref())
+    }
+}
+
+/// Reads the names of the dynamic section. They may overlap in the table, so that a small file
+/// could require any amount of memory for them.
+struct DynamicNames<'a> {
+    source: Source<'a>,
+    strings: Option<StringTable>,
+    bytes_read: u64,
+}
+
+impl DynamicNames<'_> {
+    fn read(&mut self, index: u64) -> Result<String, Error> {
+        let bytes = version::name(self.source, self.strings, index)?;
+        self.bytes_read += bytes.len() as u64;
+        if self.bytes_read > NAMES_LIMIT {
+            let (what, length) = ("names of the dynamic section", self.bytes_read);
+            return Err(Error::TooLarge { what, length, limit: NAMES_LIMIT });
+        }
+        Ok(into_text(bytes))
     }
 }
 

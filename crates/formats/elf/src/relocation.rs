@@ -121,13 +121,13 @@ fn packed(
     Ok(())
 }
 
-/// Reads words of the mapped file at ascending addresses: one read for many of them.
 /// Returns the address `count` words behind `address`.
 fn checked_address(address: u64, count: u64) -> Result<u64, Error> {
     let address = address.checked_add(count * WORD);
     address.ok_or_else(|| Error::malformed(PACKED, "it leaves the address space"))
 }
 
+/// Reads words of the mapped file at ascending addresses: one read for many of them.
 struct Words<'a> {
     image: &'a Image,
     source: Source<'a>,
@@ -159,8 +159,7 @@ fn table(
     size: elf::DynamicTag,
     what: &'static str,
 ) -> Result<Option<(u64, u64)>, Error> {
-    let table = image.dynamic_value(address).zip(image.dynamic_value(size));
-    let Some((address, size)) = table else { return Ok(None) };
+    let Some((address, size)) = image.dynamic_value(address).zip(image.dynamic_value(size)) else { return Ok(None) };
     if size == 0 {
         return Ok(None);
     }

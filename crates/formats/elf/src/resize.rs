@@ -79,8 +79,7 @@ impl SectionEdit {
             let name = String::from_utf8_lossy(image.section_name(other));
             return Err(Error::section(&self.section, format!("`{name}` overlaps it in the file")));
         }
-        let segments = image.segments.iter();
-        let segments = segments.filter(|segment| overlap(&range, &(segment.offset..segment.file_end())));
+        let segments = image.segments.iter().filter(|segment| overlap(&range, &(segment.offset..segment.file_end())));
         let (loads, others) = segments.partition::<Vec<&Segment>, _>(|segment| segment.is_load());
         if !others.is_empty() || free_header::tables(image).iter().any(|table| overlap(&range, table)) {
             return Err(Error::section(&self.section, "headers or another segment overlap it in the file"));

@@ -191,10 +191,8 @@ impl Rewriter<'_> {
             }
             let holds_table = load.holds_offset(table, 0);
             let pinned = [elf::PT_TLS.0, elf::PT_GNU_RELRO.0];
-            let is_pinned =
-                self.layout.image.segments.iter().any(|segment| {
-                    pinned.contains(&segment.kind) && load.holds_offset(segment.offset, segment.file_size)
-                });
+            let mut segments = self.layout.image.segments.iter().filter(|segment| pinned.contains(&segment.kind));
+            let is_pinned = segments.any(|segment| load.holds_offset(segment.offset, segment.file_size));
             if load.file_size <= COPY_LIMIT && load.align <= PAGE && !holds_table && !is_pinned {
                 return Ok((last, self.copy_to_end(last)));
             }

@@ -344,8 +344,9 @@ impl<'a> Chooser<'a> {
             };
             // The file name becomes a name in the cache, so it must be a plain name and belong to
             // this project.
-            let file = file.filter(|file| rocwheel_wheel::canonical_name(&file.distribution) == name);
-            let Some(file) = file else { continue };
+            let Some(file) = file.filter(|file| rocwheel_wheel::canonical_name(&file.distribution) == name) else {
+                continue;
+            };
             if link.file_name.contains(['/', '\\']) {
                 continue;
             }
@@ -396,8 +397,7 @@ impl<'a> Chooser<'a> {
         if let Some(text) = store.metadata(link)? {
             return Ok(Headers::parse(&text));
         }
-        let file = store.sdist(link);
-        let headers = file.and_then(|file| Ok(rocwheel_wheel::sdist_metadata(&file, self.reporter)?));
+        let headers = store.sdist(link).and_then(|file| Ok(rocwheel_wheel::sdist_metadata(&file, self.reporter)?));
         headers.or_else(|error| match error {
             Error::TooLarge { .. }
             | Error::Wheel(rocwheel_wheel::Error::MalformedSdist { .. } | rocwheel_wheel::Error::OpenSdist { .. }) => {

@@ -143,7 +143,7 @@ impl Hint for Error {
         match self {
             Self::Wheel(error) => error.hint(),
             Self::Settings { tool, .. } => Some(tool.hint().to_owned()),
-            Self::Folder { path, .. } => address_hint(path),
+            Self::Folder { path, source } if source.kind() == std::io::ErrorKind::NotFound => address_hint(path),
             Self::Offline { .. } => Some("download the wheels first, and name their folder with `--with`".to_owned()),
             Self::Fetch { .. } => Some("check the address and the network, and try again".to_owned()),
             Self::NothingThere { address, .. } if !address.ends_with("/simple/") => {

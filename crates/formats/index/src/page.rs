@@ -130,13 +130,15 @@ impl PageEnd {
     }
 }
 
-/// Refuses a page in HTML whose `<meta name="pypi:repository-version">` has a higher major version
-/// (PEP 629).
+/// Name of the `<meta>` with the version of the interface, which only an index has (PEP 629).
+const REPOSITORY_VERSION: &str = "pypi:repository-version";
+
+/// Refuses a page in HTML of a higher major version.
 fn check_version(body: &[u8]) -> Result<(), String> {
     for Ok(token) in Tokenizer::new(body) {
         let Token::StartTag(tag) = token else { continue };
         let mut attributes = attributes(&tag);
-        if attributes.get("name").map(String::as_str) == Some("pypi:repository-version") {
+        if attributes.get("name").is_some_and(|name| name == REPOSITORY_VERSION) {
             let version = attributes.remove("content").unwrap_or_default();
             return Meta { version }.check();
         }
@@ -153,8 +155,8 @@ fn is_of_index(link: &PageLink, base: &Url) -> bool {
 /// The ends of names of source distributions.
 const ARCHIVES: [&str; 4] = [".gz", ".zip", ".bz2", ".xz"];
 
-/// Refuses the page of a login, which would look like an index that has nothing: one that asks for
-/// a password, or lists nothing and has a form or a script.
+/// Refuses the page of a login, which would look like an empty index: one that asks for a password,
+/// or that lists nothing, names no version of the interface and has a form or a script.
 fn check_purpose(body: &[u8], is_list: bool) -> Result<(), String> {
     for Ok(token) in Tokenizer::new(body) {
         let Token::StartTag(tag) = token else { continue };
@@ -162,6 +164,8 @@ fn check_purpose(body: &[u8], is_list: bool) -> Result<(), String> {
             b"input" if attributes(&tag).get("type").is_some_and(|kind| kind.eq_ignore_ascii_case("password")) => {
                 "a field for a password"
             }
+            // Our own first page may have a form and no projects.
+            b"meta" if attributes(&tag).get("name").is_some_and(|name| name == REPOSITORY_VERSION) => return Ok(()),
             b"form" if !is_list => "a form",
             b"script" if !is_list => "a script",
             _ => continue,
@@ -415,11 +419,9 @@ pub fn written_base(body: &[u8]) -> Option<String> {
 }
 
 fn attributes(tag: &StartTag<()>) -> BTreeMap<String, String> {
-    let attributes = tag
-        .attributes
-        .iter()
-        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()));
-    attributes.collect()
+    let texts = tag.attributes.iter();
+    let texts = texts.map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
+    texts.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
 
 fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Option<PageLink> {
@@ -537,6 +539,8 @@ mod tests {
         assert_eq!(parse("text/html", list.as_bytes(), &base()).unwrap().len(), 2);
         assert_eq!(parse_root("text/html", list.as_bytes(), &root).unwrap(), ["torch"]);
         assert!(parse("text/html", b"<h1>Links for torch</h1>", &base()).unwrap().is_empty());
+        let empty = crate::pages::root_html([], Some("choose.html"), None);
+        assert!(parse_root("text/html", empty.as_bytes(), &root).unwrap().is_empty());
     }
 
     #[test]

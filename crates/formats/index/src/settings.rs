@@ -119,11 +119,8 @@ impl Told<'_> {
         for (path, text) in self.files.iter().rev() {
             let mut file = Ini::new_cs();
             file.set_multiline(true);
-            file.read(text.clone()).map_err(|reason| Error::Settings {
-                path: path.clone(),
-                tool: Tool::Pip,
-                reason,
-            })?;
+            let read = file.read(text.clone());
+            read.map_err(|reason| Error::Settings { path: path.clone(), tool: Tool::Pip, reason })?;
             settings.push((file, path));
         }
         let mut names = std::mem::take(&mut answer.names);

@@ -102,8 +102,8 @@ fn is_cpython_abi(rest: &str) -> bool {
     version.len() >= 2 && version.starts_with(['2', '3']) && flags.chars().all(|flag| "dmut".contains(flag))
 }
 
-/// The machine after `count` numbers: `x86_64` for `2_28_x86_64`.
-fn behind<'t>(text: &'t str, start: &str, count: usize) -> Option<&'t str> {
+/// The machine behind `start` and `count` numbers: `x86_64` of `manylinux_2_28_x86_64`.
+fn machine_behind<'t>(text: &'t str, start: &str, count: usize) -> Option<&'t str> {
     let mut rest = text.strip_prefix(start)?;
     for _ in 0..count {
         let (number, behind) = rest.split_once('_')?;
@@ -121,19 +121,19 @@ fn is_linux_machine(machine: &str) -> bool {
 fn is_platform(text: &str) -> bool {
     text == "any"
         || WINDOWS.contains(&text)
-        || behind(text, "linux_", 0).is_some_and(is_linux_machine)
+        || machine_behind(text, "linux_", 0).is_some_and(is_linux_machine)
         || ["manylinux1_", "manylinux2010_"]
             .iter()
-            .any(|start| behind(text, start, 0).is_some_and(|machine| ["x86_64", "i686"].contains(&machine)))
-        || behind(text, "manylinux2014_", 0).is_some_and(is_linux_machine)
-        || behind(text, "manylinux_", 2).is_some_and(is_linux_machine)
-        || behind(text, "musllinux_", 2).is_some_and(is_linux_machine)
-        || behind(text, "macosx_", 2).is_some_and(|machine| MACS.contains(&machine))
-        || behind(text, "ios_", 2)
+            .any(|start| machine_behind(text, start, 0).is_some_and(|machine| ["x86_64", "i686"].contains(&machine)))
+        || machine_behind(text, "manylinux2014_", 0).is_some_and(is_linux_machine)
+        || machine_behind(text, "manylinux_", 2).is_some_and(is_linux_machine)
+        || machine_behind(text, "musllinux_", 2).is_some_and(is_linux_machine)
+        || machine_behind(text, "macosx_", 2).is_some_and(|machine| MACS.contains(&machine))
+        || machine_behind(text, "ios_", 2)
             .is_some_and(|machine| machine.ends_with("_iphoneos") || machine.ends_with("_iphonesimulator"))
-        || behind(text, "android_", 1).is_some_and(|machine| !machine.is_empty())
-        || behind(text, "emscripten_", 3) == Some("wasm32")
-        || behind(text, "pyodide_", 2) == Some("wasm32")
+        || machine_behind(text, "android_", 1).is_some_and(|machine| !machine.is_empty())
+        || machine_behind(text, "emscripten_", 3) == Some("wasm32")
+        || machine_behind(text, "pyodide_", 2) == Some("wasm32")
         || OTHER_SYSTEMS.iter().any(|system| text.strip_prefix(system).is_some_and(|rest| rest.starts_with('_')))
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct CaseNames {
     pub(crate) file: Option<String>,
     pub(crate) status: Option<String>,
     pub(crate) result: Option<String>,
-    /// All that the attributes say of its end.
+    /// Those of [`crate::vocabulary::said_words`]: `status`, `result` and others.
     pub(crate) words: Vec<String>,
 }
 

@@ -40,8 +40,8 @@ pub(crate) struct OpenSuite {
     pub(crate) announced_skips: Option<u64>,
     /// Other numbers of tests that are not passes.
     troubles: Vec<(&'static str, u64)>,
-    /// What its attributes say of its end.
-    words: Vec<String>,
+    /// Those of [`said_words`].
+    outcome_words: Vec<String>,
     /// Who wrote the last test case in it.
     pub(crate) dialect: Option<JunitDialect>,
     pub(crate) seen: u64,
@@ -82,7 +82,7 @@ impl OpenSuite {
                 .into_iter()
                 .find_map(|key| number(attributes, key, &mut wrong)),
             troubles,
-            words: said_words(attributes),
+            outcome_words: said_words(attributes),
             name,
             ..OpenSuite::default()
         };
@@ -169,14 +169,12 @@ impl OpenSuite {
             let words = self.words();
             found.push(format!("{words} announces `{key}` {announced}, and {} did not pass", self.not_passed));
         }
-        for word in &self.words {
+        for word in &self.outcome_words {
             match case_word_outcome(word) {
                 TestOutcome::Passed => {}
                 TestOutcome::Unknown => found.push(format!("{} says `{word}`, which is not known", self.words())),
-                _ if self.not_passed == 0 => {
-                    found.push(format!("{} says `{word}`, and all tests in it passed", self.words()));
-                }
-                _ => {}
+                _ if self.not_passed > 0 => {}
+                _ => found.push(format!("{} says `{word}`, and all tests in it passed", self.words())),
             }
         }
         found

@@ -13,7 +13,7 @@ pub(crate) const NEVER_BEGAN: &str = "it never began: the set-up of its suite fa
 /// The words that the attributes of a suite or a test case of junit XML say of its end.
 pub(crate) fn said_words(attributes: &XmlAttributes) -> Vec<String> {
     let words = ["result", "status", "outcome", "state", "verdict", "conclusion"];
-    // These are numbers in some files.
+    // In some files these are numbers of tests.
     let counts = ["success", "passed"].into_iter().filter_map(|key| attributes.filled(key));
     let counts = counts.filter(|word| word.parse::<f64>().is_err());
     words.into_iter().filter_map(|key| attributes.filled(key)).chain(counts).collect()

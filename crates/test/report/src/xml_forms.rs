@@ -11,7 +11,7 @@ use crate::foreign_report::{ForeignReport, ForeignTest};
 use crate::junit_case::BoundedText;
 use crate::junit_dialect::seconds;
 use crate::outcome::TestOutcome;
-use crate::vocabulary::{unknown_word, word_outcome};
+use crate::vocabulary::{case_word_outcome, unknown_word, word_outcome};
 use crate::xml_attributes::{XmlAttributes, unescaped};
 use crate::xml_input::XmlInput;
 
@@ -328,7 +328,8 @@ impl FormState {
         match (self.form.tool, name) {
             ("trx", "Counters") => {
                 self.announced = count(attributes, "total");
-                self.announced_bad += sum(attributes, &["failed", "error", "timeout", "aborted"]);
+                self.announced_bad =
+                    self.announced_bad.saturating_add(sum(attributes, &["failed", "error", "timeout", "aborted"]));
             }
             ("trx", "ResultSummary") => {
                 let word = attributes.filled("outcome");
@@ -336,13 +337,13 @@ impl FormState {
             }
             ("nunit", "test-run") => {
                 self.announced = count(attributes, "testcasecount");
-                self.announced_bad += sum(attributes, &["failed"]);
+                self.announced_bad = self.announced_bad.saturating_add(sum(attributes, &["failed"]));
                 let word = attributes.filled("result");
                 self.groups.push(OpenGroup { depth, name: "the run".to_owned(), word, failures: 0 });
             }
             ("xunit.net", "assembly") => {
-                self.announced = Some(self.announced.unwrap_or_default() + sum(attributes, &["total"]));
-                self.announced_bad += sum(attributes, &["failed", "errors"]);
+                self.announced = Some(self.announced.unwrap_or_default().saturating_add(sum(attributes, &["total"])));
+                self.announced_bad = self.announced_bad.saturating_add(sum(attributes, &["failed", "errors"]));
             }
             ("xunit.net", "error") => {
                 self.report.tests.push(ForeignTest::new(attributes.get("name"), TestOutcome::Error, None));
@@ -419,7 +420,8 @@ impl FormState {
 
     fn close_group(&mut self, group: &OpenGroup) {
         let Some(word) = &group.word else { return };
-        let outcome = word_outcome(word);
+        // VSTest says `Completed` of a run without failures.
+        let outcome = case_word_outcome(word);
         if outcome == TestOutcome::Unknown {
             self.report.lost.push(format!("says `{word}` of `{}`, which is not known", group.name));
         } else if outcome.is_bad() && self.failures == group.failures {

@@ -177,9 +177,9 @@ fn rw023_files_that_are_not_what_they_are_called() {
         assert_eq!(module, ["RW023 error"], "{:?}", &bytes[..2]);
     }
     assert_eq!(found("demo/.debug/x.so", &object), NONE);
-    let windows = || pack("demo-1.0", "cp312-cp312-win_amd64").with("demo/__init__.py", "");
     for bytes in [&b"import os\n"[..], b"", b"!<arch>\n", &object] {
-        assert_eq!(bench.found(&[windows().with("demo/_m.cp312-win_amd64.pyd", bytes)]), ["RW023 error"]);
+        let wheel = pack("demo-1.0", "cp312-cp312-win_amd64").with("demo/__init__.py", "");
+        assert_eq!(bench.found(&[wheel.with("demo/_m.cp312-win_amd64.pyd", bytes)]), ["RW023 error"]);
     }
 }
 

@@ -142,16 +142,15 @@ impl Reading<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), Error> {
         let (name, line) = (&**key.get_ref(), self.line(key.span().start));
-        let path = self.path.to_owned();
         let Some(argument) = own_options(command, above).find(|argument| argument.get_long() == Some(name)) else {
             if options::is_excluded(name) {
-                return Err(Error::NotHere { path, line, option: name.to_owned() });
+                return Err(Error::NotHere { path: self.path.to_owned(), line, option: name.to_owned() });
             }
             return Err(self.unknown(command, above, name, line, matches!(value.get_ref(), DeValue::Table(_))));
         };
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let words = options::words(argument, value.get_ref(), folder).map_err(|(expected, found)| Error::Type {
-            path,
+            path: self.path.to_owned(),
             line,
             option: name.to_owned(),
             expected,

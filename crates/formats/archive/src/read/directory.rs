@@ -292,9 +292,9 @@ impl Local {
         if bytes[..4] != *b"PK\x03\x04" {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a member has no header where it should be"));
         }
-        let (said, extra) = (short_at(&bytes, 26), short_at(&bytes, 28));
-        let name = if usize::from(said) == name_length { bytes[LOCAL_HEADER..].to_vec() } else { Vec::new() };
-        let end = offset + LOCAL_HEADER as u64 + u64::from(said) + u64::from(extra);
+        let (own_length, extra) = (short_at(&bytes, 26), short_at(&bytes, 28));
+        let name = if usize::from(own_length) == name_length { bytes[LOCAL_HEADER..].to_vec() } else { Vec::new() };
+        let end = offset + LOCAL_HEADER as u64 + u64::from(own_length) + u64::from(extra);
         let mut own = [0; OWN];
         own.copy_from_slice(&bytes[6..6 + OWN]);
         let (flags, compressed, size) = (short_at(&bytes, 6), long_at(&bytes, 18), long_at(&bytes, 22));
@@ -339,7 +339,7 @@ fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String>
     if header.flags & DESCRIPTOR_FLAG == 0 {
         // The largest value refers to a 64-bit field.
         let sizes = [(header.size, member.size), (header.compressed, member.compressed)];
-        if sizes.iter().any(|&(said, size)| said != u32::MAX && u64::from(said) != size) {
+        if sizes.iter().any(|&(own, size)| own != u32::MAX && u64::from(own) != size) {
             return Err(format!("member `{name}` has another size in its own header"));
         }
     }

@@ -33,8 +33,7 @@ impl ZipLayout {
     /// Reads the directory of a ZIP file with any name, and the header before each member.
     pub fn read(path: &Path) -> Result<ZipLayout, Error> {
         let read = directory::read(path)?;
-        let metadata = read.file.file().metadata();
-        let size = metadata.map_err(Error::open(path))?.len();
+        let size = read.file.file().metadata().map_err(Error::open(path))?.len();
         let members = read.members.iter().map(|member| MemberPlace {
             header: member.header,
             packed: member.offset..member.offset + member.compressed,

@@ -163,8 +163,9 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
 
     /// `true` if another member has the same packed bytes, and so the same contents.
     pub(crate) fn is_packed_like(&self, other: &Packed<'_, F>) -> Result<bool, Error> {
-        let [form, others] = [self.listed, other.listed].map(|of| (of.method, of.size, of.compressed, of.crc32));
-        if form != others {
+        let members = [self.listed, other.listed];
+        let [form, other_form] = members.map(|member| (member.method, member.size, member.compressed, member.crc32));
+        if form != other_form {
             return Ok(false);
         }
         let (mut window, mut others) = (vec![0; WINDOW], vec![0; WINDOW]);

@@ -257,8 +257,6 @@ fn short_name(block: &[u8; BLOCK]) -> io::Result<String> {
     Ok(if prefix.is_empty() { name } else { format!("{prefix}/{name}") })
 }
 
-const NO_RECORDS: &str = "an extended header has no records";
-
 fn malformed(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("this is no tar archive that can be changed: {reason}"))
 }
@@ -291,6 +289,8 @@ fn until_zero(field: &[u8]) -> &[u8] {
 fn text(bytes: &[u8]) -> io::Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| malformed("a name is not UTF-8"))
 }
+
+const NO_RECORDS: &str = "an extended header has no records";
 
 /// Records `LENGTH KEY=VALUE` with a line break at the end of each.
 fn parse_records(mut bytes: &[u8]) -> io::Result<Vec<(String, String)>> {
