@@ -19,7 +19,7 @@ use crate::junit_suite::OpenSuite;
 use crate::outcome::TestOutcome;
 use crate::tap;
 use crate::time::end_of;
-use crate::vocabulary::said_words;
+use crate::vocabulary::case_words;
 use crate::xml_attributes::{XmlAttributes, unescaped};
 use crate::xml_input::XmlInput;
 
@@ -254,7 +254,7 @@ impl<'a> JunitState<'a> {
                     file: attributes.find("file").filter(|file| !file.is_empty()).map(str::to_owned),
                     status: attributes.find("status").map(str::to_owned),
                     result: attributes.find("result").map(str::to_owned),
-                    words: said_words(&attributes),
+                    words: case_words(&attributes),
                 };
                 // GoogleTest lists its tests so: with their lines, and without results.
                 if !self.has_results && names.file.is_some() && attributes.find("line").is_some() {

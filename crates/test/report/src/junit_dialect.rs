@@ -47,7 +47,7 @@ pub(crate) struct CaseNames {
     pub(crate) file: Option<String>,
     pub(crate) status: Option<String>,
     pub(crate) result: Option<String>,
-    /// Those of [`crate::vocabulary::said_words`]: `status`, `result` and others.
+    /// Those of [`crate::vocabulary::case_words`]: `status`, `result` and others.
     pub(crate) words: Vec<String>,
 }
 

@@ -5,7 +5,7 @@ use rocwheel_progress::counted;
 use crate::junit_case::{BoundedText, CaseChild};
 use crate::junit_dialect::{CountedTests, JunitDialect};
 use crate::outcome::TestOutcome;
-use crate::vocabulary::{case_word_outcome, said_words};
+use crate::vocabulary::{case_word_outcome, suite_words};
 use crate::xml_attributes::XmlAttributes;
 
 /// Attributes that count tests which are not passes.
@@ -40,7 +40,7 @@ pub(crate) struct OpenSuite {
     pub(crate) announced_skips: Option<u64>,
     /// Other numbers of tests that are not passes.
     troubles: Vec<(&'static str, u64)>,
-    /// Those of [`said_words`].
+    /// Those of [`suite_words`].
     outcome_words: Vec<String>,
     /// Who wrote the last test case in it.
     pub(crate) dialect: Option<JunitDialect>,
@@ -82,7 +82,7 @@ impl OpenSuite {
                 .into_iter()
                 .find_map(|key| number(attributes, key, &mut wrong)),
             troubles,
-            outcome_words: said_words(attributes),
+            outcome_words: suite_words(attributes),
             name,
             ..OpenSuite::default()
         };

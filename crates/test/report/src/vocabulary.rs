@@ -10,13 +10,26 @@ use crate::xml_attributes::XmlAttributes;
 pub(crate) const NEVER_BEGAN: &str = "it never began: the set-up of its suite failed, or skipped itself; the exit code \
                                       of the program decides";
 
-/// The words that the attributes of a suite or a test case of junit XML say of its end.
-pub(crate) fn said_words(attributes: &XmlAttributes) -> Vec<String> {
-    let words = ["result", "status", "outcome", "state", "verdict", "conclusion"];
-    // In some files these are numbers of tests.
-    let counts = ["success", "passed"].into_iter().filter_map(|key| attributes.filled(key));
-    let counts = counts.filter(|word| word.parse::<f64>().is_err());
-    words.into_iter().filter_map(|key| attributes.filled(key)).chain(counts).collect()
+/// Attributes of junit XML whose values say how a suite or a test case ended.
+const WORDS: [&str; 6] = ["result", "status", "outcome", "state", "verdict", "conclusion"];
+/// Attributes that are such a word, or a number of tests.
+const WORDS_OR_COUNTS: [&str; 2] = ["success", "passed"];
+
+/// The words for the outcome of a suite in its attributes.
+pub(crate) fn suite_words(attributes: &XmlAttributes) -> Vec<String> {
+    words(attributes, |number| number.is_some())
+}
+
+/// The words for the outcome of a test case in its attributes. `success="0"` is one: it may say that
+/// the test failed.
+pub(crate) fn case_words(attributes: &XmlAttributes) -> Vec<String> {
+    words(attributes, |number| number.is_some_and(|number| number != 0.0))
+}
+
+fn words(attributes: &XmlAttributes, is_count: impl Fn(Option<f64>) -> bool) -> Vec<String> {
+    let words = WORDS.into_iter().filter_map(|key| attributes.filled(key));
+    let others = WORDS_OR_COUNTS.into_iter().filter_map(|key| attributes.filled(key));
+    words.chain(others.filter(|word| !is_count(word.parse().ok()))).collect()
 }
 
 /// The outcome that a word of a report says.

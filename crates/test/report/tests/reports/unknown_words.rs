@@ -20,6 +20,7 @@ fn what_is_not_known_of_a_test_is_named_and_no_pass() {
         ("<testcase classname='c' name='x' status='KO'><skipped/></testcase>", "`KO` is no word"),
         ("<testcase classname='c' name='x' outcome='odd'/>", "`odd` is no word"),
         ("<testcase classname='c' name='x' success='perhaps'/>", "`perhaps` is no word"),
+        ("<testcase classname='c' name='x' success='0'/>", "`0` is no word"),
         // PHPUnit 9.6, with or without `--fail-on-warning`.
         (
             "<testcase classname='c' name='x'><warning>no data</warning></testcase>",
