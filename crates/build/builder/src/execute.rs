@@ -294,10 +294,14 @@ pub fn run(
     if let Some(machine) = place.machine.as_ref().filter(|_| compiles) {
         machine.check(&job.recipe, folder.path())?;
     }
-    if let Some(expected) = preflight::expected(&job.recipe, place.jobs).filter(|_| compiles) {
+    folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
+    let mut steps = stages[..=last].iter().filter(|stage| matches!(stage, Stage::Step(_)));
+    if compiles
+        && steps.any(|step| !folder.is_done(&step.name()))
+        && let Some(expected) = preflight::expected(&job.recipe, place.jobs)
+    {
         listener.note(&format!("{}: {expected}", job.title()));
     }
-    folder.forget(stages[first_again..].iter().map(|stage| stage.name()))?;
     let context = Context::new(job, place, folder.path().to_owned(), reporter);
     if place.machine.is_some() {
         context.check_requirements()?;

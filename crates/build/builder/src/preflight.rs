@@ -135,17 +135,16 @@ impl Estimated {
     }
 }
 
-/// The time that a build will take, if a run of it was recorded: its processor time, divided among
-/// the compilers that run at once.
+/// The time that a build for one GPU target will take, if a run of it was recorded: its processor
+/// time, divided among the compilers that run at once.
 pub(crate) fn expected(recipe: &Evaluated, jobs: u16) -> Option<String> {
     let recorded = Duration::from_secs(recipe.cost.recorded?);
     let targets = match recipe.targets.names.len() {
-        0 => String::new(),
-        1 => " for one GPU target".to_owned(),
-        count => format!(" for one GPU target, and these are {count}"),
+        0 | 1 => String::new(),
+        count => format!(" for one of the {count} GPU targets"),
     };
     let [here, whole] = [recorded / u32::from(jobs.max(1)), recorded].map(rocwheel_recipe::duration::words);
-    Some(format!("about {here} on {jobs} free cores; a recorded run took {whole} of processor time{targets}"))
+    Some(format!("about {here} on {jobs} free cores{targets}; a recorded run took {whole} of processor time"))
 }
 
 /// Makes room for the link command. The stack limit decides how long a command may be, and a

@@ -30,14 +30,14 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         let fields: Vec<&str> = text.split('|').map(str::trim).collect();
         let [at, _, name, _, commit, origin] = fields[..] else {
             let reason = format!("`{}` has {} fields between `|`, not 6", shortened(text), fields.len());
-            return wrong(path, line, reason);
+            return refuse(path, line, reason);
         };
         if !is_commit(commit) {
             let reason = format!("`{}` is not a full commit (40 or 64 hexadecimal digits)", shortened(commit));
-            return wrong(path, line, reason);
+            return refuse(path, line, reason);
         }
         if origin.is_empty() {
-            return wrong(path, line, "it names no origin".into());
+            return refuse(path, line, "it names no origin".into());
         }
         if (at, name) != (system, project) {
             continue;
@@ -45,7 +45,7 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         let this = RelatedCommit { origin: origin.to_owned(), commit: commit.to_ascii_lowercase() };
         match &found {
             Some((first, that)) if *that != this => {
-                return wrong(path, line, format!("it says something else of `{project}` than line {first}"));
+                return refuse(path, line, format!("it says something else of `{project}` than line {first}"));
             }
             Some(_) => {}
             None => found = Some((line, this)),
@@ -54,7 +54,7 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
     Ok(found.map(|(_, related)| related))
 }
 
-fn wrong<T>(path: &Path, line: usize, reason: String) -> Result<T, Error> {
+fn refuse<T>(path: &Path, line: usize, reason: String) -> Result<T, Error> {
     Err(Error::Pin { path: path.to_owned(), line: Some(line), reason })
 }
 

@@ -299,11 +299,11 @@ impl Project {
     }
 }
 
-/// The two numbers of a version line.
 fn wrong(path: &str, reason: String) -> Error {
     Error::Table { path: path.to_owned(), reason }
 }
 
+/// The two numbers of a version line.
 fn version(name: &str) -> Option<(u32, u32)> {
     let (major, minor) = name.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))

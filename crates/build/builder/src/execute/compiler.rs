@@ -25,10 +25,18 @@ impl Context<'_> {
         // hipcc takes the one of the variable before its own; under Windows the recipes set it.
         let named = self.place.surroundings.get("HIP_CLANG_PATH").filter(|path| !cfg!(windows) && !path.is_empty());
         let folders = named.map_or_else(|| FOLDERS.map(|folder| root.join(folder)).to_vec(), |path| vec![path.into()]);
-        let own = folders.iter().map(|folder| folder.join(&program)).find(|path| path.is_file());
-        // Debian's ROCm has no compiler of its own.
-        let clang = own.or_else(|| Some(Path::new(&self.fact("rocm.clang").ok()?).join(&program)));
-        let Some(clang) = clang.filter(|path| path.is_file()) else {
+        let mut clang = folders.iter().map(|folder| folder.join(&program)).find(|path| path.is_file());
+        if clang.is_none() && named.is_none() {
+            // Debian's hipcc calls the distribution's clang, and only hipconfig knows its folder.
+            clang = match self.fact("rocm.clang") {
+                Ok(folder) => Some(Path::new(&folder).join(&program)).filter(|path| path.is_file()),
+                Err(error @ Error::Interrupted(_)) => return Err(error),
+                // Otherwise the run that continues would not check it.
+                Err(_) if self.is_late() => return Ok(Some(ProcessEnd::Deadline)),
+                Err(_) => None,
+            };
+        }
+        let Some(clang) = clang else {
             let searched = folders.iter().map(|folder| format!("`{}`", folder.display())).collect::<Vec<_>>();
             return log.say(&format!("(not checked: no {program} in {})", searched.join(" or "))).map(|()| None);
         };

@@ -16,7 +16,7 @@ pub(super) struct CountedOutput<'a> {
     reporter: &'a dyn Reporter,
     /// The name of the stage that is counted.
     name: String,
-    /// The beginning of the line that is not yet over.
+    /// The beginning of the line that has not yet ended.
     start: Vec<u8>,
     counting: Option<Counting<'a>>,
 }
@@ -24,7 +24,7 @@ pub(super) struct CountedOutput<'a> {
 struct Counting<'a> {
     done: u64,
     total: u64,
-    /// Over when the count is.
+    /// Ends when the count is dropped.
     _stage: OpenStage<'a>,
 }
 
@@ -33,18 +33,23 @@ impl<'a> CountedOutput<'a> {
         CountedOutput { log, reporter, name, start: Vec::with_capacity(START), counting: None }
     }
 
-    /// A line is over.
+    /// Reports the count at the start of a line that has ended.
     fn count(&mut self) {
-        let found = std::str::from_utf8(&self.start).ok().and_then(count_of);
+        let count = std::str::from_utf8(&self.start).ok().and_then(count_of);
         self.start.clear();
-        let Some((done, total)) = found else { return };
-        // Another total, or a smaller number, is that of the next program.
-        if self.counting.as_ref().is_none_or(|counting| counting.total != total || counting.done > done) {
+        let Some((done, total)) = count else { return };
+        // Ninja corrects its total on the way, and a parallel make prints percentages out of order.
+        // A new stage for each would always be at its beginning, and know no time that is left.
+        let is_next_program = self
+            .counting
+            .as_ref()
+            .is_none_or(|counting| total.abs_diff(counting.total) > counting.total / 10 || done < counting.done / 2);
+        if is_next_program {
             self.counting = None;
             let stage = self.reporter.stage(&self.name, Some(total), Unit::Items);
             self.counting = Some(Counting { done: 0, total, _stage: stage });
         }
-        if let Some(counting) = &mut self.counting {
+        if let Some(counting) = self.counting.as_mut().filter(|counting| counting.done < done) {
             self.reporter.advance(done - counting.done);
             counting.done = done;
         }
@@ -131,6 +136,12 @@ mod tests {
     fn each_program_has_its_own_count() {
         let pages = ["[40/40] Generating\n[1/900] Building a.cpp.o\r\n  [9/900] Building b.cpp.o\n[1/900] again\n"];
         assert_eq!(said(&pages), " wheel of 40: +40 over wheel of 900: +1 +8 over wheel of 900: +1 over");
+    }
+
+    #[test]
+    fn a_corrected_total_or_a_percentage_out_of_order_is_no_other_program() {
+        assert_eq!(said(&["[1/40] a\n[20/40] b\n[21/38] c\n[38/38] d\n"]), " wheel of 40: +1 +19 +1 +17 over");
+        assert_eq!(said(&["[ 13%] a\n[ 15%] b\n[ 14%] c\n[ 16%] d\n"]), " wheel of 100: +13 +2 +1 over");
     }
 
     #[test]

@@ -119,10 +119,8 @@ impl Context<'_> {
         }
         if name == "rocm.clang" {
             let program = Path::new(&self.fact("rocm.bin")?).join("hipconfig").to_string_lossy().into_owned();
-            return match self.ask(vec![program.clone(), "--hipclangpath".to_owned()])? {
-                Ok(folder) => Ok(folder),
-                Err(answer) => Err(no_fact(name, &format!("`{program}` says: {answer}"), None)),
-            };
+            let folder = self.ask(vec![program.clone(), "--hipclangpath".to_owned()])?;
+            return folder.map_err(|answer| no_fact(name, &format!("`{program}` says: {answer}"), None));
         }
         if let Rocm::Prefix { path, version } = &self.job.rocm {
             return Ok(match name {
@@ -200,7 +198,7 @@ impl Context<'_> {
         })
     }
 
-    /// The last line that a program prints; that of one that fails is the error.
+    /// The last line that a program prints; it is the error if the program fails.
     fn ask(&self, words: Vec<String>) -> Result<Result<String, String>, Error> {
         let environment = self.base_environment();
         let program = Program {
@@ -220,19 +218,13 @@ impl Context<'_> {
     pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
         let words = std::iter::once(self.python().to_string_lossy().into_owned());
         let words = words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect();
-        let answer = match self.ask(words)? {
-            Ok(answer) => return Ok(answer),
-            Err(answer) => answer,
-        };
-        let asked = arguments.join(" ");
-        if name == "rocm.asan" {
-            return Err(no_fact(name, &answer, Some("give a ROCm that was built with the address sanitizer")));
-        }
         let hint =
             "is ROCm's Python package installed? `--rocm-sdk` says from where, `--only install-rocm` does only that";
-        let hint =
-            (name.starts_with("rocm") || name.starts_with("targets") || name == "installed.rocm").then_some(hint);
-        Err(no_fact(name, &format!("`python {asked}` says: {answer}"), hint))
+        let is_of_rocm = name.starts_with("rocm") || name.starts_with("targets") || name == "installed.rocm";
+        self.ask(words)?.map_err(|answer| match name {
+            "rocm.asan" => no_fact(name, &answer, Some("give a ROCm that was built with the address sanitizer")),
+            _ => no_fact(name, &format!("`python {}` says: {answer}", arguments.join(" ")), is_of_rocm.then_some(hint)),
+        })
     }
 }
 

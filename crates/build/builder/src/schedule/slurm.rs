@@ -150,17 +150,17 @@ fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Rep
         let over = with_result.count() as u64;
         reporter.advance(over.saturating_sub(done));
         done = done.max(over);
-        let mut without_end = seen.iter().filter(|seen| !matches!(seen.state, State::Ended(_) | State::LeftOut(_)));
+        let is_unfinished = seen.iter().any(|seen| !matches!(seen.state, State::Ended(_) | State::LeftOut(_)));
         let is_open = match &queue {
             Some(queue) => seen
                 .iter()
                 .any(|seen| seen.state == State::Running || queue.get(&seen.cell.id).is_some_and(Queued::is_active)),
-            None => without_end.clone().next().is_some(),
+            None => is_unfinished,
         };
         if !is_open {
             return Ok(());
         }
-        if without_end.next().is_none() {
+        if !is_unfinished {
             // The rest of the queue is Slurm's own book-keeping, or a task that continues after a
             // limit, so the next query comes soon.
             asked = asked.filter(|asked| asked.elapsed() < LOOK_EVERY);

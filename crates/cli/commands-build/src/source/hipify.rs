@@ -255,10 +255,8 @@ fn recover(tree: &Path, printer: &Printer) -> Result<Exit> {
     if printer.format() == ResultFormat::Json {
         printer.json(&Recovery { tree, recovered })?;
     } else {
-        printer
-            .line(said(tree, recovered).unwrap_or_else(|| {
-                format!("`{}` is as it should be: no conversion was killed there", tree.display())
-            }))?;
+        let unharmed = format!("`{}` is as it should be: no conversion was killed there", tree.display());
+        printer.line(said(tree, recovered).unwrap_or(unharmed))?;
     }
     Ok(Exit::Done)
 }

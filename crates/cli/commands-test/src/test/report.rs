@@ -365,14 +365,14 @@ fn write_statements(settings: &Settings, report: &TestReport, printer: &Printer)
 
 fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Printer) -> Result<()> {
     let rows = report.counts_by_suite().into_iter().map(|(suite, counts)| {
-        let skipped = counts.of(TestOutcome::Skipped) + counts.of(TestOutcome::Deselected);
+        let skipped = [TestOutcome::Skipped, TestOutcome::Deselected, TestOutcome::ExpectedFailure];
         let numbers = [
             counts.total,
             counts.of(TestOutcome::Passed) + counts.of(TestOutcome::UnexpectedPass),
             counts.of(TestOutcome::Failed) + counts.of(TestOutcome::Error),
             counts.of(TestOutcome::Crashed) + counts.of(TestOutcome::OutOfMemory),
             counts.of(TestOutcome::TimedOut),
-            skipped + counts.of(TestOutcome::ExpectedFailure),
+            skipped.map(|outcome| counts.of(outcome)).iter().sum(),
             counts.of(TestOutcome::NotRun),
             counts.of(TestOutcome::Unknown),
             counts.flaky,
