@@ -313,7 +313,7 @@ def test_pip_answers_where_there_is_no_uv(case: Case, tmp_path: Path) -> None:
 
 
 def test_a_pip_that_does_not_choose_for_another_python(case: Case, tmp_path: Path) -> None:
-    """pip 23.2 holds its own Python against what a package requires, whatever `--python-version` says."""
+    """pip 23.2 holds its own Python against what a package requires, not that of its option."""
     download(tmp_path, "pip==23.2.1")
     with zipfile.ZipFile(tmp_path / "pip-23.2.1-py3-none-any.whl") as wheel:
         wheel.extractall(tmp_path / "pip")

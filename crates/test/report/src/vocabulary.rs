@@ -20,8 +20,8 @@ pub(crate) fn suite_words(attributes: &XmlAttributes) -> Vec<String> {
     words(attributes, |number| number.is_some())
 }
 
-/// The words for the outcome of a test case in its attributes. `success="0"` is one: it may say that
-/// the test failed.
+/// The words for the outcome of a test case in its attributes. `success="0"` is one: it may say
+/// that the test failed.
 pub(crate) fn case_words(attributes: &XmlAttributes) -> Vec<String> {
     words(attributes, |number| number.is_some_and(|number| number != 0.0))
 }

@@ -154,7 +154,7 @@ impl<'a> Context<'a> {
         }
         *jobs = (count / 2).to_string();
         *self.variables.borrow_mut() = None;
-        let message = format!("memory ran out with {count} compilers at once; `{stage}` goes on with {}", count / 2);
+        let message = format!("memory ran out with {count} compilers at once; `{stage}` continues with {}", count / 2);
         self.reporter.warn(&format!("{}: {message}", self.job.title()));
         log.say(&format!("({message})"))?;
         Ok(true)

@@ -279,18 +279,18 @@ fn what_a_recorded_run_took_is_said_before_the_build() {
 }
 
 #[test]
-fn a_step_whose_compilers_took_all_memory_goes_on_with_fewer() {
+fn a_step_whose_compilers_took_all_memory_continues_with_fewer() {
     let context = context("memory unless alone");
     context.write("recipes/tiny.toml", RECIPE.replace("TINY_FAST = \"on\"", "TINY_JOBS = \"${jobs}\""));
     build(&context, &["--jobs", "5", "--keep"])
         .exits(0)
-        .says("memory ran out with 5 compilers at once; `wheel` goes on with 2")
-        .says("memory ran out with 2 compilers at once; `wheel` goes on with 1");
-    assert!(log(&context, "wheel").contains("(memory ran out with 2 compilers at once; `wheel` goes on with 1)"));
+        .says("memory ran out with 5 compilers at once; `wheel` continues with 2")
+        .says("memory ran out with 2 compilers at once; `wheel` continues with 1");
+    assert!(log(&context, "wheel").contains("(memory ran out with 2 compilers at once; `wheel` continues with 1)"));
     // With one it is an error.
     let context = self::context("memory");
     context.write("recipes/tiny.toml", RECIPE.replace("TINY_FAST = \"on\"", "TINY_JOBS = \"${jobs}\""));
-    build(&context, &["--jobs", "2"]).ends(1, "likely cause: memory ran out").says("`wheel` goes on with 1");
+    build(&context, &["--jobs", "2"]).ends(1, "likely cause: memory ran out").says("`wheel` continues with 1");
 }
 
 #[test]
