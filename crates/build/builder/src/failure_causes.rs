@@ -245,6 +245,12 @@ mod tests {
             ("  Cannot find source file:", "missing-source-file", "ignores"),
             ("--   USE_ROCM              : OFF", "torch-without-rocm", "FindHIP.cmake"),
             ("CMake Error at cmake/libprotobuf.cmake:115 (add_library):", "cmake-error", "libprotobuf.cmake:115"),
+            (
+                "/usr/include/hip/amd_detail/amd_warp_functions.h:114:52: note: declared here",
+                "warp-size",
+                "not in HIP 7: take",
+            ),
+            ("c10/macros/Macros.h:315:23: note: expanded from macro 'C10_WARP_SIZE'", "warp-size", "`C10_WARP_SIZE`"),
             ("  Compatibility with CMake < 3.5 has been removed from CMake.", "cmake-4", "POLICY_VERSION_MINIMUM"),
         ] {
             let likely =
@@ -254,6 +260,9 @@ mod tests {
             assert!(!likely.text.contains("$1"), "{}", likely.text);
         }
         assert_eq!(likely(["error: expected ';'"].into_iter()), None);
+        let gpu_file =
+            ["a.hip:7:1: error: expected ';'", "CMake Error at torch_hip_generated_a.hip.o.cmake:200 (message):"];
+        assert_eq!(likely(gpu_file.into_iter()).unwrap().name, "compiler-error");
         assert!(killed().text.contains("memory ran out"));
     }
 }
