@@ -52,11 +52,12 @@ pub(crate) fn has_module_tag(name: &str) -> bool {
             && name.ends_with(".so")
 }
 
-/// `true` if a file may be an extension module by its name: `x.so`, but not `libx.so` or a name
-/// with a version at its end.
+/// `true` if a file may be an extension module by its name: `x.so` or `x.pyd`, but not `libx.so` or
+/// a name with a version at its end.
 pub(crate) fn may_be_module(path: &str) -> bool {
     let name = file_name(path);
     has_module_tag(name)
+        || name.ends_with(".pyd")
         || name.ends_with(".so") && !name.starts_with("lib") && !name.trim_end_matches(".so").contains('.')
 }
 
@@ -249,9 +250,7 @@ mod tests {
 
     #[test]
     fn extension_modules_are_known_by_name() {
-        for name in
-            ["a/_x.cpython-312-x86_64-linux-gnu.so", "_x.abi3.so", "b/vector.so", "_C.pypy310-pp73-x86_64-linux-gnu.so"]
-        {
+        for name in ["a/_x.cpython-312-x86_64-linux-gnu.so", "_x.abi3.so", "b/vector.so", "_x.cp312-win_amd64.pyd"] {
             assert!(may_be_module(name), "{name}");
         }
         for name in ["libx.so", "a/libx.so.1", "x.so.1", "libggml-cpu-0786c92d.so", "x.1.so", "tool"] {
