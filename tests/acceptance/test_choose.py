@@ -23,7 +23,8 @@ from browser import Browser
 from choose_indexes import pair, write, write_pair
 from packaging.pylock import Pylock
 from pypi_simple import PyPISimple
-from test_chooser import ACCESSIBLE, NOW, OWN, clean_environment, installed, write_wheel
+from small_wheels import core_metadata, pack
+from test_chooser import ACCESSIBLE, NOW, OWN, clean_environment, installed
 from test_chooser_lines import STRANGER, install
 from test_index import served
 
@@ -318,7 +319,8 @@ def test_a_pip_that_does_not_choose_for_another_python(case: Case, tmp_path: Pat
     with zipfile.ZipFile(tmp_path / "pip-23.2.1-py3-none-any.whl") as wheel:
         wheel.extractall(tmp_path / "pip")
     put(tmp_path / "programs/python3", f'#!/bin/sh\nPYTHONPATH={tmp_path}/pip exec {sys.executable} "$@"\n', 0o755)
-    case.make(lambda own, _: write_wheel(own, "torch", "2.9.1+rocm7.1", "py3-none-any", "Requires-Python: >=3.14"))
+    metadata = core_metadata("torch", "2.9.1+rocm7.1", python=">=3.14")
+    case.make(lambda own, _: pack(own, "torch", "2.9.1+rocm7.1", {"torch.py": ""}, metadata=metadata))
     arguments = ("torch --gpu gfx1103", "--python", "3.14")
     said = case.choose(*arguments, path=f"{tmp_path}/programs:/bin", expect=1)
     assert "requires a different Python" in said.stderr and "install uv, or a newer pip" in said.stderr
