@@ -114,23 +114,38 @@ fn nearest(directory: &Path) -> Result<Option<Place>, Error> {
     Ok(None)
 }
 
-/// Adds the configuration of this run to the typed words.
+/// Adds the configuration of this run to the typed words, which were parsed. `program` makes the
+/// command line: only where it is needed once more, as this takes most of the time of starting.
 ///
 /// # Errors
 ///
 /// [`Error`] if the file is wrong.
-pub fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -> Result<CommandLine, Error> {
+pub fn apply(
+    program: fn() -> Command,
+    typed: Vec<OsString>,
+    parsed: &Result<ArgMatches, clap::Error>,
+    directory: &Path,
+) -> Result<CommandLine, Error> {
     let mut line = CommandLine { words: typed, configuration: None };
-    // Errors of the command line are reported when it is parsed for the run, and `--help` needs no
-    // file.
-    let matches = program.clone().ignore_errors(true).try_get_matches_from(&line.words);
-    let Ok(matches) = matches else { return Ok(line) };
-    let Some(run) = Run::new(program, &matches) else { return Ok(line) };
-    let Some(place) = run.choice().find(directory)? else { return Ok(line) };
-    // Only here, because it takes a third of the time of starting.
-    let mut built = environment::without_variables(program.clone());
+    let in_part;
+    let matches = match parsed {
+        Ok(matches) => matches,
+        // `--help` and `--version` need no file. Of other errors the lack of options may be cured
+        // by it; they are reported when the command line is parsed for the run.
+        Err(error) if !error.use_stderr() => return Ok(line),
+        Err(_) => match program().ignore_errors(true).try_get_matches_from(&line.words) {
+            Ok(matches) => {
+                in_part = matches;
+                &in_part
+            }
+            Err(_) => return Ok(line),
+        },
+    };
+    let Some(choice) = choice(matches) else { return Ok(line) };
+    let Some(place) = choice.find(directory)? else { return Ok(line) };
+    let mut built = environment::without_variables(program());
     built.build();
-    let Some(run) = Run::new(&built, &matches) else { return Ok(line) };
+    let Some(run) = Run::new(&built, matches) else { return Ok(line) };
     let file = place.read(&built)?;
     let mut added = Vec::new();
     let mut options = Vec::new();
@@ -147,6 +162,23 @@ pub fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -> Resul
     line.words.splice(end..end, added);
     line.configuration = Some(Used { path: file.path, sha256: file.sha256, options, unused: file.unused });
     Ok(line)
+}
+
+/// The choice that `--config` and `--no-config` make; `None` for commands that read no
+/// configuration file.
+fn choice(mut matches: &ArgMatches) -> Option<Choice> {
+    matches.subcommand_name()?;
+    while let Some((name, inner)) = matches.subcommand() {
+        if options::is_without_file(name) {
+            return None;
+        }
+        matches = inner;
+    }
+    // A flag has no default value here if a variable of the environment has a wrong value.
+    if matches.get_one::<bool>("no_config") == Some(&true) {
+        return Some(Choice::Nothing);
+    }
+    Some(matches.get_one::<PathBuf>("config").cloned().map_or(Choice::Search, Choice::File))
 }
 
 /// The typed command and its arguments.
@@ -169,15 +201,6 @@ impl<'a> Run<'a> {
             run.matches = matches;
         }
         (!run.names.is_empty()).then_some(run)
-    }
-
-    /// The choice that `--config` and `--no-config` make.
-    fn choice(&self) -> Choice {
-        // A flag has no default value here if a variable of the environment has a wrong value.
-        if self.matches.get_one::<bool>("no_config") == Some(&true) {
-            return Choice::Nothing;
-        }
-        self.matches.get_one::<PathBuf>("config").cloned().map_or(Choice::Search, Choice::File)
     }
 
     /// `true` if a setting applies to this run: it is in the table of the command or of one above

@@ -39,17 +39,20 @@ const MOST_COLUMNS: usize = 120;
 /// Columns before the description of a command.
 const INDENT: usize = 16;
 
-/// The command line with grouped commands and with examples, for parsing and for help.
+/// The command line with grouped commands and with examples.
 pub(crate) fn program(plain: Command) -> Command {
     let columns = comfy_table::Table::new().width().map_or(COLUMNS, usize::from).min(MOST_COLUMNS);
     let groups = grouped(&plain, columns);
     // clap has one list of commands. Hidden commands are absent from it, and still parsed.
-    explained(plain, "")
-        .mut_subcommands(|inner| inner.hide(true))
-        .override_usage("rocwheel [OPTIONS] <COMMAND>")
-        .help_template(format!(
-            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{all-args}}{{after-help}}"
-        ))
+    without_text(explained(plain, "")).help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{all-args}}{{after-help}}"
+    ))
+}
+
+/// The same command line for parsing, without what only help prints, which takes a third of the
+/// time of starting.
+pub(crate) fn without_text(plain: Command) -> Command {
+    plain.mut_subcommands(|inner| inner.hide(true)).override_usage("rocwheel [OPTIONS] <COMMAND>")
 }
 
 /// The words that ask for the same help with `--help`: `rocwheel help source hipify`.

@@ -31,9 +31,11 @@ mod failure_document;
 mod help;
 mod misplaced;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches};
 use rocwheel_console::configuration::{self, CommandLine, Used};
 use rocwheel_console::failure::Result;
 use rocwheel_console::failure_text;
@@ -61,22 +63,44 @@ struct Parsed {
     configuration: Result<Option<Used>>,
 }
 
+/// The command line for parsing.
+fn command_line() -> clap::Command {
+    environment::without_empty_variables(help::without_text(Arguments::command()))
+}
+
+/// Parses words whose answer is a help text, for that text.
+fn with_help(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    environment::without_empty_variables(help::program(Arguments::command())).try_get_matches_from(words)
+}
+
+fn prints_help(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
+}
+
 /// Parses the command line. Errors in it, and `--help`, are printed here.
 fn parse() -> Result<Parsed, Exit> {
-    let command = environment::without_empty_variables(help::program(Arguments::command()));
     let mut typed = commands::compat::without_folder(std::env::args_os().collect());
-    let applied =
-        environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
-    let (words, configuration) = match applied {
-        Ok(CommandLine { words, configuration }) => (words, Ok(configuration)),
-        Err(error) => (typed.clone(), Err(error)),
+    // Never freed, which would take a fifth of the time of starting.
+    let command = Box::leak(Box::new(command_line()));
+    let mut matches = command.try_get_matches_from_mut(&typed);
+    let applied = environment::directory()
+        .and_then(|directory| Ok(configuration::apply(command_line, typed.clone(), &matches, &directory)?));
+    let configuration = match applied {
+        Ok(CommandLine { words, configuration }) => {
+            if configuration.is_some() {
+                matches = command_line().try_get_matches_from(words);
+            }
+            Ok(configuration)
+        }
+        Err(error) => Err(error),
     };
-    let mut matches = command.clone().try_get_matches_from(&words);
     let asked = matches.as_ref().ok().and_then(|matches| matches.subcommand_matches("help"));
-    if let (Some(asked), Some(program)) = (asked, words.first()) {
+    if let (Some(asked), Some(program)) = (asked, typed.first()) {
         let of: Vec<_> = asked.get_many("command").unwrap_or_default().cloned().collect();
         typed = help::words_for(program, &of);
-        matches = command.try_get_matches_from(&typed);
+        matches = with_help(&typed);
+    } else if matches.as_ref().is_err_and(|error| prints_help(error.kind())) {
+        matches = with_help(&typed);
     }
     if let Ok(matches) = &matches {
         github::begin(arguments::path_of(matches));
