@@ -38,6 +38,8 @@ if PACKAGE == "torch" and "--cmake-only" in sys.argv:
     # That FindHIP.cmake looks for clang beside it. It would be missed by the first GPU file.
     clang = os.environ.get("HIP_CLANG_PATH", os.environ["ROCM_PATH"] + "/bin")
     assert "CMAKE_MODULE_PATH" not in os.environ or os.path.exists(clang + "/clang"), clang
+    # With ROCM_PATH, that clang no longer looks for device libraries in a folder of its own.
+    assert "CMAKE_MODULE_PATH" not in os.environ or os.environ["HIP_DEVICE_LIB_PATH"] == "clang-22/amdgcn/bitcode"
 for flag in ("--cpp_ext", "--cuda_ext", "--cmake", "--cmake-only"):
     if flag in sys.argv:
         sys.argv.remove(flag)
@@ -128,7 +130,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (world / "rocm" / folder).mkdir(parents=True)
     (world / "rocm" / DEBIAN / "FindHIP.cmake").touch()
     (world / "rocm/.info/version").write_text("7.2.0\n")
-    for path, line in (("rocm/bin/hipconfig", f"echo {world}/llvm/bin"), ("llvm/bin/clang", "echo no targets")):
+    clang = '[ "$1" = -print-resource-dir ] && echo clang-22 || echo no targets'
+    for path, line in (("rocm/bin/hipconfig", f"echo {world}/llvm/bin"), ("llvm/bin/clang", clang)):
         (world / path).parent.mkdir(parents=True, exist_ok=True)
         (world / path).write_text(f"#!/bin/sh\n{line}\n")
         (world / path).chmod(0o755)

@@ -252,6 +252,11 @@ mod tests {
             ),
             ("c10/macros/Macros.h:315:23: note: expanded from macro 'C10_WARP_SIZE'", "warp-size", "`C10_WARP_SIZE`"),
             ("  Compatibility with CMake < 3.5 has been removed from CMake.", "cmake-4", "POLICY_VERSION_MINIMUM"),
+            (
+                "clang++: error: cannot find ROCm device library; provide its path via '--rocm-path'",
+                "device-libraries",
+                "HIP_DEVICE_LIB_PATH",
+            ),
         ] {
             let likely =
                 likely(["noise", line, "ninja: build stopped"].into_iter()).unwrap_or_else(|| panic!("{line}"));

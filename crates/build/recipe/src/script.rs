@@ -41,7 +41,7 @@ trait Dialect {
 
 /// Names whose values are paths and programs of a machine, or are determined on it. A published
 /// script contains none of them.
-const OF_MACHINE: [&str; 13] = [
+const OF_MACHINE: [&str; 14] = [
     "source",
     "work",
     "stage",
@@ -54,6 +54,7 @@ const OF_MACHINE: [&str; 13] = [
     "rocm.bin",
     "rocm.cmake",
     "rocm.clang",
+    "rocm.bitcode",
     "rocm.lib",
 ];
 

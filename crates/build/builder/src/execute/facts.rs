@@ -122,6 +122,14 @@ impl Context<'_> {
             let folder = self.ask(vec![program.clone(), "--hipclangpath".to_owned()])?;
             return folder.map_err(|answer| no_fact(name, &format!("`{program}` says: {answer}"), None));
         }
+        if name == "rocm.bitcode" {
+            let program = Path::new(&self.fact("rocm.clang")?).join("clang").to_string_lossy().into_owned();
+            let folder = self.ask(vec![program.clone(), "-print-resource-dir".to_owned()])?;
+            return match folder {
+                Ok(folder) => Ok(format!("{folder}/amdgcn/bitcode")),
+                Err(answer) => Err(no_fact(name, &format!("`{program}` says: {answer}"), None)),
+            };
+        }
         if let Rocm::Prefix { path, version } = &self.job.rocm {
             return Ok(match name {
                 "rocm.root" => with_slashes(path),

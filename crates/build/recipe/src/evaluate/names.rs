@@ -25,8 +25,17 @@ const LATER: [&str; 12] = [
     "direction",
 ];
 /// Names that are known when the job runs against ROCm.
-const OF_ROCM: [&str; 8] =
-    ["rocm.root", "rocm.bin", "rocm.cmake", "rocm.clang", "rocm.sdk-version", "rocm.lock", "rocm.lib", "rocm.asan"];
+const OF_ROCM: [&str; 9] = [
+    "rocm.root",
+    "rocm.bin",
+    "rocm.cmake",
+    "rocm.clang",
+    "rocm.bitcode",
+    "rocm.sdk-version",
+    "rocm.lock",
+    "rocm.lib",
+    "rocm.asan",
+];
 /// Prefixes of names with an arbitrary rest.
 const PREFIXES: [&str; 4] = ["installed.", "environment.", "variable.", "rocm.libraries."];
 /// Names that the cell decides; for some of them ROCm decides if the cell has no value.

@@ -197,6 +197,7 @@ impl Dialect for Shell {
             "rocm.bin" => ("${ROCM_ROOT}/bin".into(), &["rocm.root"]),
             "rocm.cmake" => ("${ROCM_ROOT}/lib/cmake".into(), &["rocm.root"]),
             "rocm.clang" => ("$(\"${ROCM_ROOT}/bin/hipconfig\" --hipclangpath)".into(), &["rocm.root"]),
+            "rocm.bitcode" => ("$(\"${ROCM_CLANG}/clang\" -print-resource-dir)/amdgcn/bitcode".into(), &["rocm.clang"]),
             "rocm.lib" => ("${ROCM_ROOT}/lib".into(), &["rocm.root"]),
             "rocm.asan" => (
                 "$(dirname \"$(\"${ROCM_ROOT}/lib/llvm/bin/clang++\" -print-file-name=libclang_rt.asan-x86_64.so)\")"
