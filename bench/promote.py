@@ -92,7 +92,7 @@ class Promote(Benchmark):
         if not sources:
             sys.exit(f"error: no libraries in {', '.join(map(str, self.settings.libraries))}")
         Stream(sources, FAMILIES[:4], most, 0).write(artifacts, 0)
-        self.rocwheel("package", "--artifacts", artifacts, "--output", packages, "--version", OLD)
+        self.rocwheel("package", "--artifacts", artifacts, "--output", packages, "--shape", "split", "--version", OLD)
         dist = packages / "dist"
         self.rocwheel(
             "release", "publish", dist, "--to", store, "--stream", "staging", "--set", f"rocm-{OLD}", "--now", NOW
