@@ -5,6 +5,10 @@ five Pythons of a few frameworks and a device wheel for each of many targets, ea
 that zlib cannot pack, as libraries and kernels are. Members have the order of real wheels: those of
 ROCm have their version after the libraries, those of frameworks before. Besides time and the
 kernel's ru_maxrss, the disk is looked at every 20 ms: a temporary copy would show as twice the set.
+
+A second set is made by the packer, of real libraries, and promoted with its record of the members
+that say the version and without. sha256sum of it is the floor: a promotion hashes all that it reads.
+
 With --cold, no run finds a file in the page cache, and each ends when all it wrote is on the disk;
 it needs root. Nothing is removed before the end: ext4 without a journal gives no inode again that
 was just freed, and looks for another one for as long as it takes.
@@ -18,7 +22,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from measuring import MEGABYTE, Benchmark, Disk, Measured, measure, median, options, size
+from scaling import libraries
 from small_wheels import core_metadata, pack
+from stream import FAMILIES, Stream
 
 OLD, NEW = "7.12.0rc1", "7.12.0"
 PYTHONS = (10, 11, 12, 13, 14)
@@ -77,15 +83,38 @@ class Promote(Benchmark):
         ratio = self.show("promote it to another stream", median(promotions)).wall / copies.wall
         print(f"{ratio:.1f} times a copy; at most {most / bytes_of_set:.2f} times the set was written", flush=True)
         self.results["ratio"] = {"copy": ratio, "disk": most / bytes_of_set}
+        self.packed()
+
+    def packed(self) -> None:
+        artifacts, packages, store = (self.work / name for name in ("artifacts", "packages", "packed"))
+        most = int(self.settings.packed * MEGABYTE)
+        sources = libraries(self.settings.libraries, most)
+        if not sources:
+            sys.exit(f"error: no libraries in {', '.join(map(str, self.settings.libraries))}")
+        Stream(sources, FAMILIES[:4], most, 0).write(artifacts, 0)
+        self.rocwheel("package", "--artifacts", artifacts, "--output", packages, "--shape", "split", "--version", OLD)
+        dist = packages / "dist"
+        self.rocwheel(
+            "release", "publish", dist, "--to", store, "--stream", "staging", "--set", f"rocm-{OLD}", "--now", NOW
+        )
+        print(f"packed by rocwheel: {size(dist) / MEGABYTE:.0f} MB of {size(artifacts) / MEGABYTE:.0f} MB", flush=True)
+        hashes = [self.measure("sha256sum", *dist.iterdir()) for _ in range(self.settings.runs)]
+        self.show("sha256sum of the packed set", median(hashes))
+        copies = [self.copy(store / "staging", f"packed-{number}") for number in range(self.settings.runs)]
+        self.show("cp of it", median(copies))
+        for name, cache in {"promote it, all is searched": "empty", "promote it, with the record": "cache"}.items():
+            self.environment["ROCWHEEL_CACHE"] = str(self.work / cache)
+            runs = [self.promote(store, f"{cache}-{number}") for number in range(self.settings.runs)]
+            self.show(name, median(runs))
 
     def measure(self, *command: object) -> Measured:
         if not self.settings.cold:
-            return measure(*command, stdout=subprocess.DEVNULL)
+            return measure(*command, stdout=subprocess.DEVNULL, env=self.environment)
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3")
-        return measure("sh", "-c", '"$@" && sync', "sh", *command, stdout=subprocess.DEVNULL)
+        return measure("sh", "-c", '"$@" && sync', "sh", *command, stdout=subprocess.DEVNULL, env=self.environment)
 
-    def copy(self, folder: Path, number: int) -> Measured:
+    def copy(self, folder: Path, number: int | str) -> Measured:
         return self.measure("cp", "-r", "--reflink=never", folder, self.work / f"copy-{number}")
 
     def promote(self, store: Path, stream: str) -> Measured:
@@ -97,6 +126,8 @@ if __name__ == "__main__":
     parser = options(__doc__, runs=3)
     parser.add_argument("--wheels", type=int, default=300)
     parser.add_argument("--megabytes", type=int, default=4, help="of each wheel")
+    parser.add_argument("--libraries", type=Path, nargs="+", default=[Path("/usr/lib")], help="what the packer packs")
+    parser.add_argument("--packed", type=float, default=400, help="megabytes of it")
     parser.add_argument("--cold", action="store_true", help="from the disk to the disk, not between caches")
     settings = parser.parse_args()
     if settings.wheels < 20:

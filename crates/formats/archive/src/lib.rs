@@ -31,6 +31,6 @@ pub use read::{
     DirectoryEntries, DistantMember, ForeignBytes, Listed, MemberKind, MemberMemory, MemberPlace, MemberStream, Sparse,
     ZipDirectory, ZipFile, ZipLayout,
 };
-pub use reuse::{EarlierWheel, PackedSource};
+pub use reuse::{EarlierWheel, PackedSource, SearchedMembers};
 pub use tar_gz::TarGzWriter;
 pub use write::{WrittenMember, ZipSource, ZipWriter, file_mode, read_error};

@@ -14,14 +14,16 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use fs_err as fs;
 use positioned_io::ReadAt;
 use rocwheel_content::{Digest, Reader, SharedFile};
 use rocwheel_progress::Reporter;
 
+use crate::options::Written;
 use crate::write::{CHUNK, Place, unpack_part};
+pub use record::SearchedMembers;
 pub(crate) use record::{PackedMember, PackedPiece, PackingRecord};
 use record::{RecordFolder, WheelIdentity};
 
@@ -42,6 +44,8 @@ struct Shared {
     recorded: Mutex<Vec<(EarlierWheel, PackingRecord)>>,
     known: RwLock<Known>,
     reused: AtomicU64,
+    /// What members are searched for while they are packed.
+    sought: OnceLock<String>,
     /// `true` after a record could not be written: one warning is enough.
     has_warned: AtomicBool,
 }
@@ -151,6 +155,7 @@ impl PackedSource {
             recorded: Mutex::default(),
             known: RwLock::default(),
             reused: AtomicU64::new(0),
+            sought: OnceLock::new(),
             has_warned: AtomicBool::new(false),
         })))
     }
@@ -158,6 +163,25 @@ impl PackedSource {
     /// `true` if wheels are recorded and may be reused.
     pub(crate) fn is_active(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Lets the writer search every new member for a text, so that the record of the wheel says
+    /// which members have it. Only the first call counts.
+    pub fn search_for(&self, text: &str) {
+        if let Some(shared) = &self.0 {
+            shared.sought.get_or_init(|| text.to_owned());
+        }
+    }
+
+    /// What members are searched for.
+    pub(crate) fn sought(&self) -> Option<&str> {
+        Some(self.0.as_ref()?.sought.get()?.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// Which members of an open wheel have the text that the packer searched for, if this machine
+    /// packed it. The wheel is the recorded one only if its SHA-256 is.
+    pub fn searched(&self, wheel: &SharedFile) -> Option<SearchedMembers> {
+        self.record(wheel)?.searched
     }
 
     pub fn add(&self, wheel: EarlierWheel) {
@@ -221,19 +245,30 @@ impl PackedSource {
 
     /// How the members of an open wheel were packed, as far as this machine knows.
     pub(crate) fn packing_of(&self, wheel: &SharedFile) -> Vec<PackedMember> {
-        let Some(shared) = &self.0 else { return Vec::new() };
+        self.record(wheel).map(|record| record.members).unwrap_or_default()
+    }
+
+    fn record(&self, wheel: &SharedFile) -> Option<PackingRecord> {
+        let shared = self.0.as_ref()?;
         let name = wheel.file().metadata().and_then(|metadata| WheelIdentity::of(wheel, metadata.len()));
-        name.ok().and_then(|name| shared.records.read(&name)).map(|record| record.members).unwrap_or_default()
+        shared.records.read(&name.ok()?)
     }
 
     /// Records how a finished wheel was packed, for this run and later ones. A record that cannot
     /// be written is not an error: the wheel is complete without it.
-    pub(crate) fn remember(&self, path: &Path, members: Vec<PackedMember>, reporter: &dyn Reporter) {
-        let size: u64 = members.iter().map(|member| member.size).sum();
+    pub(crate) fn remember(
+        &self,
+        written: &Written,
+        members: Vec<PackedMember>,
+        searched: Option<SearchedMembers>,
+        reporter: &dyn Reporter,
+    ) {
+        // Members that are stored are searched as well as packed ones.
+        let size = if searched.is_some() { written.raw } else { members.iter().map(|member| member.size).sum() };
         let Some(shared) = self.0.as_ref().filter(|_| size >= WORTHWHILE) else { return };
-        let record = PackingRecord::new(members);
+        let record = PackingRecord::new(members, searched);
         // An open file is still the wheel when it has been moved to its destination.
-        let opened = fs::File::open(path).and_then(|file| {
+        let opened = fs::File::open(&written.path).and_then(|file| {
             let size = file.metadata()?.len();
             Ok(EarlierWheel::remote(Box::new(file.into_parts().0), size))
         });

@@ -6,7 +6,7 @@ mod chunks;
 mod deflate;
 mod format;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::level::Level;
 use crate::options::{FileDigest, WriteOptions, Written};
 use crate::output::{Beginning, Hashing, Output};
 use crate::read::{Listed, MemberKind, ZipFile};
-use crate::reuse::{KnownMember, PackedMember, PackedPiece, last_part};
+use crate::reuse::{KnownMember, PackedMember, PackedPiece, SearchedMembers, last_part};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 pub(crate) use deflate::{CHUNK, Place, unpack_part};
 pub(crate) use format::REGULAR_FILE;
@@ -82,6 +82,10 @@ pub struct ZipWriter {
     packed: Vec<PackedMember>,
     /// How members of the wheel that is copied from were packed, by the position of their bytes.
     inherited: HashMap<u64, PackedMember>,
+    /// Names of the members that have the text that is searched for.
+    found_in: BTreeSet<String>,
+    /// `true` if members were copied, which are not searched.
+    has_copies: bool,
     /// The beginning that the archive shares with the one that its members are copied from; `None`
     /// while all of it is shared.
     common: Option<Beginning>,
@@ -111,6 +115,8 @@ impl ZipWriter {
             comment: Vec::new(),
             packed: Vec::new(),
             inherited: HashMap::new(),
+            found_in: BTreeSet::new(),
+            has_copies: false,
             common,
         })
     }
@@ -168,6 +174,7 @@ impl ZipWriter {
                     Done::Small(members) => {
                         for packed in members {
                             let source = &sources[packed.index];
+                            self.note_search(source, packed.is_hit);
                             self.write_small(source, &packed)
                                 .map_err(Error::write(self.output.path(), Some(source.name)))?;
                             entries.push(WrittenMember { sha256: packed.sha256, size: source.content.size() });
@@ -176,6 +183,7 @@ impl ZipWriter {
                     }
                     Done::Chunk(large, part) => {
                         let source = &sources[large.index];
+                        self.note_search(source, part.is_hit);
                         reporter.advance(part.size);
                         let is_last = part.number + 1 == Large::chunks(source.content.size());
                         self.write_part(source, large.method, &part)
@@ -219,6 +227,7 @@ impl ZipWriter {
         if self.common.is_none() && !copied.follows(&local, copied.header.offset) {
             self.differ()?;
         }
+        self.has_copies = true;
         self.output.set_hashing(Hashing::Beside);
         self.output.write_all(&local).map_err(Error::write(self.output.path(), Some(name)))?;
         self.note_copy(name, copied.bytes.start, self.output.position());
@@ -250,6 +259,7 @@ impl ZipWriter {
         if begin != bytes.start {
             self.differ()?;
         }
+        self.has_copies = true;
         self.output.set_hashing(Hashing::Beside);
         self.copy_bytes((zip, bytes.clone()), None, reporter)?;
         for (listed, entry) in members {
@@ -309,6 +319,12 @@ impl ZipWriter {
         self.output.write_all(&packed.data)?;
         self.enter(&header);
         Ok(())
+    }
+
+    fn note_search(&mut self, source: &ZipSource<'_>, is_hit: bool) {
+        if is_hit {
+            self.found_in.insert(source.name.to_owned());
+        }
     }
 
     fn note_packing(&mut self, source: &ZipSource<'_>, sha256: Digest, pieces: Vec<PackedPiece>) {
@@ -380,7 +396,10 @@ impl ZipWriter {
         let tail = self.output.write_all(&self.central).and_then(|()| self.output.write_all(&end));
         tail.map_err(Error::write(self.output.path(), None))?;
         let written = self.output.finish(self.entries, self.raw)?;
-        self.options.reuse.remember(&written.path, self.packed, reporter);
+        let sought = self.options.reuse.sought().filter(|_| !self.has_copies).zip(written.sha256.clone());
+        let searched =
+            sought.map(|(text, sha256)| SearchedMembers { text: text.to_owned(), sha256, members: self.found_in });
+        self.options.reuse.remember(&written, self.packed, searched, reporter);
         Ok((written, self.common.unwrap_or_default()))
     }
 }

@@ -59,4 +59,4 @@ pub use sdist::{Sdist, write_sdist};
 pub use sdist_reader::{SdistMember, SdistMemberKind, for_each_sdist_member, sdist_metadata, sdist_metadata_of};
 pub use specifier::accepts;
 pub use tag_part::TagPart;
-pub use version_text::{VersionSpelling, replace_versions, version_stands_alone};
+pub use version_text::{VersionSpelling, replace_versions, version_sign, version_stands_alone};

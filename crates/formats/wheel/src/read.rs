@@ -13,7 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rocwheel_archive::{ForeignBytes, Listed, MemberMemory, MemberStream, Sparse, ZipFile};
+use rocwheel_archive::{
+    ForeignBytes, Listed, MemberMemory, MemberStream, PackedSource, SearchedMembers, Sparse, ZipFile,
+};
 use rocwheel_content::{Content, HashAlgorithm, Opening, Reader, SharedFile, Spool, Spooled};
 use rocwheel_progress::Reporter;
 
@@ -88,6 +90,12 @@ impl Wheel {
     /// The path of the wheel.
     pub fn path(&self) -> &Path {
         self.zip.path()
+    }
+
+    /// Which members have the text that this machine searched for when it packed the wheel; `None`
+    /// without such a record. It is the recorded wheel only if its SHA-256 is that of the record.
+    pub fn searched(&self, records: &PackedSource) -> Option<SearchedMembers> {
+        records.searched(self.zip.file())
     }
 
     /// The archive.

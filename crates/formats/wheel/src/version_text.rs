@@ -1,5 +1,7 @@
 //! Input: a text and spellings of versions. Output: the text with other versions.
 
+use pep440_rs::Version;
+
 /// A text that names a version, and the text that replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VersionSpelling {
@@ -7,6 +9,13 @@ pub struct VersionSpelling {
     pub old: String,
     /// The version after.
     pub new: String,
+}
+
+/// The text that every file has that names a version, with or without `.postN`: its public part,
+/// and the local part too if that alone makes it other than a release.
+pub fn version_sign(version: &Version) -> String {
+    let version = version.clone().with_post(None);
+    if version.any_prerelease() { version.without_local().to_string() } else { version.to_string() }
 }
 
 /// A version in a text.

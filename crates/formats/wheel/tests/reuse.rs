@@ -247,6 +247,36 @@ fn a_wheel_that_is_not_as_it_was_gives_nothing() {
 }
 
 #[test]
+fn a_record_names_the_members_that_have_a_text() {
+    let folder = tempfile::tempdir().expect("folder");
+    let records = || PackedSource::new(folder.path().join("records"));
+    let source = records();
+    source.search_for("1.0rc1");
+    let mut contents = night("1.0rc1", code(2 * CHUNK + 999, 8));
+    // Between two chunks of packed members, and of a stored one whose last chunk has five bytes.
+    for (name, place) in [("a.so", CHUNK - 5), ("b.so", 2 * CHUNK - 1), ("c.kpack", CHUNK - 1)] {
+        let mut bytes = code(if name == "c.kpack" { CHUNK + 5 } else { 2 * CHUNK + 5 }, 4);
+        bytes[place..place + 6].copy_from_slice(b"1.0rc1");
+        contents.members.push(Member::new(format!("x/{name}"), bytes));
+    }
+    let written = write_with(&contents, folder.path(), LEVEL, &source);
+    let wheel = Wheel::open(&written.path).expect("open");
+    let searched = wheel.searched(&records()).expect("record");
+    let has_text = |name: &String| wheel.bytes(name).expect("bytes").windows(6).any(|window| window == b"1.0rc1");
+    let names = wheel.members().iter().map(|listed| listed.name.clone());
+    assert_eq!(searched.members, names.filter(has_text).collect());
+    assert!(["a.so", "b.so", "c.kpack"].iter().all(|name| searched.members.contains(&format!("x/{name}"))));
+    assert_eq!((Some(searched.sha256), searched.text.as_str()), (written.sha256, "1.0rc1"));
+    // Copied members are not searched.
+    let output = tempfile::tempdir().expect("folder");
+    let options = WriteOptions { reuse: source, ..WriteOptions::default() };
+    let copied = rewrite(&wheel, &Rewrite::default(), output.path(), &options, &Silent).expect("rewrite");
+    assert!(records().record_of(&copied.path).is_some());
+    let copied = Wheel::open(&copied.path).expect("open");
+    assert_eq!(copied.searched(&records()), None);
+}
+
+#[test]
 fn a_record_of_another_machine_is_trusted_for_the_packer_alone() {
     let night = Night::new();
     let own = PackedSource::new(night.path("records")).record_of(&night.first).expect("record");

@@ -47,6 +47,9 @@ pub enum Error {
     },
     #[error("cannot keep {wanted}: {reason}")]
     Targets { wanted: String, reason: String },
+    /// A wheel is not the one of its record, by which members were skipped.
+    #[error("`{}` changed since it was packed", path.display())]
+    Changed { path: PathBuf },
     /// A result has the name of a file with other contents.
     #[error("`{}` exists", path.display())]
     Exists { path: PathBuf },
@@ -84,6 +87,9 @@ impl Hint for Error {
             }
             Self::NotClosed { .. } => {
                 "add the missing files, or name a folder that has them with `--beside DIR`".to_owned()
+            }
+            Self::Changed { .. } => {
+                "`rocwheel package` writes it again; without its record in the cache, all of it is read".to_owned()
             }
             Self::Exists { .. } => "choose an empty folder, or add `--force` to replace it".to_owned(),
             _ => return None,

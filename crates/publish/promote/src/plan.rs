@@ -5,7 +5,7 @@ use std::io::Read;
 
 use pep440_rs::Version;
 use rayon::prelude::*;
-use rocwheel_archive::MemberMemory;
+use rocwheel_archive::{MemberMemory, PackedSource};
 use rocwheel_progress::{Reporter, Unit};
 use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
@@ -32,8 +32,14 @@ pub fn find_set_version(request: &PromotionRequest<'_>) -> Result<Version, Error
     set_version(request.folder, &collected.files)
 }
 
-/// Reads all files of a set and plans its promotion. Nothing is written.
-pub fn plan_promotion(request: &PromotionRequest<'_>, reporter: &dyn Reporter) -> Result<PromotionPlan, Error> {
+/// Reads all files of a set and plans its promotion. Nothing is written. Members of a wheel without
+/// the old version according to `records` are not unpacked; then writing fails if the wheel is
+/// another one.
+pub fn plan_promotion(
+    request: &PromotionRequest<'_>,
+    records: &PackedSource,
+    reporter: &dyn Reporter,
+) -> Result<PromotionPlan, Error> {
     let collected = collect(request, &Patterns::new(request.copy)?)?;
     let old = match &request.old {
         Some(old) => old.clone().with_post(None),
@@ -54,7 +60,7 @@ pub fn plan_promotion(request: &PromotionRequest<'_>, reporter: &dyn Reporter) -
         is_floating: request.is_floating,
     };
     let versions = new_versions(&collected.files, &rules)?;
-    let planner = Planner { rules: &rules, memory: MemberMemory::default(), reporter };
+    let planner = Planner { rules: &rules, records, memory: MemberMemory::default(), reporter };
     let total = collected.files.iter().map(|file| size(file).unwrap_or_default()).sum();
     reporter.begin("Reading the set", Some(total), Unit::Bytes);
     let planned = planner.files(&collected.files, &versions);
@@ -156,6 +162,7 @@ impl Planner<'_> {
                 }
                 plan.new_name = Some(name.to_string());
                 plan.metadata = Some(planned.metadata);
+                plan.recorded = planned.recorded;
                 plan.steps = if planned.steps.is_empty() { Steps::Copy } else { Steps::Wheel(planned.steps) };
                 Ok(planned.findings)
             }

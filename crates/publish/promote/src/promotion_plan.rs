@@ -49,6 +49,9 @@ pub struct PlannedPromotion {
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) path: PathBuf,
+    /// SHA-256 in hexadecimal of the wheel that a record spoke of; `None` if all was read.
+    #[serde(skip)]
+    pub(crate) recorded: Option<String>,
     #[serde(skip)]
     pub(crate) steps: Steps,
     /// The new metadata of a package.
@@ -86,6 +89,7 @@ impl PlannedPromotion {
             renamed: Vec::new(),
             notes: Vec::new(),
             path: file.path.clone(),
+            recorded: None,
             steps: Steps::Copy,
             metadata: None,
         }

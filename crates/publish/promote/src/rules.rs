@@ -97,7 +97,7 @@ impl Rules {
         if let Some(keep) = self.keep.as_ref().filter(|_| is_trimmed) {
             new = keep.apply(member, &new, &mut findings.notes)?;
         }
-        if says_version(member.path) || self.also_in.matches(member.path) {
+        if self.gets_version(member.path) {
             new = self.change.replaced(&new);
         }
         for (number, line) in new.lines().enumerate().filter(|(_, line)| finder.is_in(line.as_bytes())) {
@@ -109,6 +109,15 @@ impl Rules {
         }
         findings.texts.push(TextChange { member: member.shown.to_owned(), diff: diff(text, &new) });
         Ok(Some(new))
+    }
+
+    /// `true` for a member that gets the new version, or loses targets, if it names them.
+    pub(crate) fn may_change(&self, path: &str) -> bool {
+        self.gets_version(path) || self.keep.is_some() && KeepList::is_for(path)
+    }
+
+    fn gets_version(&self, path: &str) -> bool {
+        says_version(path) || self.also_in.matches(path)
     }
 
     /// The new name of a member, or text of a link; a name that keeps the old version is reported.

@@ -8,7 +8,7 @@
 
 use memchr::memmem::Finder;
 use pep440_rs::{LocalSegment, Version};
-use rocwheel_wheel::{VersionSpelling, replace_versions, version_stands_alone};
+use rocwheel_wheel::{VersionSpelling, replace_versions, version_sign, version_stands_alone};
 
 use crate::error::Error;
 
@@ -44,7 +44,7 @@ impl VersionChange {
         let (public, after) = (old.clone().without_local().to_string(), new.to_string());
         let local = local_text(&old);
         let texts: Vec<String> = if local.is_empty() {
-            vec![public.clone()]
+            vec![public]
         } else {
             SEPARATORS.map(|separator| format!("{public}{separator}{local}")).into()
         };
@@ -56,7 +56,7 @@ impl VersionChange {
             spellings.push(VersionSpelling { old: text, new: after.clone() });
         }
         spellings.sort_by_key(|spelling| std::cmp::Reverse(spelling.old.len()));
-        let sign = if old.any_prerelease() || local.is_empty() { public } else { format!("{public}+{local}") };
+        let sign = version_sign(&old);
         Ok(VersionChange { old, new: new.clone(), spellings, sign })
     }
 
@@ -103,6 +103,11 @@ impl VersionChange {
         }
         let spellings: Vec<&VersionSpelling> = self.spellings.iter().collect();
         replace_versions(text, &spellings, |after| !after.starts_with('+'))
+    }
+
+    /// The text without which no file says the old version.
+    pub(crate) fn sign(&self) -> &str {
+        &self.sign
     }
 
     pub fn finder(&self) -> OldVersion<'_> {

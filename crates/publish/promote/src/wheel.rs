@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pep440_rs::Version;
 use rayon::prelude::*;
-use rocwheel_archive::{Listed, MemberKind};
+use rocwheel_archive::{Listed, MemberKind, SearchedMembers};
 use rocwheel_archive::{WriteOptions, Written};
 use rocwheel_content::Content;
 use rocwheel_content::archive_path::file_name;
@@ -34,6 +34,8 @@ pub(crate) struct PlannedMembers {
     pub(crate) findings: Findings,
     /// Its METADATA with the changes.
     pub(crate) metadata: String,
+    /// SHA-256 of the wheel for which members were skipped.
+    pub(crate) recorded: Option<String>,
 }
 
 /// What becomes of one member.
@@ -45,8 +47,9 @@ struct Look {
     findings: Findings,
 }
 
-/// Reads all members of a wheel that gets the version `new`. `Err(Ok(reason))` is the reason why it
-/// cannot get it.
+/// Reads all members of a wheel that gets the version `new`, apart from those that do not say the
+/// old one according to the packer's record, if this machine has it. `Err(Ok(reason))` is the
+/// reason why it cannot get it.
 pub(crate) fn plan_wheel(
     path: &Path,
     new: &Version,
@@ -60,6 +63,8 @@ pub(crate) fn plan_wheel(
     }
     // A problem of RECORD is found before anything is written.
     wheel.record().map_err(wheel_error)?;
+    let searched = wheel.searched(planner.records);
+    let searched = searched.filter(|searched| searched.text == planner.rules.change.sign());
     let names = [format!("{}/METADATA", wheel.info()), format!("{}/RECORD", wheel.info())];
     let looks: Vec<(&str, Look)> = wheel
         .members()
@@ -67,7 +72,7 @@ pub(crate) fn plan_wheel(
         .filter(|listed| listed.kind != MemberKind::Directory && !listed.name.starts_with(&names[1]))
         .map(|listed| {
             planner.reporter.check()?;
-            let look = look_at(&wheel, listed, planner)?;
+            let look = look_at(&wheel, listed, searched.as_ref(), planner)?;
             planner.reporter.advance(listed.compressed);
             Ok((listed.name.as_str(), look))
         })
@@ -77,6 +82,7 @@ pub(crate) fn plan_wheel(
         steps: WheelSteps { version: new.to_string(), ..WheelSteps::default() },
         findings: Findings::default(),
         metadata,
+        recorded: searched.map(|searched| searched.sha256),
     };
     for (name, look) in looks {
         planned.findings.add(look.findings);
@@ -111,8 +117,13 @@ fn wheel_error(error: rocwheel_wheel::Error) -> Result<String, Error> {
     Err(Error::Wheel(error))
 }
 
-fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look, Error> {
-    let &Planner { rules, ref memory, reporter } = planner;
+fn look_at(
+    wheel: &Wheel,
+    listed: &Listed,
+    searched: Option<&SearchedMembers>,
+    planner: &Planner<'_>,
+) -> Result<Look, Error> {
+    let &Planner { rules, ref memory, reporter, .. } = planner;
     let mut look = Look::default();
     let name = &listed.name;
     let path = MemberPath { path: name, shown: name };
@@ -140,6 +151,9 @@ fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look
         look.tar = Some(tar).filter(|tar| !tar.is_empty());
     } else if file_name(name).starts_with("_devel.tar.") {
         rules.leave(path, "it is compressed and cannot be searched", &mut look.findings);
+    } else if searched.is_some_and(|searched| !searched.members.contains(name)) && !rules.may_change(name) {
+        // The packer searched it, and a record that lies cannot keep a text that has to change.
+        return Ok(look);
     } else if listed.size <= LARGEST_TEXT {
         let findings = &mut look.findings;
         look.text = wheel.with_bytes(name, memory, |bytes| rules.new_text(path, bytes, findings))??;

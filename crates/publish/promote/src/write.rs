@@ -124,6 +124,7 @@ impl Writer<'_> {
 
     fn existing(file: &PlannedPromotion) -> Result<Promoted, Error> {
         let sha256 = digest(&file.path)?;
+        check_recorded(file, &sha256)?;
         let source = Some(PromotedFrom { name: file.name.clone(), sha256: sha256.clone() });
         Ok(Promoted { name: file.name.clone(), kind: file.kind, size: file.size, sha256, source })
     }
@@ -154,12 +155,19 @@ impl Writer<'_> {
             None
         } else {
             let sha256 = sha256_of_input.map_or_else(|| digest(input), Ok)?;
+            check_recorded(file, &sha256)?;
             Some(PromotedFrom { name: file.name.clone(), sha256 })
         };
         let sha256 = sha256_of_result.map_or_else(|| digest(&path), Ok)?;
         let size = fs_err::metadata(&path).map_err(Error::write(&path))?.len();
         Ok(Some(Promoted { name: name.clone(), kind: file.kind, size, sha256, source }))
     }
+}
+
+/// Fails if members of a file were skipped because of a record, and it is of another file.
+fn check_recorded(file: &PlannedPromotion, sha256: &str) -> Result<(), Error> {
+    let is_other = file.recorded.as_ref().is_some_and(|recorded| recorded != sha256);
+    if is_other { Err(Error::Changed { path: file.path.clone() }) } else { Ok(()) }
 }
 
 fn digest(path: &Path) -> Result<String, Error> {

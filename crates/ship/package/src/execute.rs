@@ -179,6 +179,10 @@ fn write(
 ) -> Result<Staged<Prepared>, Failure> {
     let staging = folder.staging()?;
     let scratch = staging.path().to_owned();
+    // A promotion need not unpack members without the version.
+    if let Ok(version) = plan.version.parse() {
+        request.reuse.search_for(&rocwheel_wheel::version_sign(&version));
+    }
     let run = Run {
         plan,
         options: WriteOptions {

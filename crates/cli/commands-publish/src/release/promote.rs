@@ -172,7 +172,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(between) = &settings.between {
         return between::command(settings, between, printer);
     }
-    let plan = plan_promotion(&settings.request(), printer.reporter())?;
+    let plan = plan_promotion(&settings.request(), &settings.write.reuse, printer.reporter())?;
     if settings.mode == Mode::DryRun {
         if printer.format() == ResultFormat::Json {
             printer.json(&Document { plan: &plan, promoted: None, statement: None, audit: &[] })?;

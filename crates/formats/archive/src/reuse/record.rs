@@ -3,9 +3,10 @@
 //!
 //! A record says nothing that is believed without a look at the bytes: pieces are compared with
 //! their BLAKE3 hash, unpacked and compared with the new content. What the record alone knows is
-//! the packer, and the SHA-256 of a member whose bytes turned out to be the same.
+//! the packer, and the SHA-256 of a member whose bytes turned out to be the same. And it says where
+//! a text is ([`SearchedMembers`]), which is believed of this machine's own records only.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,21 @@ pub(crate) struct PackingRecord {
     packer: String,
     /// Members that were compressed; others are not worth a record.
     pub(crate) members: Vec<PackedMember>,
+    /// `None` if nothing was searched, or not all members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) searched: Option<SearchedMembers>,
+}
+
+/// Which members of a wheel have a text, as the packer saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchedMembers {
+    /// What every member was searched for.
+    pub text: String,
+    /// SHA-256 of the whole wheel in hexadecimal. Who skips members because of a record compares
+    /// it: the wheel is found by its size and its end alone.
+    pub sha256: String,
+    /// Names of the members that have the text; those of all others do not.
+    pub members: BTreeSet<String>,
 }
 
 /// A member that was compressed.
@@ -101,8 +117,8 @@ impl WheelIdentity {
 
 impl PackingRecord {
     /// The record of members that this program has just packed.
-    pub(crate) fn new(members: Vec<PackedMember>) -> PackingRecord {
-        PackingRecord { packer: PACKER.to_owned(), members }
+    pub(crate) fn new(members: Vec<PackedMember>, searched: Option<SearchedMembers>) -> PackingRecord {
+        PackingRecord { packer: PACKER.to_owned(), members, searched }
     }
 
     /// The bytes of the file: a hash of the rest, a line break, JSON.
@@ -157,7 +173,9 @@ mod tests {
     fn record(name: &str) -> PackingRecord {
         let piece = PackedPiece { level: 5, crc32: 7, offset: 1 << 40, length: 9, blake3: [3; 32] };
         let member = PackedMember { file_name: name.to_owned(), size: 10, sha256: [255; 32], pieces: vec![piece] };
-        PackingRecord::new(vec![member])
+        let searched =
+            SearchedMembers { text: "1rc1".to_owned(), sha256: "7".repeat(64), members: [name.to_owned()].into() };
+        PackingRecord::new(vec![member], Some(searched))
     }
 
     #[test]

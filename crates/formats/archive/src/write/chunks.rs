@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libdeflater::Compressor;
+use memchr::memmem;
 use rocwheel_content::{Digest, Reader, Sha256, sha256};
 
 use super::deflate::{self, CHUNK, Place};
@@ -86,6 +87,8 @@ pub(super) struct Packed {
     pub(super) crc32: u32,
     pub(super) sha256: Digest,
     pub(super) data: Vec<u8>,
+    /// `true` if it has the text that is searched for.
+    pub(super) is_hit: bool,
     /// How it was packed, without its offset; `None` if it was not or is not recorded.
     pub(super) piece: Option<PackedPiece>,
 }
@@ -97,6 +100,8 @@ pub(super) struct Part {
     pub(super) crc32: crc32fast::Hasher,
     pub(super) size: u64,
     data: PartData,
+    /// `true` if the text that is searched for is in it, or between it and the part before.
+    pub(super) is_hit: bool,
     /// How it was packed, without its offset; `None` if it was not or is not recorded.
     pub(super) piece: Option<PackedPiece>,
 }
@@ -270,6 +275,7 @@ fn small(workshop: &Workshop, source: &ZipSource<'_>, index: usize) -> Result<Pa
     read(&reader, source, 0, &mut window)?;
     drop(reader);
     let crc32 = crc32fast::hash(&window);
+    let is_hit = workshop.is_hit(&window);
     let mut output = workshop.buffer();
     let key = workshop.key(0, crc32, window.len(), Place::Last).filter(|_| !is_packed(source.name));
     let found = key.and_then(|key| workshop.find(key, &window, &mut output)).filter(|_| output.len() < window.len());
@@ -291,7 +297,7 @@ fn small(workshop: &Workshop, source: &ZipSource<'_>, index: usize) -> Result<Pa
     workshop.give_back(window);
     workshop.give_back(output);
     let piece = key.filter(|_| method == Method::Deflated).and_then(|key| workshop.piece(key, found, &data));
-    Ok(Packed { index, method, crc32, sha256: digest, data, piece })
+    Ok(Packed { index, method, crc32, sha256: digest, data, is_hit, piece })
 }
 
 fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, Error> {
@@ -305,6 +311,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     read(reader, source, start, &mut window)?;
     let mut crc32 = crc32fast::Hasher::new();
     crc32.update(&window);
+    let is_hit = workshop.is_hit(&window) || workshop.is_across(reader, source, start, &window)?;
     let window = Arc::new(window);
     if large.known.is_none() {
         large.hash(workshop, number, Arc::clone(&window));
@@ -315,7 +322,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     let key = workshop.key(start, sum, length, place).filter(|_| large.method == Method::Deflated);
     let Some(key) = key else {
         workshop.give_back(output);
-        return Ok(Part { number, crc32, size: length as u64, data: PartData::Window(window), piece: None });
+        return Ok(Part { number, crc32, size: length as u64, data: PartData::Window(window), is_hit, piece: None });
     };
     let mut found = large.find(workshop, number, key, (&window, &mut output));
     if found.is_none() {
@@ -326,7 +333,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     }
     workshop.take_back(window);
     let piece = workshop.piece(key, found, &output);
-    Ok(Part { number, crc32, size: length as u64, data: PartData::Deflated(output), piece })
+    Ok(Part { number, crc32, size: length as u64, data: PartData::Deflated(output), is_hit, piece })
 }
 
 impl Workshop {
@@ -334,6 +341,23 @@ impl Workshop {
     fn key(&self, start: u64, crc32: u32, size: usize, place: Place) -> Option<PieceKey> {
         let level = deflate::level_number(self.level_at(start))?;
         Some(PieceKey { level, crc32, size, place })
+    }
+
+    /// `true` if bytes have the text that is searched for.
+    fn is_hit(&self, bytes: &[u8]) -> bool {
+        self.reuse.sought().is_some_and(|text| memmem::find(bytes, text.as_bytes()).is_some())
+    }
+
+    /// `true` if the text begins in front of a window at `start`, and ends in it.
+    fn is_across(&self, reader: &Reader, source: &ZipSource<'_>, start: u64, window: &[u8]) -> Result<bool, Error> {
+        let overlap = self.reuse.sought().map_or(0, |text| text.len() - 1);
+        if start == 0 || overlap == 0 {
+            return Ok(false);
+        }
+        let mut edge = vec![0; overlap];
+        reader.read_exact_at(start - overlap as u64, &mut edge).map_err(read_error(source.name, source.content))?;
+        edge.extend_from_slice(&window[..overlap.min(window.len())]);
+        Ok(self.is_hit(&edge))
     }
 
     /// Puts the packed form of `window` into `output` if an earlier wheel has it.

@@ -195,7 +195,7 @@ impl Work<'_> {
             published: &published,
             ..self.general.request()
         };
-        let plan = plan_promotion(&request, self.printer.reporter())?;
+        let plan = plan_promotion(&request, &self.general.write.reuse, self.printer.reporter())?;
         let set = match (&self.settings.join, plan.from.parse(), plan.to.parse()) {
             (None, Ok(from), Ok(to)) => Some(VersionChange::new(&from, &to)?.replaced(&stored.set.name)),
             _ => None,

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_commands_wheel::reuse::own_records;
 use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
 use rocwheel_console::printer::Printer;
@@ -73,7 +74,7 @@ pub(super) fn complete(
         version.is_some_and(|version| own.of_file(&version).is_none())
     });
     request.copy = &others;
-    let plan = plan_promotion(&request, printer.reporter())?;
+    let plan = plan_promotion(&request, &own_records(), printer.reporter())?;
     let folder = work.scratch.join("complete");
     fs_err::create_dir(&folder)?;
     let write = rocwheel_archive::WriteOptions { epoch: environment::epoch()?, ..Default::default() };
