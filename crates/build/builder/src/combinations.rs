@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::containers::PlannedContainer;
-use crate::error::Error;
+use crate::error;
 use crate::execute::{JobPlace, Listener};
 use crate::job_maker::{CellInputs, JobMaker, check_rocm};
 use crate::source_choice::{PlannedCheckout, SourceChoice};
+use rocwheel_progress::Failure;
 use rocwheel_recipe::matrix::ExistingWheels;
 use rocwheel_recipe::plan::{self, Combination, Plan, Planner, SkipReason, WantedJob};
 use rocwheel_recipe::request::NamedRecipe;
@@ -42,7 +43,7 @@ pub fn plan(
     choice: PlanChoice,
     place: &JobPlace,
     listener: &dyn Listener,
-) -> Result<PlannedBuild, Error> {
+) -> Result<PlannedBuild, Failure> {
     recipes.check_backends()?;
     let existing = choice.missing_only.then(|| recipes.existing(place)).transpose()?;
     let given = recipes.rocm.inputs(listener.reporter())?;
@@ -72,7 +73,7 @@ fn is_installed(recipe: &str, book: &Book) -> bool {
 }
 
 /// Checks that the tables do not exclude every cell of a plan, which a user cannot have meant.
-fn nothing_left(plan: &Plan) -> Result<(), Error> {
+fn nothing_left(plan: &Plan) -> Result<(), Failure> {
     let mut reasons: Vec<&str> = Vec::new();
     for cell in &plan.cells {
         match &cell.left_out {
@@ -81,7 +82,7 @@ fn nothing_left(plan: &Plan) -> Result<(), Error> {
             _ => return Ok(()),
         }
     }
-    Err(Error::request_with(
+    Err(error::request_with(
         format!("nothing is left to build: {}", reasons.join("; ")),
         "`rocwheel matrix` shows what belongs together; `--table FILE` is a table of your own",
     ))
@@ -89,14 +90,14 @@ fn nothing_left(plan: &Plan) -> Result<(), Error> {
 
 impl JobMaker {
     /// `true` if there is more than one combination, so that a plan is made.
-    pub fn has_combinations(&self) -> Result<bool, Error> {
+    pub fn has_combinations(&self) -> Result<bool, Failure> {
         let are_several = self.request.axes.are_several() || self.names.iter().any(|named| named.rocm.len() > 1);
         Ok(are_several || self.sources.variants()? > 1)
     }
 
     /// Fills the axes without a value with every value of the table, and the sources with its
     /// releases.
-    pub fn with_axes_of_table(&self) -> Result<JobMaker, Error> {
+    pub fn with_axes_of_table(&self) -> Result<JobMaker, Failure> {
         let names: Vec<String> = self.names.iter().map(|named| named.recipe.clone()).collect();
         let mut request = self.request.as_ref().clone();
         request.fill_axes(&names)?;
@@ -109,7 +110,7 @@ impl JobMaker {
         Ok(JobMaker { request: Rc::new(request), sources, ..self.clone() })
     }
 
-    fn check_backends(&self) -> Result<(), Error> {
+    fn check_backends(&self) -> Result<(), Failure> {
         let mut known: Vec<&str> = Vec::new();
         for named in &self.names {
             known.extend(self.request.book.get(&named.recipe)?.recipe.backends.iter().map(String::as_str));
@@ -117,7 +118,7 @@ impl JobMaker {
         if let Some(unknown) = self.request.axes.backends.iter().flatten().find(|name| !known.contains(&name.as_str()))
         {
             let hint = rocwheel_progress::suggestion(unknown, known);
-            return Err(Error::request_with(format!("none of the recipes has a backend `{unknown}`"), hint));
+            return Err(error::request_with(format!("none of the recipes has a backend `{unknown}`"), hint));
         }
         Ok(())
     }
@@ -127,7 +128,7 @@ impl JobMaker {
         if self.request.axes.targets.len() == 1 { String::new() } else { plan::folder_of(targets) }
     }
 
-    fn existing(&self, place: &JobPlace) -> Result<ExistingWheels, Error> {
+    fn existing(&self, place: &JobPlace) -> Result<ExistingWheels, Failure> {
         let axes = &self.request.axes;
         let of_names = self.names.iter().flat_map(|named| &named.rocm);
         let rocm: Vec<String> = axes.rocm.iter().flatten().chain(of_names).cloned().collect();
@@ -176,7 +177,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     /// Records the checkouts that a cell needs, each folder once. Only a dry run needs them; a real
     /// run makes them when it gets there.
-    fn plan_checkouts(&mut self, sources: &SourceChoice, cell: &Cell) -> Result<(), Error> {
+    fn plan_checkouts(&mut self, sources: &SourceChoice, cell: &Cell) -> Result<(), Failure> {
         if !self.choice.dry_run {
             return Ok(());
         }
@@ -193,7 +194,7 @@ impl Maker<'_> {
         named: &NamedRecipe,
         planner: &mut Planner<'_>,
         existing: Option<&ExistingWheels>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         let recipes = self.recipes;
         let name = &named.recipe;
         let order: Vec<String> = recipes.names.iter().map(|named| named.recipe.clone()).collect();
@@ -253,7 +254,7 @@ impl Maker<'_> {
     }
 
     /// The job of a cell, with its own sources and ROCm.
-    fn job(&mut self, inputs: CellInputs, mut cell: Cell, evaluated: Evaluated) -> Result<Job, Error> {
+    fn job(&mut self, inputs: CellInputs, mut cell: Cell, evaluated: Evaluated) -> Result<Job, Failure> {
         let Keys { sources: key, rocm: rocm_key, image: image_key } = Keys::of(self.recipes, &cell, &inputs);
         if let Some(like) = self.like(&cell, &inputs).cloned() {
             let given = cell.python.or(like.python);

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use rocwheel_progress::Failure;
 use serde::Serialize;
 
 use crate::engine::{self, Container, ContainerJob, Engine, ImageContents, Needs, Request};
-use crate::error::Error;
+use crate::error;
 use crate::execute::{JobOutcome, JobPlace, Listener};
 use rocwheel_recipe::RocmChoice;
 use rocwheel_recipe::executor::{Image, Pull};
@@ -118,7 +119,7 @@ impl Containers {
 
     /// Checks that `--image` has an effect: an error if none of the recipes is built in a
     /// container.
-    pub fn check(&self, in_container: impl IntoIterator<Item = bool>) -> Result<(), Error> {
+    pub fn check(&self, in_container: impl IntoIterator<Item = bool>) -> Result<(), Failure> {
         match &self.image {
             Some(image) if !in_container.into_iter().any(|one| self.take(one)) => Err(image_without_containers(image)),
             _ => Ok(()),
@@ -126,7 +127,11 @@ impl Containers {
     }
 
     /// The request with the versions that the tag of the image names, which the user gave.
-    pub fn with_versions_of_image(&self, request: BuildRequest, names: &[NamedRecipe]) -> Result<BuildRequest, Error> {
+    pub fn with_versions_of_image(
+        &self,
+        request: BuildRequest,
+        names: &[NamedRecipe],
+    ) -> Result<BuildRequest, Failure> {
         let Some(name) = &self.image else { return Ok(request) };
         let image = self.images.full_name(name, &request.cell)?;
         let versions = self.images.versions(&image);
@@ -137,7 +142,7 @@ impl Containers {
         Ok(request.in_image(&image, &versions, names)?)
     }
 
-    pub fn planned(&self, recipe: &Evaluated) -> Result<PlannedContainer, Error> {
+    pub fn planned(&self, recipe: &Evaluated) -> Result<PlannedContainer, Failure> {
         let image = self.image_name(recipe)?;
         let torch = self.torch_of_image(&image, &recipe.cell);
         Ok(PlannedContainer { engine: self.request.command.clone(), image, pull: self.request.pull, torch })
@@ -157,7 +162,7 @@ impl Containers {
     }
 
     /// The image that the user names, otherwise the table's.
-    pub fn image_name(&self, recipe: &Evaluated) -> Result<String, Error> {
+    pub fn image_name(&self, recipe: &Evaluated) -> Result<String, Failure> {
         let cell = &recipe.cell;
         if let Some(name) = &self.image {
             return Ok(self.images.full_name(name, cell)?);
@@ -172,7 +177,7 @@ impl Containers {
         sdk: &RocmChoice,
         place: &JobPlace,
         listener: &dyn Listener,
-    ) -> Result<JobImage, Error> {
+    ) -> Result<JobImage, Failure> {
         let prefix = if recipe.sdk { sdk.prefix_inside() } else { None };
         let interpreter = place.interpreter.as_deref();
         let image = self.looked_at(&Image::named(self.image_name(recipe)?), listener)?;
@@ -198,14 +203,14 @@ impl Containers {
 
     /// The same job in the image that the user names, or in the job's own, resolved to the local
     /// image.
-    pub fn settled<'a>(&self, job: &'a Job, listener: &dyn Listener) -> Result<Cow<'a, Job>, Error> {
+    pub fn settled<'a>(&self, job: &'a Job, listener: &dyn Listener) -> Result<Cow<'a, Job>, Failure> {
         let named = self.image.as_ref().map(|name| self.images.full_name(name, &job.recipe.cell)).transpose()?;
         let wanted = match (&named, &job.image) {
             (Some(name), Some(image)) if image.name == *name => image.clone(),
             (Some(name), _) => Image::named(name.clone()),
             (None, Some(image)) => image.clone(),
             (None, None) => {
-                return Err(Error::request_with(
+                return Err(error::request_with(
                     format!("{} does not say in which image it runs", job.title()),
                     "name one with `--image`",
                 ));
@@ -219,9 +224,9 @@ impl Containers {
     }
 
     /// Runs a job in a container. The running container is used if it has what the job needs.
-    pub fn run(&self, order: &ContainerJob<'_>, listener: &dyn Listener) -> Result<JobOutcome, Error> {
+    pub fn run(&self, order: &ContainerJob<'_>, listener: &dyn Listener) -> Result<JobOutcome, Failure> {
         let job = order.job;
-        let image = job.image.as_ref().ok_or_else(|| Error::request(format!("{} has no image", job.title())))?;
+        let image = job.image.as_ref().ok_or_else(|| error::request(format!("{} has no image", job.title())))?;
         let needs = Needs::of(job, order.place)?.with_options(self.images.options(&image.name));
         let complete = self.completed(image, &job.recipe, order.place, listener)?;
         let mut running = self.running.borrow_mut();
@@ -232,7 +237,7 @@ impl Containers {
             listener.detail(&format!("a container of {} started in {} ms", image.name, began.elapsed().as_millis()));
             *running = Some(container);
         }
-        let Some(container) = running.as_mut() else { return Err(Error::request("no container runs")) };
+        let Some(container) = running.as_mut() else { return Err(error::request("no container runs")) };
         let interpreter = order.place.interpreter.clone().or_else(|| {
             let path = self.images.interpreter(&image.name, job.python?)?;
             Some(PathBuf::from(path))
@@ -242,13 +247,13 @@ impl Containers {
         container.run(&order, listener.reporter(), &|line| pass_on(line, listener))
     }
 
-    fn engine(&self, listener: &dyn Listener) -> Result<&Engine, Error> {
+    fn engine(&self, listener: &dyn Listener) -> Result<&Engine, Failure> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
         if !self.is_installed {
             let hint = format!("install one of them, or name an engine with DOCKER_CMD; {}", engine::WITHOUT);
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 "this is built in a container, and neither `docker` nor `podman` is installed",
                 hint,
             ));
@@ -264,12 +269,12 @@ impl Containers {
         recipe: &Evaluated,
         place: &JobPlace,
         listener: &dyn Listener,
-    ) -> Result<Image, Error> {
+    ) -> Result<Image, Failure> {
         let (engine, packages) = (self.engine(listener)?, &recipe.image_packages);
         engine.with_packages(image, packages, &place.work, listener.reporter(), &|text| listener.note(text))
     }
 
-    fn looked_at(&self, image: &Image, listener: &dyn Listener) -> Result<Image, Error> {
+    fn looked_at(&self, image: &Image, listener: &dyn Listener) -> Result<Image, Failure> {
         if let Some(known) = self.known.borrow().get(&image.name)
             && (image.digest.is_none() || image.digest == known.digest)
         {
@@ -284,7 +289,7 @@ impl Containers {
 impl JobImage {
     /// Gives a cell the Python and the GPU targets of the image unless it has its own. Returns the
     /// image's ROCm if the job takes its ROCm from there.
-    pub(crate) fn complete(&self, cell: &mut Cell) -> Result<Option<Rocm>, Error> {
+    pub(crate) fn complete(&self, cell: &mut Cell) -> Result<Option<Rocm>, Failure> {
         let python = self.python()?;
         cell.python = cell.python.or(python);
         self.inherit_targets(cell)?;
@@ -292,10 +297,10 @@ impl JobImage {
     }
 
     /// The image's Python; `None` if the image was not inspected.
-    fn python(&self) -> Result<Option<PythonVersion>, Error> {
+    fn python(&self) -> Result<Option<PythonVersion>, Failure> {
         let Some(found) = &self.found else { return Ok(None) };
         let Some(python) = &found.python else {
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 format!("there is no Python in the image `{}`", self.image.name),
                 "take an image that has one, or name where it is with `--interpreter`",
             ));
@@ -304,7 +309,7 @@ impl JobImage {
     }
 
     /// Gives a cell the GPU targets of the image, unless the user or the ROCm packages name others.
-    fn inherit_targets(&self, cell: &mut Cell) -> Result<(), Error> {
+    fn inherit_targets(&self, cell: &mut Cell) -> Result<(), Failure> {
         let list = self.found.as_ref().and_then(|found| found.variables.get("PYTORCH_ROCM_ARCH"));
         let list = list.filter(|list| !list.is_empty());
         if let Some(list) = list.filter(|_| !matches!(cell.chosen_by, ChosenBy::User | ChosenBy::Sdk)) {
@@ -315,16 +320,16 @@ impl JobImage {
     }
 
     /// The image's ROCm; `None` if the job does not take its ROCm from the image.
-    fn rocm(&self, version: Option<&str>) -> Result<Option<Rocm>, Error> {
+    fn rocm(&self, version: Option<&str>) -> Result<Option<Rocm>, Failure> {
         let (Some(path), Some(found)) = (&self.prefix, &self.found) else { return Ok(None) };
         if !found.has_rocm {
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 format!("there is no ROCm at `{}` in the image `{}`", path.display(), self.image.name),
                 "`--rocm-sdk prefix=DIR` names its folder in the image, `index=URL` installs one",
             ));
         }
         let Some(version) = found.rocm.clone().or_else(|| version.map(str::to_owned)) else {
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 format!(
                     "`{}` in the image `{}` does not say its version in .info/version",
                     path.display(),
@@ -346,8 +351,8 @@ fn pass_on(line: &str, listener: &dyn Listener) {
 }
 
 /// The error for `--image` if no job runs in a container.
-pub fn image_without_containers(image: &str) -> Error {
-    Error::request_with(
+pub fn image_without_containers(image: &str) -> Failure {
+    error::request_with(
         format!("`--image {image}` is for containers, and jobs run here"),
         "say `--executor docker` or `--executor podman` as well",
     )

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rocwheel_progress::{Reporter, suggestion};
+use rocwheel_progress::{Failure, Reporter, suggestion};
 
-use crate::error::Error;
+use crate::error;
 use crate::failure_causes;
 use rocwheel_process::{FinishedProcess, NotStarted, ProcessEnd, Program};
 use rocwheel_recipe::executor::{Image, Pull};
@@ -92,32 +92,29 @@ pub struct ImageContents {
 
 impl Engine {
     /// Starts the engine's program and asks what it is.
-    pub fn find(request: Request, reporter: &dyn Reporter) -> Result<Engine, Error> {
+    pub fn find(request: Request, reporter: &dyn Reporter) -> Result<Engine, Failure> {
         let text = request.command.clone();
-        let words = shlex::split(&text).filter(|words| !words.is_empty()).ok_or_else(|| Error::Engine {
-            reason: format!("`{text}` is no command of an engine"),
-            hint: Some("name the program, such as `docker` or `podman --runtime runc`".into()),
+        let words = shlex::split(&text).filter(|words| !words.is_empty()).ok_or_else(|| {
+            Failure::message(format!("`{text}` is no command of an engine"))
+                .with_hint("name the program, such as `docker` or `podman --runtime runc`")
         })?;
         let mut engine = Engine { words, kind: Kind::Docker, root: Root::Real, request };
-        let said = match engine.ask(&["--version"], reporter) {
-            Err(Error::NoProgram(NotStarted { program, .. })) => {
-                return Err(Error::Engine {
-                    reason: format!("containers need the engine `{program}`, which is not installed"),
-                    hint: Some(format!("install it, or name another with DOCKER_CMD; {WITHOUT}")),
-                });
+        let answer = engine.ask(&["--version"], reporter).map_err(|failure| match failure.find() {
+            Some(rocwheel_process::Error::NotStarted(NotStarted { program, .. })) => {
+                Failure::message(format!("containers need the engine `{program}`, which is not installed"))
+                    .with_hint(format!("install it, or name another with DOCKER_CMD; {WITHOUT}"))
             }
-            answer => answer?.said.to_lowercase(),
-        };
+            _ => failure,
+        });
+        let said = answer?.said.to_lowercase();
         engine.kind = if said.contains("podman") {
             Kind::Podman
         } else if said.contains("docker") {
             Kind::Docker
         } else {
             let line = said.lines().next().unwrap_or("nothing");
-            return Err(Error::Engine {
-                reason: format!("`{text}` is neither Docker nor Podman: it says `{line}`"),
-                hint: Some("`--engine` or DOCKER_CMD names the program".into()),
-            });
+            return Err(Failure::message(format!("`{text}` is neither Docker nor Podman: it says `{line}`"))
+                .with_hint("`--engine` or DOCKER_CMD names the program"));
         };
         let question = match engine.kind {
             Kind::Docker => "{{.SecurityOptions}}",
@@ -137,7 +134,7 @@ impl Engine {
 
     /// Resolves an image to the local one of that name, pulling it if the request says so.
     /// A digest in `image` must match.
-    pub fn image(&self, image: &Image, reporter: &dyn Reporter, told: &dyn Fn(&str)) -> Result<Image, Error> {
+    pub fn image(&self, image: &Image, reporter: &dyn Reporter, told: &dyn Fn(&str)) -> Result<Image, Failure> {
         let name = &image.name;
         let mut there = self.inspect(name, reporter)?;
         if self.request.pull == Pull::Always || (self.request.pull == Pull::Missing && there.is_none()) {
@@ -150,10 +147,10 @@ impl Engine {
         }
         let Some(found) = there else { return Err(self.absent(name, reporter)?) };
         match &image.digest {
-            Some(wanted) if *wanted != found => Err(Error::Engine {
-                reason: format!("the image `{name}` is another one than the job was made for: {found}, not {wanted}"),
-                hint: Some("make the job again, or fetch that image by its digest".into()),
-            }),
+            Some(wanted) if *wanted != found => Err(Failure::message(format!(
+                "the image `{name}` is another one than the job was made for: {found}, not {wanted}"
+            ))
+            .with_hint("make the job again, or fetch that image by its digest")),
             _ => Ok(Image { name: name.clone(), digest: Some(found) }),
         }
     }
@@ -177,7 +174,7 @@ impl Engine {
         interpreter: Option<&Path>,
         rocm: &Path,
         reporter: &dyn Reporter,
-    ) -> Result<ImageContents, Error> {
+    ) -> Result<ImageContents, Failure> {
         const SCRIPT: &str = r#"echo asked
 env | while IFS= read -r line; do printf 'variable=%s\n' "$line"; done
 for name in ${3:-python3 python}; do
@@ -211,7 +208,7 @@ done
     }
 
     /// The identifier of an image; `None` if no image has that name.
-    fn inspect(&self, name: &str, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+    fn inspect(&self, name: &str, reporter: &dyn Reporter) -> Result<Option<String>, Failure> {
         let answer = self.ask(&["image", "inspect", "--format", "{{.Id}}", name], reporter)?;
         if answer.ended == ProcessEnd::Code(0) {
             let id = answer.said.trim().trim_start_matches("sha256:");
@@ -224,7 +221,7 @@ done
         Err(self.refused(&format!("could not look at the image `{name}`"), &answer))
     }
 
-    fn absent(&self, name: &str, reporter: &dyn Reporter) -> Result<Error, Error> {
+    fn absent(&self, name: &str, reporter: &dyn Reporter) -> Result<Failure, Failure> {
         let answer = self.ask(&["images", "--format", "{{.Repository}}:{{.Tag}}"], reporter)?;
         let mut there: Vec<String> = answer
             .lines()
@@ -236,33 +233,30 @@ done
         let other = suggestion(name, there.iter().map(String::as_str));
         let other = if there.is_empty() { String::new() } else { format!("; {other}") };
         let fetch = self.shown();
-        Ok(Error::Engine {
-            reason: format!("there is no image `{name}` here"),
-            hint: Some(format!(
-                "`{fetch} pull {name}` fetches it, as `--pull missing` does; it may have gigabytes{other}"
-            )),
-        })
+        Ok(Failure::message(format!("there is no image `{name}` here")).with_hint(format!(
+            "`{fetch} pull {name}` fetches it, as `--pull missing` does; it may have gigabytes{other}"
+        )))
     }
 
     fn shown(&self) -> String {
         self.words.join(" ")
     }
 
-    fn refused(&self, what: &str, answer: &FinishedProcess) -> Error {
+    fn refused(&self, what: &str, answer: &FinishedProcess) -> Failure {
         let said = answer.tail(4).join("; ");
         let likely = failure_causes::of_engine(answer.lines()).map(|likely| likely.text);
         let reason = match answer.ended {
             ProcessEnd::TimedOut => format!("{what}: `{}` took too long", self.shown()),
             _ => format!("{what}: `{}` says: {said}", self.shown()),
         };
-        Error::Engine { reason, hint: likely }
+        error::with_optional_hint(reason, likely.as_deref())
     }
 
-    fn ask(&self, words: &[&str], reporter: &dyn Reporter) -> Result<FinishedProcess, Error> {
+    fn ask(&self, words: &[&str], reporter: &dyn Reporter) -> Result<FinishedProcess, Failure> {
         self.run_for(words, PATIENCE, reporter)
     }
 
-    fn run_for(&self, words: &[&str], timeout: Duration, reporter: &dyn Reporter) -> Result<FinishedProcess, Error> {
+    fn run_for(&self, words: &[&str], timeout: Duration, reporter: &dyn Reporter) -> Result<FinishedProcess, Failure> {
         let program = self.program(words.iter().map(|&word| word.to_owned()), timeout);
         Ok(rocwheel_process::run(&program, None, reporter)?)
     }

@@ -29,11 +29,11 @@ use std::time::{Duration, Instant};
 
 pub(crate) use context::is_on;
 pub use rocwheel_output::LastLook;
-use rocwheel_progress::{Exit, Reporter, Unit, suggestion};
+use rocwheel_progress::{Exit, Failure, Reporter, Unit, suggestion};
 use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error;
 use crate::preflight::{self, Estimated, Machine};
 use crate::python::Search;
 use crate::slurm::Submitted;
@@ -116,7 +116,7 @@ pub trait Listener {
         &[]
     }
     /// A job failed; other jobs continue.
-    fn failed(&self, _error: Error) {}
+    fn failed(&self, _error: Failure) {}
     /// Slurm has accepted tasks for `cells` cells of a plan.
     fn submitted(&self, _folder: &PlanFolder, _submitted: &Submitted, _cells: usize) {}
     /// A stage begins and writes to `log`.
@@ -259,13 +259,13 @@ pub fn stage_names(job: &Job) -> Vec<String> {
 
 /// The default Python of a build: that of `interpreter`, otherwise the first `python3` that is
 /// found.
-pub fn default_python(place: &JobPlace, reporter: &dyn Reporter) -> Result<PythonVersion, Error> {
+pub fn default_python(place: &JobPlace, reporter: &dyn Reporter) -> Result<PythonVersion, Failure> {
     let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
     let found = match &place.interpreter {
         Some(path) => search.ask(path, reporter)?,
         None => Some(search.find(None, reporter)?),
     };
-    let found = found.ok_or_else(|| Error::NoPython { version: "3".into(), found: Vec::new() })?;
+    let found = found.ok_or_else(|| error::no_python("3", &[]))?;
     Ok(found.version.parse()?)
 }
 
@@ -278,7 +278,7 @@ pub fn run(
     selection: &StageSelection,
     listener: &dyn Listener,
     reporter: &dyn Reporter,
-) -> Result<JobOutcome, Error> {
+) -> Result<JobOutcome, Failure> {
     let began = Instant::now();
     let stages = stages(job);
     let (first_again, last) = bounds(job, selection)?;
@@ -330,7 +330,7 @@ pub fn run(
 }
 
 /// The first stage that runs again even if it is done, and the last stage to run.
-fn bounds(job: &Job, selection: &StageSelection) -> Result<(usize, usize), Error> {
+fn bounds(job: &Job, selection: &StageSelection) -> Result<(usize, usize), Failure> {
     let names = stage_names(job);
     let end = names.len() - 1;
     let (StageSelection::Only(name) | StageSelection::From(name)) = selection else { return Ok((names.len(), end)) };
@@ -350,7 +350,7 @@ fn walk(
     folder: &mut Folder,
     context: &Context<'_>,
     listener: &dyn Listener,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, Failure> {
     let title = context.job.title();
     for (number, stage) in stages.iter().enumerate() {
         let name = stage.name();

@@ -4,11 +4,13 @@
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
+use rocwheel_progress::Failure;
 use serde::Deserialize;
 
-use crate::error::Error;
 use rocwheel_process::{FinishedProcess, ProcessEnd};
 use rocwheel_recipe::toml_text::from_toml;
+
+use crate::error;
 
 const TABLE: &str = include_str!("../../../../data/build-failures.toml");
 
@@ -50,15 +52,15 @@ struct Row {
     fix: String,
 }
 
-fn parse(text: &str, path: &str) -> Result<Vec<Cause>, Error> {
+fn parse(text: &str, path: &str) -> Result<Vec<Cause>, Failure> {
     let file: File = from_toml(text, path)?;
     if file.schema != 1 {
-        return Err(Error::malformed(path, format!("its schema is {}, and this program knows 1", file.schema)));
+        return Err(error::malformed(path, format!("its schema is {}, and this program knows 1", file.schema)));
     }
     let causes = file.cause.into_iter().map(|row| {
         let patterns = row.patterns.iter().map(|pattern| {
             Regex::new(pattern)
-                .map_err(|error| Error::malformed(path, format!("`{pattern}` is no regular expression: {error}")))
+                .map_err(|error| error::malformed(path, format!("`{pattern}` is no regular expression: {error}")))
         });
         let patterns = patterns.collect::<Result<_, _>>()?;
         Ok(Cause { name: row.name, is_harmless: row.harmless, patterns, says: row.says, fix: row.fix })

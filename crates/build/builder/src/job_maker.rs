@@ -4,9 +4,10 @@
 use std::rc::Rc;
 
 use crate::containers::{Containers, PlannedContainer};
-use crate::error::Error;
+use crate::error;
 use crate::execute::{self, JobPlace, Listener};
 use crate::source_choice::{PlannedCheckout, SourceChoice};
+use rocwheel_progress::Failure;
 use rocwheel_recipe::RocmChoice;
 use rocwheel_recipe::evaluate;
 use rocwheel_recipe::executor::Image;
@@ -57,17 +58,17 @@ pub struct CellInputs {
 
 impl ResultChoice {
     /// Overrides the recipe's values with the options.
-    fn apply(self, recipe: &mut Evaluated) -> Result<(), Error> {
+    fn apply(self, recipe: &mut Evaluated) -> Result<(), Failure> {
         let (name, output) = (&recipe.recipe, &mut recipe.output);
         if output.tarball.is_some() && (self.repair.is_some() || self.split.is_some()) {
             let reason = format!("`--repair` and `--split` are for wheels, and {name} makes a tarball");
-            return Err(Error::request_with(reason, "leave them out"));
+            return Err(error::request_with(reason, "leave them out"));
         }
         if self.repair == Some(Repair::Rocm) && !recipe.sdk {
             let backend = recipe.cell.backend.as_deref().unwrap_or_default();
             let reason =
                 format!("`--repair rocm` finds ROCm beside the wheel, and {name} ({backend}) is built without ROCm");
-            return Err(Error::request_with(reason, "`--repair graft` brings other libraries into the wheel"));
+            return Err(error::request_with(reason, "`--repair graft` brings other libraries into the wheel"));
         }
         output.repair = self.repair.or(output.repair);
         output.split = self.split.or(output.split);
@@ -77,7 +78,7 @@ impl ResultChoice {
 
 impl JobMaker {
     /// All recipes, evaluated for all cells without inspecting sources and ROCm.
-    pub fn evaluate_all(&self, place: &JobPlace) -> Result<Vec<Evaluated>, Error> {
+    pub fn evaluate_all(&self, place: &JobPlace) -> Result<Vec<Evaluated>, Failure> {
         let mut all = Vec::new();
         let mut with = self.rocm.given();
         for named in &self.names {
@@ -97,7 +98,7 @@ impl JobMaker {
     }
 
     /// A sentence for each version that no table knows, and for targets that the sources do not.
-    pub fn unknown_versions(&self, place: &JobPlace) -> Result<Vec<String>, Error> {
+    pub fn unknown_versions(&self, place: &JobPlace) -> Result<Vec<String>, Failure> {
         let axes = &self.request.axes;
         let rocm = axes.rocm.iter().flatten().chain(self.names.iter().flat_map(|named| &named.rocm));
         let mut unknown = self.request.table.unknown_versions(rocm, axes.torch.iter().flatten());
@@ -115,18 +116,23 @@ impl JobMaker {
     }
 
     /// The reason why a build of the recipe would stop for its ROCm; its plan goes without one.
-    pub fn rocm_problem(&self, recipe: &Evaluated, place: &JobPlace) -> Result<Option<Error>, Error> {
+    pub fn rocm_problem(&self, recipe: &Evaluated, place: &JobPlace) -> Result<Option<Failure>, Failure> {
         let entry = self.request.book.get(&recipe.recipe)?;
         if !recipe.sdk || self.containers_of(&entry.recipe).is_some() {
             return Ok(None);
         }
         let rocm = self.rocm.filled(&recipe.cell)?;
-        Ok(rocm.rocm(recipe.cell.rocm.as_deref(), &place.surroundings).err().map(Error::from))
+        Ok(rocm.rocm(recipe.cell.rocm.as_deref(), &place.surroundings).err().map(Failure::from))
     }
 
     /// The reason why a cell that `BUILD_TRITON_BACKEND` adds is left out: the wheel of the first
     /// backend is built without it.
-    pub fn without_triton(&self, named: &NamedRecipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {
+    pub fn without_triton(
+        &self,
+        named: &NamedRecipe,
+        cell: &Cell,
+        place: &JobPlace,
+    ) -> Result<Option<String>, Failure> {
         if !self.request.with_triton_backend || cell.backend.as_deref() != Some("triton") {
             return Ok(None);
         }
@@ -141,11 +147,11 @@ impl JobMaker {
     }
 
     /// `true` if any of the recipes is built in a container.
-    pub fn use_containers(&self) -> Result<bool, Error> {
+    pub fn use_containers(&self) -> Result<bool, Failure> {
         Ok(self.written()?.into_iter().any(|recipe| self.containers_of(recipe).is_some()))
     }
 
-    pub fn planned_container(&self, recipe: &Evaluated) -> Result<Option<PlannedContainer>, Error> {
+    pub fn planned_container(&self, recipe: &Evaluated) -> Result<Option<PlannedContainer>, Failure> {
         let written = &self.request.book.get(&recipe.recipe)?.recipe;
         self.containers_of(written).map(|containers| containers.planned(recipe)).transpose()
     }
@@ -158,7 +164,7 @@ impl JobMaker {
         cell: &Cell,
         image: Option<&Image>,
         place: &JobPlace,
-    ) -> Result<Evaluated, Error> {
+    ) -> Result<Evaluated, Failure> {
         let mut recipe = evaluate(self.request.book.get(name)?, &self.request.book, cell)?;
         match (&self.containers, image) {
             (Some(containers), Some(image)) => {
@@ -168,7 +174,7 @@ impl JobMaker {
         }
         let is_tried = recipe.python != Pythons::Any || recipe.checks.iter().any(|check| check.fresh);
         if !self.try_on.is_empty() && !is_tried {
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 format!("`--try-on` is for checks in fresh environments, and {name} has none"),
                 "say `fresh = true` in a check of its recipe",
             ));
@@ -184,7 +190,7 @@ impl JobMaker {
         cell: &Cell,
         image: Option<&Image>,
         place: &JobPlace,
-    ) -> Result<Evaluated, Error> {
+    ) -> Result<Evaluated, Failure> {
         let recipe = self.evaluate(name, cell, image, place)?;
         let Some(why) = self.request.table.why_not(&recipe, ChosenBy::User)? else { return Ok(recipe) };
         let hint = match why {
@@ -197,15 +203,15 @@ impl JobMaker {
                     .into()
             }
         };
-        Err(Error::request_with(format!("{} cannot be built: {}", recipe.title(), why.reason()), hint))
+        Err(error::request_with(format!("{} cannot be built: {}", recipe.title(), why.reason()), hint))
     }
 
     /// The recipes of this run as written.
-    pub fn written(&self) -> Result<Vec<&Recipe>, Error> {
+    pub fn written(&self) -> Result<Vec<&Recipe>, Failure> {
         self.names.iter().map(|named| Ok(&self.request.book.get(&named.recipe)?.recipe)).collect()
     }
 
-    pub fn checkouts(&self, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
+    pub fn checkouts(&self, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Failure> {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.request.cells(named, &self.rocm.given())?;
         match cells.first() {
@@ -215,14 +221,14 @@ impl JobMaker {
     }
 
     /// Inserts the versions of a cell into the options for a recipe.
-    pub fn inputs(&self, recipe: &str, cell: &Cell, wheels: Vec<InputWheel>) -> Result<CellInputs, Error> {
+    pub fn inputs(&self, recipe: &str, cell: &Cell, wheels: Vec<InputWheel>) -> Result<CellInputs, Failure> {
         let (sources, rocm) = (self.sources.filled(cell)?, self.rocm.filled(cell)?);
         Ok(CellInputs { recipe: recipe.to_owned(), sources, rocm, wheels })
     }
 
     /// A provisional job for the plan of a cell: sources and ROCm that are not here yet have no
     /// digest.
-    pub fn sketch(&self, inputs: CellInputs, cell: &Cell, recipe: Evaluated, place: &JobPlace) -> Result<Job, Error> {
+    pub fn sketch(&self, inputs: CellInputs, cell: &Cell, recipe: Evaluated, place: &JobPlace) -> Result<Job, Failure> {
         let entry = self.request.book.get(&inputs.recipe)?;
         let source = inputs.sources.sketch(&entry.recipe, cell, place)?;
         let is_here = recipe.sdk && self.containers_of(&entry.recipe).is_none();
@@ -242,7 +248,7 @@ impl JobMaker {
         mut cell: Cell,
         place: &JobPlace,
         listener: &dyn Listener,
-    ) -> Result<Job, Error> {
+    ) -> Result<Job, Failure> {
         let CellInputs { recipe: name, sources, rocm, wheels } = inputs;
         let entry = self.request.book.get(&name)?;
         let containers = self.containers_of(&entry.recipe);
@@ -283,12 +289,12 @@ impl JobMaker {
 }
 
 /// Checks that an installed ROCm is the version that the cell is for.
-pub(crate) fn check_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Error> {
+pub(crate) fn check_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Failure> {
     let (Rocm::Prefix { path, version }, Some(wanted)) = (rocm, &cell.rocm) else { return Ok(()) };
     if version == wanted || version.starts_with(&format!("{wanted}.")) {
         return Ok(());
     }
-    Err(Error::request_with(
+    Err(error::request_with(
         format!("`{}` is ROCm {version}, and {wanted} is to be built against", path.display()),
         "`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` is the version of each cell",
     ))

@@ -19,5 +19,5 @@ pub mod schedule;
 pub mod slurm;
 pub mod source_choice;
 
-pub use error::{Error, StepFailure};
+pub use error::{ContainerFailure, StepFailure, failed_step};
 pub use python::PythonInterpreter;

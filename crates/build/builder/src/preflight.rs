@@ -9,11 +9,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rocwheel_progress::Failure;
 use serde::Serialize;
 use walkdir::WalkDir;
 
-use crate::error::Error;
 use rocwheel_recipe::Evaluated;
+
+use crate::error;
 
 /// Bytes of a decimal GB, the unit of memory in recipes.
 const GB: f64 = 1e9;
@@ -93,13 +95,13 @@ impl Machine {
     ///
     /// # Errors
     /// The disk has too little space.
-    pub fn check(&self, recipe: &Evaluated, job: &Path) -> Result<(), Error> {
+    pub fn check(&self, recipe: &Evaluated, job: &Path) -> Result<(), Failure> {
         let files = WalkDir::new(job).into_iter().filter_map(Result::ok).filter(|entry| entry.file_type().is_file());
         let there: u64 = files.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
         match self.disk {
-            Some(disk) if ((disk + there) as f64) < recipe.cost.disk * GB => Err(Error::Preflight {
-                job: recipe.title(),
-                reason: format!(
+            Some(disk) if ((disk + there) as f64) < recipe.cost.disk * GB => Err(error::preflight(
+                &recipe.title(),
+                &format!(
                     "{:.1} GB are free where it is built{}, and it takes about {} GB",
                     disk as f64 / GB,
                     if there > 0 {
@@ -109,9 +111,8 @@ impl Machine {
                     },
                     recipe.cost.disk
                 ),
-                hint: "free some, name a folder on another disk with `--work`, or skip the check with `--no-preflight`"
-                    .into(),
-            }),
+                "free some, name a folder on another disk with `--work`, or skip the check with `--no-preflight`",
+            )),
             _ => Ok(()),
         }
     }
@@ -152,7 +153,7 @@ pub(crate) fn expected(recipe: &Evaluated, jobs: u16) -> Option<String> {
 ///
 /// # Errors
 /// The command does not fit even with the largest limit.
-pub(crate) fn make_room(job: &str, estimated: &Estimated) -> Result<(), Error> {
+pub(crate) fn make_room(job: &str, estimated: &Estimated) -> Result<(), Failure> {
     let Some(limit) = rocwheel_system::argument_limit() else { return Ok(()) };
     if estimated.link_bytes <= limit {
         return Ok(());
@@ -161,14 +162,14 @@ pub(crate) fn make_room(job: &str, estimated: &Estimated) -> Result<(), Error> {
     if estimated.link_bytes <= limit {
         return Ok(());
     }
-    Err(Error::Preflight {
-        job: job.to_owned(),
-        reason: format!(
+    Err(error::preflight(
+        job,
+        &format!(
             "the command that links {} files has about {} bytes, and the system takes {limit}",
             estimated.units, estimated.link_bytes
         ),
-        hint: "raise the stack limit (`ulimit -s 65536`), use a shorter path with `--work`, or build fewer GPU targets at once".into(),
-    })
+        "raise the stack limit (`ulimit -s 65536`), use a shorter path with `--work`, or build fewer GPU targets at once",
+    ))
 }
 
 /// Memory of the machine in bytes.

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
 use rocwheel_process::{ProcessEnd, Program};
 use rocwheel_recipe::PythonVersion;
+
+use crate::error;
 
 /// Python code that prints the interpreter's version (with `t` if it has no global lock), its path,
 /// and the folder of installed packages.
@@ -53,14 +54,14 @@ impl Search<'_> {
         &self,
         version: Option<PythonVersion>,
         reporter: &dyn Reporter,
-    ) -> Result<PythonInterpreter, Error> {
+    ) -> Result<PythonInterpreter, Failure> {
         let Some(version) = version else {
             for name in ["python3", "python"] {
                 if let Some(found) = self.ask(Path::new(name), reporter)? {
                     return Ok(found);
                 }
             }
-            return Err(Error::NoPython { version: "3".into(), found: self.all(reporter)? });
+            return Err(error::no_python("3", &self.all(reporter)?));
         };
         let wanted = version.to_string();
         let plain = format!("python{}.{}", version.major, version.minor);
@@ -78,13 +79,13 @@ impl Search<'_> {
                 return Ok(found);
             }
         }
-        Err(Error::NoPython { version: wanted, found: self.all(reporter)? })
+        Err(error::no_python(&wanted, &self.all(reporter)?))
     }
 
     /// Asks an interpreter for its version; `None` if it does not exist or does not run. Each is
     /// asked once: a plan has thousands of jobs, and where pyenv wraps Python an answer takes
     /// longer than everything else in a small job.
-    pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<PythonInterpreter>, Error> {
+    pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<PythonInterpreter>, Failure> {
         let asked = (path.to_owned(), self.environment.get("PATH").cloned());
         let known = ANSWERED.lock().unwrap_or_else(PoisonError::into_inner).get(&asked).cloned();
         if known.as_ref().is_some_and(|known| known.path.exists()) {
@@ -102,7 +103,7 @@ impl Search<'_> {
     }
 
     /// The versions of all interpreters that are found by name.
-    fn all(&self, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
+    fn all(&self, reporter: &dyn Reporter) -> Result<Vec<String>, Failure> {
         let mut found = BTreeSet::new();
         for minor in MINORS {
             for suffix in ["", "t"] {
@@ -114,7 +115,7 @@ impl Search<'_> {
         Ok(found.into_iter().map(|(_, version)| version).collect())
     }
 
-    fn answer(&self, program: &Path, arguments: &[&str], reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+    fn answer(&self, program: &Path, arguments: &[&str], reporter: &dyn Reporter) -> Result<Option<String>, Failure> {
         let words = std::iter::once(program.to_string_lossy().into_owned());
         let program = Program {
             words: words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect(),

@@ -17,12 +17,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rocwheel_index::Fetch;
-use rocwheel_progress::{Exit, Hint as _, with_causes};
+use rocwheel_progress::{Exit, Failure, with_causes};
 use serde::Serialize;
 
 use crate::containers::Containers;
 use crate::engine::ContainerJob;
-use crate::error::Error;
+use crate::error;
 use crate::execute::{self, JobOutcome, JobPlace, Listener, StageSelection};
 use crate::job_maker::JobMaker;
 use crate::preflight::Machine;
@@ -128,7 +128,7 @@ pub fn worst(exits: &[Exit]) -> Exit {
 /// Runs the work.
 /// A failed single job is an error. Otherwise only what concerns all jobs is one, such as a plan
 /// that cannot be read: failed jobs are reported to [`Listener::failed`], and the others continue.
-pub fn run(work: Work<'_>, executors: &Executors, listener: &dyn Listener) -> Result<States, Error> {
+pub fn run(work: Work<'_>, executors: &Executors, listener: &dyn Listener) -> Result<States, Failure> {
     let runner = Runner::new(executors, listener);
     match work {
         Work::Job(job) => {
@@ -149,14 +149,14 @@ trait Queue {
     type Turn;
 
     /// The next turn; `None` if nothing is left or the time limit is reached.
-    fn next(&mut self, runner: &Runner<'_>, states: &mut States) -> Result<Option<Self::Turn>, Error>;
+    fn next(&mut self, runner: &Runner<'_>, states: &mut States) -> Result<Option<Self::Turn>, Failure>;
 
     /// Makes the job of a turn and runs it.
-    fn build(&mut self, turn: &Self::Turn, runner: &Runner<'_>) -> Result<Turned, Error>;
+    fn build(&mut self, turn: &Self::Turn, runner: &Runner<'_>) -> Result<Turned, Failure>;
 
     /// Records a failure. Returns the error with the row of the summary, or fails with it if the
     /// queue cannot continue.
-    fn failed(&mut self, turn: &Self::Turn, error: Error) -> Result<(Error, Option<JobResult>), Error>;
+    fn failed(&mut self, turn: &Self::Turn, error: Failure) -> Result<(Failure, Option<JobResult>), Failure>;
 }
 
 struct Turned {
@@ -182,7 +182,7 @@ impl<'a> Runner<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    fn walk<Q: Queue>(&self, queue: &mut Q) -> Result<States, Error> {
+    fn walk<Q: Queue>(&self, queue: &mut Q) -> Result<States, Failure> {
         let mut states = States::default();
         while let Some(turn) = queue.next(self, &mut states)? {
             match queue.build(&turn, self) {
@@ -210,7 +210,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a job and installs its wheels into the user's environment, if there is one.
-    fn job(&self, job: &Job) -> Result<(JobResult, Exit), Error> {
+    fn job(&self, job: &Job) -> Result<(JobResult, Exit), Failure> {
         let job = &*self.settled(job)?;
         let outcome = self.execute(job, &self.executors.place, self.listener)?;
         let exit = outcome.exit();
@@ -219,7 +219,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Installs the wheels of a job (`--into`), together with those that it was built with.
-    fn install(&self, job: &Job, outcome: &JobOutcome) -> Result<(), Error> {
+    fn install(&self, job: &Job, outcome: &JobOutcome) -> Result<(), Failure> {
         let place = &self.executors.place;
         let made = outcome.wheels(&place.output);
         let (Some(into), Some(index), [_, ..]) = (&place.into, &self.executors.index, &made[..]) else {
@@ -237,7 +237,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The job with the exact image that it runs in.
-    fn settled<'b>(&self, job: &'b Job) -> Result<Cow<'b, Job>, Error> {
+    fn settled<'b>(&self, job: &'b Job) -> Result<Cow<'b, Job>, Failure> {
         match self.containers_of(job) {
             Some(containers) => containers.settled(job, self.listener),
             None => Ok(Cow::Borrowed(job)),
@@ -245,7 +245,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a job in a container or on this machine. `listener` receives the events of its stages.
-    fn execute(&self, job: &Job, place: &JobPlace, listener: &dyn Listener) -> Result<JobOutcome, Error> {
+    fn execute(&self, job: &Job, place: &JobPlace, listener: &dyn Listener) -> Result<JobOutcome, Failure> {
         let executors = self.executors;
         match (self.containers_of(job), &job.image) {
             (Some(containers), _) => {
@@ -260,7 +260,7 @@ impl<'a> Runner<'a> {
                 };
                 containers.run(&order, self.listener)
             }
-            (None, Some(image)) if !executors.is_inside => Err(Error::request_with(
+            (None, Some(image)) if !executors.is_inside => Err(error::request_with(
                 format!("{} is for the image `{}`, and jobs run here", job.title(), image.name),
                 "say `--executor docker` or `podman`; `--inside` when this is a container of it",
             )),
@@ -268,7 +268,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn run_here(&self, job: &Job, place: &JobPlace, listener: &dyn Listener) -> Result<JobOutcome, Error> {
+    fn run_here(&self, job: &Job, place: &JobPlace, listener: &dyn Listener) -> Result<JobOutcome, Failure> {
         let executors = self.executors;
         let machine = Machine::look(Path::new("/"), &place.work);
         let jobs = machine.jobs(&job.recipe, executors.compilers);
@@ -286,13 +286,13 @@ impl<'a> Runner<'a> {
 }
 
 /// The row of the summary for a job that failed before or while it ran.
-fn failed_job(title: &str, error: &Error) -> JobResult {
+fn failed_job(title: &str, error: &Failure) -> JobResult {
     JobResult {
         title: title.to_owned(),
         key: String::new(),
         outcome: None,
         error: Some(with_causes(error)),
-        hint: error.hint(),
+        hint: error.hint().map(str::to_owned),
     }
 }
 

@@ -13,15 +13,17 @@ mod script;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rocwheel_progress::Failure;
 use serde::{Deserialize, Serialize};
 
 pub use arrays::{Array, arrays};
 pub use client::{Client, Queued};
 pub use script::script;
 
-use crate::error::Error;
 use rocwheel_recipe::plan::PlanFolder;
 use rocwheel_recipe::shared_files;
+
+use crate::error;
 
 const FOLDER: &str = "slurm";
 const SUBMITTED: &str = "submitted.json";
@@ -46,17 +48,17 @@ pub struct SubmittedArray {
 
 impl Submitted {
     /// Reads the record of what was submitted for a plan; empty if there is none.
-    pub fn read(folder: &PlanFolder) -> Result<Submitted, Error> {
+    pub fn read(folder: &PlanFolder) -> Result<Submitted, Failure> {
         let path = place(folder).join(SUBMITTED);
         match fs_err::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| Error::malformed(&path.to_string_lossy(), error.to_string())),
+                .map_err(|error| error::malformed(&path.to_string_lossy(), error.to_string())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Submitted::default()),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn write(&self, folder: &PlanFolder) -> Result<(), Error> {
+    fn write(&self, folder: &PlanFolder) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
         Ok(shared_files::replace(&place(folder).join(SUBMITTED), text.as_bytes())?)
     }
@@ -96,7 +98,7 @@ pub fn submit(
     wanted: &[String],
     launch: &Launch,
     client: &Client<'_>,
-) -> Result<Submitted, Error> {
+) -> Result<Submitted, Failure> {
     // Without work, Slurm need not be installed.
     if wanted.is_empty() {
         return Ok(Submitted::default());
@@ -114,7 +116,7 @@ pub fn submit(
         let numbers: Vec<u64> = new.jobs();
         let text = array.script(folder, launch, &place.join("logs"), array.dependency(&numbers).as_deref());
         let answer = fs_err::write(&script, text)
-            .map_err(Error::from)
+            .map_err(Failure::from)
             .and_then(|()| client.submit(&script, &launch.sbatch))
             .and_then(|job| {
                 let array = SubmittedArray { job, cells: array.tasks.clone() };
@@ -149,16 +151,16 @@ pub struct Alone {
 impl Alone {
     /// Takes the lock of the plan.
     /// The error is temporary if another run has the lock.
-    pub fn with(folder: &PlanFolder) -> Result<Alone, Error> {
+    pub fn with(folder: &PlanFolder) -> Result<Alone, Failure> {
         let place = place(folder);
         fs_err::create_dir_all(&place)?;
         let lock = shared_files::lock(&place.join("lock"))?.map(|lock| Alone { _lock: lock });
-        lock.ok_or_else(|| Error::locked(format!("`{}`", folder.path().display())))
+        lock.ok_or_else(|| error::locked(format!("`{}`", folder.path().display())))
     }
 }
 
 /// The state of a plan's cells in Slurm's queue. Tasks that Slurm has forgotten are missing.
-pub fn queue(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String, Queued>, Error> {
+pub fn queue(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String, Queued>, Failure> {
     let submitted = Submitted::read(folder)?;
     let mut found = BTreeMap::new();
     if submitted.arrays.is_empty() {
@@ -175,7 +177,7 @@ pub fn queue(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String
 }
 
 /// The same as [`queue`], with finished tasks from Slurm's accounting if it is enabled.
-pub fn states(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String, Queued>, Error> {
+pub fn states(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String, Queued>, Failure> {
     let submitted = Submitted::read(folder)?;
     let mut found = BTreeMap::new();
     for ((job, task), state) in client.accounting(&submitted.jobs()) {

@@ -10,12 +10,12 @@ use std::rc::Rc;
 
 use pep440_rs::Version;
 use regex::Regex;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_source::{Hipify, KnownArchive, Project, Table, absolute};
 use rocwheel_tables::target::base_target;
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::{JobPlace, Listener};
 use rocwheel_recipe::Book;
 use rocwheel_recipe::JobSource;
@@ -24,7 +24,7 @@ use rocwheel_recipe::request::NamedRecipe;
 use rocwheel_recipe::{Cell, minor};
 
 /// Downloads the archive of a release, checks its SHA-256, and returns the path of the file.
-pub type Download = fn(&KnownArchive, &dyn Reporter) -> Result<PathBuf, Error>;
+pub type Download = fn(&KnownArchive, &dyn Reporter) -> Result<PathBuf, Failure>;
 
 #[derive(Debug, Clone)]
 pub struct SourceChoice {
@@ -111,13 +111,13 @@ fn renamed(texts: &[String], names: &BTreeMap<&str, &str>) -> Vec<String> {
 
 impl SourceChoice {
     /// Number of versions of the sources: how often an option names the same recipe.
-    pub fn variants(&self) -> Result<usize, Error> {
+    pub fn variants(&self) -> Result<usize, Failure> {
         let recipes: Vec<Option<&str>> = self.source.iter().map(|text| recipe_of(text)).collect();
         let counts = recipes.iter().map(|recipe| recipes.iter().filter(|other| *other == recipe).count());
         let most = counts.clone().max().unwrap_or(1);
         match recipes.iter().zip(counts).find(|(_, count)| ![1, most].contains(count)) {
             None => Ok(most),
-            Some((recipe, count)) => Err(Error::request_with(
+            Some((recipe, count)) => Err(error::request_with(
                 format!("there are {count} sources for {}, and {most} for another recipe", recipe.unwrap_or("it")),
                 "name as many for each: the first belong together, the second, and so on",
             )),
@@ -138,7 +138,7 @@ impl SourceChoice {
         SourceChoice { source, ..self.clone() }
     }
 
-    pub fn filled(&self, cell: &Cell) -> Result<SourceChoice, Error> {
+    pub fn filled(&self, cell: &Cell) -> Result<SourceChoice, Failure> {
         let source = self.source.iter().map(|text| cell.fill_versions(text)).collect::<Result<_, _>>()?;
         let root = self.root.as_ref().map(|root| cell.fill_versions(&root.to_string_lossy())).transpose()?;
         Ok(SourceChoice { source, root: root.map(PathBuf::from), ..self.clone() })
@@ -146,7 +146,7 @@ impl SourceChoice {
 
     /// Normalizes names: recipes before `=` in `--source`, and projects in `--ref` and `--origin`.
     /// The user may write either; flash-attn is built from flash-attention.
-    pub fn with_names(mut self, book: &Book) -> Result<SourceChoice, Error> {
+    pub fn with_names(mut self, book: &Book) -> Result<SourceChoice, Failure> {
         self.projects = book.projects().cloned().collect();
         let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
         let table = self.table()?;
@@ -164,7 +164,7 @@ impl SourceChoice {
         for (option, texts) in [("--ref", &self.reference), ("--origin", &self.origin)] {
             for name in texts.iter().filter(|text| !Path::new(text).exists()).filter_map(|text| recipe_name(text)) {
                 if table.project(name).is_err() && !project_of.contains_key(name) {
-                    return Err(Error::request_with(
+                    return Err(error::request_with(
                         format!("`{option} {name}=…`: there is no project `{name}`"),
                         rocwheel_progress::suggestion(name, names.clone()),
                     ));
@@ -179,12 +179,12 @@ impl SourceChoice {
 
     /// Applies the versions of `--framework-version`: as releases of the recipe, or as a line of
     /// torch.
-    pub fn with_versions(self, book: &Book, names: &[NamedRecipe]) -> Result<SourceChoice, Error> {
+    pub fn with_versions(self, book: &Book, names: &[NamedRecipe]) -> Result<SourceChoice, Failure> {
         let [named] = names else {
             if self.versions.is_empty() {
                 return Ok(self);
             }
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 "`--framework-version` is for one recipe, and several are named",
                 "name releases with `--source RECIPE=VERSION`, and torch's line with `--line`",
             ));
@@ -195,14 +195,14 @@ impl SourceChoice {
             return Ok(SourceChoice { source: self.source.iter().cloned().chain(source).collect(), ..self });
         }
         let [version] = &self.versions[..] else {
-            return Err(Error::request_with("torch is built from one version line at a time", "name one of them"));
+            return Err(error::request_with("torch is built from one version line at a time", "name one of them"));
         };
         Ok(SourceChoice { line: Some(version.clone()), ..self })
     }
 
     /// Adds the releases of a recipe from the table of frameworks, unless the user names the
     /// sources.
-    pub fn with_table(self, recipe: &Recipe, versions: &[String]) -> Result<SourceChoice, Error> {
+    pub fn with_table(self, recipe: &Recipe, versions: &[String]) -> Result<SourceChoice, Failure> {
         let is_said = self.given(recipe).is_some()
             || self.root.is_some()
             || self.line.is_some()
@@ -221,15 +221,15 @@ impl SourceChoice {
     }
 
     /// Checks that every `RECIPE=` is a recipe of this run.
-    pub fn check(&self, names: &[NamedRecipe]) -> Result<(), Error> {
+    pub fn check(&self, names: &[NamedRecipe]) -> Result<(), Failure> {
         for text in &self.source {
             match recipe_of(text) {
                 Some(recipe) if !names.iter().any(|named| named.recipe == recipe) => {
-                    return Err(Error::request(format!("`--source {text}` is for {recipe}, which is not built")));
+                    return Err(error::request(format!("`--source {text}` is for {recipe}, which is not built")));
                 }
                 None if names.len() > 1 => {
                     let hint = format!("write `--source {}={text}`", names[0].recipe);
-                    return Err(Error::request_with(
+                    return Err(error::request_with(
                         format!("`--source {text}` does not say for which recipe it is"),
                         hint,
                     ));
@@ -245,7 +245,7 @@ impl SourceChoice {
         Some(parts(text).1)
     }
 
-    fn table(&self) -> Result<&Table, Error> {
+    fn table(&self) -> Result<&Table, Failure> {
         if let Some(known) = self.memory.table.get() {
             return Ok(known);
         }
@@ -257,7 +257,7 @@ impl SourceChoice {
         Ok(self.memory.table.get_or_init(|| table))
     }
 
-    fn kind(&self, recipe: &Recipe, table: &Table) -> Result<Kind, Error> {
+    fn kind(&self, recipe: &Recipe, table: &Table) -> Result<Kind, Failure> {
         let Some(text) = self.given(recipe) else { return Ok(Kind::Checkout(None)) };
         if Path::new(text).exists() || !is_version(text) {
             return Ok(Kind::Path(PathBuf::from(text)));
@@ -272,7 +272,7 @@ impl SourceChoice {
         let known = table.archives.iter().filter(|known| known.project == recipe.source);
         let known: Vec<&str> = known.map(|known| known.version.as_str()).collect();
         let names = if known.is_empty() { "none is".to_owned() } else { known.join(", ") };
-        Err(Error::request_with(
+        Err(error::request_with(
             format!("the release {text} of {} is not known", recipe.name),
             format!("known: {names}; `--ref {}=v{text}` checks any other out", recipe.source),
         ))
@@ -285,7 +285,7 @@ impl SourceChoice {
         recipe: &Recipe,
         cell: &Cell,
         place: &JobPlace,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<String>, Failure> {
         let mut sentences = Vec::new();
         if let Some(line) = &self.line {
             sentences.extend(self.table()?.unknown_line(line));
@@ -311,7 +311,7 @@ impl SourceChoice {
     }
 
     /// The version line that is checked out for a cell.
-    fn line(&self, cell: &Cell, table: &Table) -> Result<String, Error> {
+    fn line(&self, cell: &Cell, table: &Table) -> Result<String, Failure> {
         if let Some(name) = &self.line {
             return Ok(table.line(name)?.name.clone());
         }
@@ -322,7 +322,7 @@ impl SourceChoice {
     }
 
     /// Path of a recipe's source tree, existing or not.
-    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &JobPlace) -> Result<PathBuf, Error> {
+    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &JobPlace) -> Result<PathBuf, Failure> {
         let table = self.table()?;
         let name = table.project(&recipe.source).map_or(recipe.source.clone(), |project| project.directory.clone());
         if let Some(root) = &self.root {
@@ -352,7 +352,7 @@ impl SourceChoice {
     ///
     /// # Errors
     /// The caller's variable says another one.
-    pub fn version(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {
+    pub fn version(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Failure> {
         let folder = match self.kind(recipe, self.table()?)? {
             Kind::Archive(known) => return Ok(Some(known.version)),
             Kind::Path(path) if path.is_file() => {
@@ -374,7 +374,7 @@ impl SourceChoice {
             return Ok(Some(version.to_owned()));
         };
         let pattern = Regex::new(&format!("(?m){pattern}"))
-            .map_err(|error| Error::malformed(&file.path, format!("`{pattern}` is no regular expression: {error}")))?;
+            .map_err(|error| error::malformed(&file.path, format!("`{pattern}` is no regular expression: {error}")))?;
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
     }
 
@@ -383,12 +383,12 @@ impl SourceChoice {
     ///
     /// # Errors
     /// Sources that are complete lack the file.
-    pub fn targets(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Vec<String>, Error> {
+    pub fn targets(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Vec<String>, Failure> {
         let Some(file) = &recipe.targets_file else { return Ok(Vec::new()) };
         let Some(list) = self.targets_file(file, recipe, cell, place)? else { return Ok(Vec::new()) };
         if !list.is_file() {
             let text = format!("there is no `{}`, which says what GPU targets {} has", list.display(), recipe.name);
-            return Err(Error::request_with(text, "name a whole tree of the sources with `--source`"));
+            return Err(error::request_with(text, "name a whole tree of the sources with `--source`"));
         }
         targets_in(file, &list)
     }
@@ -400,7 +400,7 @@ impl SourceChoice {
         recipe: &Recipe,
         cell: &Cell,
         place: &JobPlace,
-    ) -> Result<Option<PathBuf>, Error> {
+    ) -> Result<Option<PathBuf>, Failure> {
         let (folder, is_complete) = match self.kind(recipe, self.table()?)? {
             Kind::Archive(_) => return Ok(None),
             Kind::Path(path) => (path, !file.advisory),
@@ -437,7 +437,7 @@ impl SourceChoice {
         cell: &mut Cell,
         place: &JobPlace,
         listener: &dyn Listener,
-    ) -> Result<FoundSource, Error> {
+    ) -> Result<FoundSource, Failure> {
         if let Some((request, table)) = self.request(recipes, cell, place)? {
             self.check_out(&request, table, place, listener)?;
         }
@@ -454,7 +454,7 @@ impl SourceChoice {
     }
 
     /// Location of a recipe's sources, existing or not. They are not inspected.
-    pub fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<JobSource, Error> {
+    pub fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<JobSource, Failure> {
         let path = match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => path,
             Kind::Archive(known) => return Ok(JobSource::Archive { path: known.url.into(), sha256: known.sha256 }),
@@ -474,14 +474,14 @@ pub(crate) enum FoundSource {
 
 impl FoundSource {
     /// Computes the digest of the sources. A release is downloaded first.
-    pub(crate) fn look(self, place: &JobPlace, reporter: &dyn Reporter) -> Result<JobSource, Error> {
+    pub(crate) fn look(self, place: &JobPlace, reporter: &dyn Reporter) -> Result<JobSource, Failure> {
         let path = match self {
             FoundSource::Path(path) => path,
             FoundSource::Release(known, download) => download(&known, reporter)?,
             FoundSource::Checkout(folder, recipe) => {
                 if !folder.exists() {
                     let reason = format!("there are no sources of {recipe} at `{}`", folder.display());
-                    return Err(Error::request_with(reason, "`--source` says where they are"));
+                    return Err(error::request_with(reason, "`--source` says where they are"));
                 }
                 folder
             }
@@ -495,23 +495,23 @@ fn release_of(version: &str) -> Option<Vec<u64>> {
 }
 
 /// Compares the caller's variable for the version with the file of the sources.
-fn check_variable(file: &SourceVersionFile, version: &str, path: &Path, place: &JobPlace) -> Result<(), Error> {
+fn check_variable(file: &SourceVersionFile, version: &str, path: &Path, place: &JobPlace) -> Result<(), Failure> {
     let Some(name) = &file.variable else { return Ok(()) };
     let Some(said) = place.surroundings.get(name).filter(|said| !said.is_empty()) else { return Ok(()) };
     if release_of(said) == release_of(version) {
         return Ok(());
     }
-    Err(Error::request_with(
+    Err(error::request_with(
         format!("the variable `{name}` says version {said}, and `{}` says {version}", path.display()),
         format!("unset `{name}`: the build sets it, and `--label` says what is behind `+`"),
     ))
 }
 
 /// The GPU targets in a file. There is one list, which that of wheels may extend further below.
-fn targets_in(file: &TargetsFile, path: &Path) -> Result<Vec<String>, Error> {
+fn targets_in(file: &TargetsFile, path: &Path) -> Result<Vec<String>, Failure> {
     let text = fs_err::read_to_string(path)?;
     let pattern = Regex::new(&format!("(?ms){}", file.pattern)).map_err(|error| {
-        Error::malformed(&file.path, format!("`{}` is no regular expression: {error}", file.pattern))
+        error::malformed(&file.path, format!("`{}` is no regular expression: {error}", file.pattern))
     })?;
     let mut lists: Vec<(usize, Vec<String>)> = Vec::new();
     for list in pattern.captures_iter(&text).filter_map(|found| found.get(1)) {
@@ -522,7 +522,7 @@ fn targets_in(file: &TargetsFile, path: &Path) -> Result<Vec<String>, Error> {
     let Some((line, first)) = lists.first() else { return Ok(Vec::new()) };
     if let Some((other, _)) = lists.iter().find(|(_, targets)| !file.advisory && targets != first) {
         let path = path.display();
-        return Err(Error::request_with(
+        return Err(error::request_with(
             format!("`{path}` lists its GPU targets in line {line} and in line {other}, and they differ"),
             "which of them the build takes cannot be said: make them one",
         ));

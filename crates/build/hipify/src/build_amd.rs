@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use rocwheel_progress::Failure;
 use rocwheel_python_literals::{Parser, Token, TokenKind, Value, checked_tokens};
 use serde::Serialize;
 
-use crate::{Error, Launches};
+use crate::Launches;
+use crate::error::not_literal;
 
 pub const FILE: &str = "tools/amd_build/build_amd.py";
 
@@ -43,7 +45,7 @@ pub struct CopiedResult {
 }
 
 /// Reads the settings of a tree; `None` for a tree without them.
-pub fn read(tree: &Path) -> Result<Option<BuildAmd>, Error> {
+pub fn read(tree: &Path) -> Result<Option<BuildAmd>, Failure> {
     let path = tree.join(FILE);
     if !path.is_file() {
         return Ok(None);
@@ -51,11 +53,16 @@ pub fn read(tree: &Path) -> Result<Option<BuildAmd>, Error> {
     parse(&fs_err::read_to_string(&path)?, &path.display().to_string()).map(Some)
 }
 
-pub fn parse(text: &str, path: &str) -> Result<BuildAmd, Error> {
-    let tokens = checked_tokens(text).map_err(|unreadable| Error::not_literal(unreadable, path))?;
+fn no_list(path: &str, name: &str) -> Failure {
+    Failure::message(format!("`{path}` has no list `{name}`"))
+        .with_hint("`--mode extension` converts a tree without PyTorch's settings")
+}
+
+pub fn parse(text: &str, path: &str) -> Result<BuildAmd, Failure> {
+    let tokens = checked_tokens(text).map_err(|unreadable| not_literal(unreadable, path))?;
     let script = Script { tokens: &tokens, path };
-    let includes = script.list("includes")?.ok_or(Error::NoList { path: path.to_owned(), name: "includes" })?;
-    let ignores = script.list("ignores")?.ok_or(Error::NoList { path: path.to_owned(), name: "ignores" })?;
+    let includes = script.list("includes")?.ok_or_else(|| no_list(path, "includes"))?;
+    let ignores = script.list("ignores")?.ok_or_else(|| no_list(path, "ignores"))?;
     let copy = text.contains("tuning_cache_hip.cuh").then(|| CopiedResult {
         source: "third_party/mslk/include/mslk/utils/tuning_cache.cuh".to_owned(),
         from: "third_party/mslk/include/mslk/utils/hip/tuning_cache.cuh".to_owned(),
@@ -96,14 +103,14 @@ impl Script<'_> {
     }
 
     /// The first list of texts that is assigned to `name`.
-    fn list(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+    fn list(&self, name: &str) -> Result<Option<Vec<String>>, Failure> {
         for at in 0..self.tokens.len() {
             // Not a list comprehension: it begins with a name.
             let literal = self.text(at + 3).is_some() || self.is(at + 3, ']');
             if self.name(at) == Some(name) && self.is(at + 1, '=') && self.is(at + 2, '[') && literal {
                 let value = Parser::new(&self.tokens[at + 2..])
                     .value()
-                    .map_err(|unreadable| Error::not_literal(unreadable, self.path))?;
+                    .map_err(|unreadable| not_literal(unreadable, self.path))?;
                 let texts = value.sequence().unwrap_or_default().iter().map(Value::text);
                 return Ok(texts.map(|text| text.map(str::to_owned)).collect());
             }
@@ -112,7 +119,7 @@ impl Script<'_> {
     }
 
     /// Every `for … in LIST:` that contains `[function(line) for line in …]`.
-    fn edits(&self) -> Result<Vec<Edits>, Error> {
+    fn edits(&self) -> Result<Vec<Edits>, Failure> {
         let mut edits = Vec::new();
         for at in 0..self.tokens.len() {
             let is_loop =

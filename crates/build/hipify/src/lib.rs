@@ -16,7 +16,7 @@ pub mod tree;
 mod unmapped;
 mod word;
 
-pub use error::{ConversionProblem, Error, FileTrouble, Trouble};
+pub use error::{ConversionProblem, FileTrouble, Trouble, no_tree};
 pub use tables::{Algorithm, Tables};
 pub use unmapped::Unmapped;
 pub use word::is_word;

@@ -2,18 +2,23 @@
 //! algorithm that belongs to the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
 use rocwheel_python_literals::{Module, Value};
 use serde::Serialize;
 
-use crate::Error;
+use crate::error::not_literal;
 use crate::keys::Keys;
 
 const FILE: &str = "cuda_to_hip_mappings.py";
 
 /// Folder of the tables in a source tree, in site-packages, or in the package itself.
 const FOLDERS: [&str; 3] = ["", "torch/utils/hipify", "utils/hipify"];
+
+const VERSIONS: &str =
+    "versions 1.x (torch up to 2.10) and 2.x (from 2.11) are known; `--tables` takes those of another torch";
 
 /// The two algorithms that torch has had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -48,22 +53,28 @@ pub struct Tables {
 
 /// Finds the tables. `place` is the file itself, or a folder that contains it in one of torch's
 /// layouts.
-pub fn find(place: &Path) -> Result<PathBuf, Error> {
+pub fn find(place: &Path) -> Result<PathBuf, Failure> {
     if place.is_file() {
         return Ok(place.to_owned());
     }
     let files = FOLDERS.iter().map(|folder| place.join(folder).join(FILE));
-    files.into_iter().find(|file| file.is_file()).ok_or_else(|| Error::NoTables(place.display().to_string()))
+    files.into_iter().find(|file| file.is_file()).ok_or_else(|| no_tables(place.display()))
+}
+
+fn no_tables(place: impl Display) -> Failure {
+    Failure::message(format!("`{place}` has no tables of CUDA and HIP names")).with_hint(
+        "name them with `--tables`: cuda_to_hip_mappings.py, the folder it is in, or the folder of an installed torch",
+    )
 }
 
 impl Tables {
     /// Reads the tables at `path`, and the version in the file beside them.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn read(path: &Path) -> Result<Self, Failure> {
         let version_path = path.with_file_name("version.py");
         let version = match fs_err::read_to_string(&version_path) {
             Ok(text) => {
                 let shown = version_path.display().to_string();
-                let module = Module::read(&text).map_err(|unreadable| Error::not_literal(unreadable, &shown))?;
+                let module = Module::read(&text).map_err(|unreadable| not_literal(unreadable, &shown))?;
                 module.scope.get("__version__").and_then(Value::text).map(str::to_owned)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -74,30 +85,34 @@ impl Tables {
 
     /// Parses the tables; `path` is for error messages. Without a version the form of the tables
     /// determines the algorithm.
-    pub fn parse(text: &str, version: Option<String>, path: &str) -> Result<Self, Error> {
-        let module = Module::read(text).map_err(|unreadable| Error::not_literal(unreadable, path))?;
-        let entries = entries(&module).ok_or_else(|| Error::NoTables(path.to_owned()))?;
+    pub fn parse(text: &str, version: Option<String>, path: &str) -> Result<Self, Failure> {
+        let module = Module::read(text).map_err(|unreadable| not_literal(unreadable, path))?;
+        let entries = entries(&module).ok_or_else(|| no_tables(path))?;
         let with_tags = entries.iter().filter(|entry| entry.tags.is_some()).count();
         let form = match with_tags {
             0 if !entries.is_empty() => Algorithm::V2,
             all if all == entries.len() && all > 0 => Algorithm::V1,
-            _ => return Err(Error::NoTables(path.to_owned())),
+            _ => return Err(no_tables(path)),
         };
         let algorithm = match version.as_deref() {
             None => form,
             Some(version) if version.starts_with("1.") => Algorithm::V1,
             Some(version) if version.starts_with("2.") => Algorithm::V2,
             Some(version) => {
-                return Err(Error::UnknownVersion { path: path.to_owned(), version: version.to_owned() });
+                let failure = Failure::message(format!("`{path}`: version `{version}` of hipify is not known"));
+                return Err(failure.with_hint(VERSIONS));
             }
         };
         if algorithm != form {
-            return Err(Error::WrongForm { path: path.to_owned(), version: version.unwrap_or_default() });
+            let version = version.unwrap_or_default();
+            let text =
+                format!("`{path}` says version `{version}`, but its tables have the form of the other algorithm");
+            return Err(Failure::message(text).with_hint(VERSIONS));
         }
         let paths = Some("CAFFE2_PATH_MAPPINGS").filter(|_| algorithm == Algorithm::V2);
         let pairs = [Some("MATH_TRANSPILATIONS"), paths]
             .map(|name| name.and_then(|name| module.scope.get(name)).map_or_else(|| Some(Vec::new()), text_pairs));
-        let [Some(mathematics), Some(paths)] = pairs else { return Err(Error::NoTables(path.to_owned())) };
+        let [Some(mathematics), Some(paths)] = pairs else { return Err(no_tables(path)) };
         Ok(Self::route(algorithm, version, &entries, (mathematics, paths)))
     }
 

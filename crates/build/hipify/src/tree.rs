@@ -17,6 +17,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
 use serde::Serialize;
 
 pub use journal::{Recovered, recover};
@@ -170,7 +171,7 @@ impl Plan {
     }
 
     /// Prints the changes, file by file, as a unified diff between source and result.
-    pub fn diff(&self, print: &mut dyn FnMut(&str) -> Result<(), crate::Error>) -> Result<(), crate::Error> {
+    pub fn diff(&self, print: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure> {
         for write in &self.writes {
             let file = &self.files[write.file];
             let source = fs_err::read(self.root.join(&file.source))?;

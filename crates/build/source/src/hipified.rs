@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rocwheel_hipify::tree::{self, Request};
-use rocwheel_hipify::{Defects, Error, Launches, Tables, build_amd, tables};
+use rocwheel_hipify::{Defects, Launches, Tables, build_amd, no_tree, tables};
 use rocwheel_output::Destination;
 use rocwheel_progress::Reporter;
 
@@ -23,7 +23,7 @@ pub struct Hipify {
 impl Convert for Hipify {
     fn convert(&self, tree: &Path, reporter: &dyn Reporter) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
         let Some(settings) = build_amd::read(tree)? else {
-            return Err(Error::NoTree(tree.display().to_string()).into());
+            return Err(no_tree(tree).into());
         };
         let names = Tables::read(&tables::find(tree)?)?;
         let request = Request { defects: self.defects, ..Request::pytorch(tree, settings, self.compiler) };

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
+use rocwheel_progress::{Exit, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::change::ChangeKind;
 use crate::report::ComparisonReport;
 
@@ -73,18 +73,20 @@ impl Deviations {
     ///
     /// # Errors
     /// The first defect of the file, with the number of the deviation.
-    pub fn read(path: &Path) -> Result<Deviations, Error> {
+    pub fn read(path: &Path) -> Result<Deviations, Failure> {
         let text = fs_err::read_to_string(path)?;
-        let document: Document = toml::from_str(&text)
-            .map_err(|source| Error::Deviations { path: path.to_owned(), source: Box::new(source) })?;
+        let document: Document = toml::from_str(&text).map_err(|error| {
+            let attempt = format!("could not understand the deviations in `{}`", path.display());
+            malformed(Failure::other(error).context(attempt))
+        })?;
         if document.schema != SCHEMA {
             let reason = format!("is of schema {}, known is {SCHEMA}", document.schema);
-            return Err(Error::Deviation { path: path.to_owned(), number: 0, reason });
+            return Err(wrong_deviation(path, 0, &reason));
         }
         let rows = document.deviation.into_iter().zip(1..).map(|(deviation, number)| {
-            Matcher::new(deviation).map_err(|reason| Error::Deviation { path: path.to_owned(), number, reason })
+            Matcher::new(deviation).map_err(|reason| wrong_deviation(path, number, &reason))
         });
-        Ok(Deviations { path: path.to_owned(), rows: rows.collect::<Result<_, Error>>()? })
+        Ok(Deviations { path: path.to_owned(), rows: rows.collect::<Result<_, Failure>>()? })
     }
 
     pub fn path(&self) -> &Path {
@@ -112,8 +114,18 @@ impl Deviations {
     }
 }
 
+/// `number` is that of the deviation, from 1 on; 0 for the file as a whole.
+fn wrong_deviation(path: &Path, number: usize, reason: &str) -> Failure {
+    malformed(Failure::message(format!("deviation {number} in `{}` {reason}", path.display())))
+}
+
+fn malformed(failure: Failure) -> Failure {
+    let form = "`rocwheel diff OLD NEW --write-deviations FILE` writes a file in the right form, without the reasons";
+    failure.with_hint(form).with_exit(Exit::Usage)
+}
+
 impl Matcher {
-    /// Compiles the globs of a deviation. The error is a phrase for [`Error::Deviation`].
+    /// Compiles the globs of a deviation. The error is a phrase for [`wrong_deviation`].
     fn new(deviation: Deviation) -> Result<Matcher, String> {
         if deviation.reason.trim().is_empty() {
             return Err("has no reason".to_owned());

@@ -6,7 +6,7 @@ mod nested;
 use std::collections::BTreeSet;
 
 use rocwheel_content::Content;
-use rocwheel_progress::with_causes;
+use rocwheel_progress::{Exit, Failure, with_causes};
 
 use crate::change::{Change, ChangeKind};
 use crate::entry::{Entry, File};
@@ -14,7 +14,7 @@ use crate::findings::{Context, Findings, Opened, bytes, has_ending, same_bytes, 
 use crate::pair::is_renamed;
 use crate::report::{FileReport, Kept, Sizes};
 use crate::side::Named;
-use crate::{Error, dist_info, elf_file, error, gpu, tarball, text};
+use crate::{dist_info, elf_file, error, gpu, tarball, text};
 
 pub(crate) struct Compared {
     /// `None` if they are equal.
@@ -25,7 +25,7 @@ pub(crate) struct Compared {
 
 impl Context<'_> {
     /// Compares two entries that belong together; `key` is their path without version.
-    pub(crate) fn entries(&self, key: &str, old: &Named, new: &Named) -> Result<Compared, Error> {
+    pub(crate) fn entries(&self, key: &str, old: &Named, new: &Named) -> Result<Compared, Failure> {
         self.reporter.check()?;
         let mut findings = match (&old.entry, &new.entry) {
             (Entry::File(old), Entry::File(new)) => self.files(key, old, new)?,
@@ -62,7 +62,7 @@ impl Context<'_> {
         Ok(Compared { file, inside: findings.inside, targets: findings.targets })
     }
 
-    fn files(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
+    fn files(&self, key: &str, old: &File, new: &File) -> Result<Findings, Failure> {
         let mut findings = if self.is_same(old, new)? { Findings::default() } else { self.meaning(key, old, new)? };
         if old.executable != new.executable {
             let [old, new] = [old, new].map(|file| if file.executable { "executable" } else { "not executable" });
@@ -72,7 +72,7 @@ impl Context<'_> {
     }
 
     /// `true` if two files have the same bytes.
-    pub(crate) fn is_same(&self, old: &File, new: &File) -> Result<bool, Error> {
+    pub(crate) fn is_same(&self, old: &File, new: &File) -> Result<bool, Failure> {
         if old.surely_differs(new) {
             return Ok(false);
         }
@@ -85,7 +85,7 @@ impl Context<'_> {
     }
 
     /// Compares the meaning of two files with different bytes.
-    fn meaning(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
+    fn meaning(&self, key: &str, old: &File, new: &File) -> Result<Findings, Failure> {
         let starts = [old.start(tarball::START)?, new.start(tarball::START)?];
         let (old, new) = (Box::new(old.content(&self.spool)?), Box::new(new.content(&self.spool)?));
         let opened = Opened { key, old, new, versions: &self.versions };
@@ -112,7 +112,7 @@ impl Context<'_> {
 
     /// Compares programs and libraries for Windows: their imports and their GPU code separately,
     /// everything else only by its bytes.
-    fn windows(&self, opened: &Opened<'_>) -> Result<Findings, Error> {
+    fn windows(&self, opened: &Opened<'_>) -> Result<Findings, Failure> {
         let mut findings = data(opened)?;
         let told = or_unreadable(opened, gpu::compare(opened, self))?;
         if !told.targets.is_empty() {
@@ -136,7 +136,7 @@ impl Context<'_> {
 
 /// Returns the DLLs that a file imports, in lower case, because Windows ignores case. A text that
 /// only begins like a program imports nothing.
-fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
+fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Failure> {
     let reader = content.open()?;
     if !rocwheel_elf::is_pe(&reader)? {
         return Ok(BTreeSet::new());
@@ -148,9 +148,9 @@ fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
 }
 
 /// Falls back to comparing bytes if a file cannot be parsed, and reports that.
-fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Result<Findings, Error> {
+fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Failure>) -> Result<Findings, Failure> {
     match findings {
-        Err(error @ Error::Interrupted(_)) => Err(error),
+        Err(error) if error.exit() == Exit::Interrupted => Err(error),
         Err(error) => {
             let mut findings = data(opened)?;
             let reason = with_causes(&error);
@@ -162,7 +162,7 @@ fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Resu
 }
 
 /// Compares text, JSON, TOML and all other files.
-fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
+fn data(opened: &Opened<'_>) -> Result<Findings, Failure> {
     let (old_size, new_size) = (opened.old.size(), opened.new.size());
     let by_size = Change::new(ChangeKind::Content).values(bytes(old_size), bytes(new_size));
     if old_size.max(new_size) > text::LARGEST {

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
 
 use pep508_rs::{Requirement, VerbatimUrl};
+use rocwheel_progress::Failure;
 use rocwheel_wheel::Headers;
 
 use crate::change::{Change, ChangeKind};
 use crate::findings::{Findings, Opened, has_ending, whole};
+use crate::text;
 use crate::version_change::VersionChanges;
-use crate::{Error, text};
 
 /// Largest file that is compared this way, in bytes; only descriptions come near it.
 const LARGEST: u64 = 16 << 20;
@@ -18,7 +19,7 @@ const LARGEST: u64 = 16 << 20;
 const BYTECODE_HEADER: usize = 16;
 
 /// Compares the files with a package's metadata; `None` for all others.
-pub(crate) fn compare(opened: &Opened<'_>) -> Result<Option<Findings>, Error> {
+pub(crate) fn compare(opened: &Opened<'_>) -> Result<Option<Findings>, Failure> {
     let (folder, name) = opened.key.rsplit_once('/').unwrap_or(("", opened.key));
     let compare: fn(&str, &str, &VersionChanges) -> Findings = match name {
         "METADATA" if folder.ends_with(".dist-info") => metadata,

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use positioned_io::ReadAt;
 use rocwheel_elf::{Elf, Section};
+use rocwheel_progress::Failure;
 
-use crate::Error;
 use crate::change::{Change, ChangeKind};
 use crate::findings::{Context, Findings, Opened, bytes, same_bytes};
 use crate::{error, gpu};
@@ -62,7 +62,7 @@ const ABOUT: [&str; 8] = [
     ".strtab",
 ];
 
-pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
+pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Failure> {
     let (old_reader, new_reader) = (opened.old.open()?, opened.new.open()?);
     let sides =
         Sides { old: read(&old_reader)?, new: read(&new_reader)?, old_reader: &old_reader, new_reader: &new_reader };
@@ -93,8 +93,8 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
     Ok(findings)
 }
 
-fn read(reader: &dyn ReadAt) -> Result<Elf, Error> {
-    Elf::read(reader)?.ok_or(Error::Elf(rocwheel_elf::Error::NotElf))
+fn read(reader: &dyn ReadAt) -> Result<Elf, Failure> {
+    Ok(Elf::read(reader)?.ok_or(rocwheel_elf::Error::NotElf)?)
 }
 
 struct Sides<'a> {
@@ -113,7 +113,7 @@ struct Named {
 }
 
 /// Returns the dynamic symbols in the order of their table.
-fn names(reader: &dyn ReadAt) -> Result<Vec<Named>, Error> {
+fn names(reader: &dyn ReadAt) -> Result<Vec<Named>, Failure> {
     let mut names = Vec::new();
     rocwheel_elf::visit_symbols(reader, &mut |symbol| {
         let name = match symbol.version {
@@ -218,7 +218,7 @@ struct Differing {
     has_other_gpu_code: bool,
 }
 
-fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Result<Differing, Error> {
+fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Result<Differing, Failure> {
     let mut differing = Differing::default();
     if sides.old.sections.is_empty() || sides.new.sections.is_empty() {
         // Without section headers it is unknown which bytes may differ.
@@ -261,7 +261,7 @@ fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Re
 }
 
 /// Returns the entries of the dynamic section without names and positions: tags and values, sorted.
-fn dynamic(elf: &Elf, reader: &dyn ReadAt) -> Result<Vec<[u8; 16]>, Error> {
+fn dynamic(elf: &Elf, reader: &dyn ReadAt) -> Result<Vec<[u8; 16]>, Failure> {
     let Some(section) = elf.sections.iter().find(|section| section.kind == DYNAMIC) else { return Ok(Vec::new()) };
     let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
     reader.read_exact_at(section.offset, &mut bytes)?;
@@ -277,7 +277,7 @@ fn dynamic(elf: &Elf, reader: &dyn ReadAt) -> Result<Vec<[u8; 16]>, Error> {
 }
 
 /// Returns the address of the entry point, as in the header.
-fn entry(reader: &dyn ReadAt) -> Result<[u8; ENTRY.end - ENTRY.start], Error> {
+fn entry(reader: &dyn ReadAt) -> Result<[u8; ENTRY.end - ENTRY.start], Failure> {
     let mut bytes = [0; ENTRY.end - ENTRY.start];
     reader.read_exact_at(ENTRY.start as u64, &mut bytes)?;
     Ok(bytes)
@@ -312,7 +312,7 @@ fn is_same(
     (old, new): (&Section, &Section),
     is_same_names: bool,
     context: &Context<'_>,
-) -> Result<bool, Error> {
+) -> Result<bool, Failure> {
     if (old.size, old.kind == NOBITS) != (new.size, new.kind == NOBITS) {
         return Ok(false);
     }
@@ -337,7 +337,7 @@ fn is_same(
 /// Returns the entries of a symbol table without the indices of their names and sections. Tools
 /// that edit a file add sections in front of others; the loader only checks whether a symbol has a
 /// section.
-fn symbol_values(elf: &Elf, reader: &dyn ReadAt, section: &Section) -> Result<Vec<u8>, Error> {
+fn symbol_values(elf: &Elf, reader: &dyn ReadAt, section: &Section) -> Result<Vec<u8>, Failure> {
     let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
     reader.read_exact_at(section.offset, &mut bytes)?;
     if !elf.is_64 {

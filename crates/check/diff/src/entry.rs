@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 use rocwheel_content::{Content, FileContent, Reader, Spool};
+use rocwheel_progress::Failure;
 use rocwheel_wheel::read::{MemberContent, Wheel};
-
-use crate::Error;
 
 /// A file or link of a package.
 #[derive(Clone)]
@@ -53,7 +52,7 @@ impl Entry {
 
 impl File {
     /// Returns the bytes. Temporary data of unpacking live as long as the content.
-    pub(crate) fn content(&self, spool: &Spool) -> Result<Arc<dyn Content>, Error> {
+    pub(crate) fn content(&self, spool: &Spool) -> Result<Arc<dyn Content>, Failure> {
         Ok(match &self.source {
             Source::Disk(path) => Arc::new(FileContent { path: path.clone(), size: self.size }),
             Source::Member { wheel, name } => Arc::new(MemberContent::spooled(wheel, name, spool)?),
@@ -64,7 +63,7 @@ impl File {
     }
 
     /// Returns the first bytes.
-    pub(crate) fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
+    pub(crate) fn start(&self, length: usize) -> Result<Vec<u8>, Failure> {
         let length = length.min(usize::try_from(self.size).unwrap_or(usize::MAX));
         if let Source::Member { wheel, name } = &self.source {
             return Ok(wheel.start(name, length)?);
@@ -88,7 +87,7 @@ impl File {
     }
 
     /// `true` if two members have the same compressed bytes, so that they need not be unpacked.
-    pub(crate) fn is_packed_copy(&self, other: &File) -> Result<bool, Error> {
+    pub(crate) fn is_packed_copy(&self, other: &File) -> Result<bool, Failure> {
         match (&self.source, &other.source) {
             (Source::Member { wheel, name }, Source::Member { wheel: other, name: other_name }) => {
                 Ok(wheel.is_copy(name, other, other_name)?)

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::Error;
+use rocwheel_progress::{Exit, Failure};
+
 use crate::change::{Change, ChangeKind};
 use crate::report::{ComparisonReport, PackageReport};
 
@@ -33,8 +34,8 @@ impl FailOn {
     /// `growth=20MB`.
     ///
     /// # Errors
-    /// [`Error::Rule`] with the nearest name, [`Error::Growth`].
-    pub fn parse(list: &str) -> Result<FailOn, Error> {
+    /// A name of no change, with the nearest one; a limit that is no amount.
+    pub fn parse(list: &str) -> Result<FailOn, Failure> {
         let mut parsed = FailOn::default();
         for rule in list.split(',').map(str::trim).filter(|rule| !rule.is_empty()) {
             if rule == "any" {
@@ -42,10 +43,10 @@ impl FailOn {
             } else if rule == "any-but-version" {
                 parsed.kinds.extend(ChangeKind::ALL.iter().filter(|kind| !kind.is_version()));
             } else if let Some(limit) = rule.strip_prefix("growth=") {
-                parsed.growth = Some(Growth::parse(limit).ok_or_else(|| Error::Growth { text: limit.to_owned() })?);
+                parsed.growth = Some(Growth::parse(limit).ok_or_else(|| not_a_limit(limit))?);
                 parsed.kinds.insert(ChangeKind::Growth);
             } else if rule == ChangeKind::Growth.name() {
-                return Err(Error::Growth { text: rule.to_owned() });
+                return Err(not_a_limit(rule));
             } else {
                 parsed.kinds.insert(kind(rule)?);
             }
@@ -72,11 +73,21 @@ impl FailOn {
     }
 }
 
-fn kind(rule: &str) -> Result<ChangeKind, Error> {
+fn kind(rule: &str) -> Result<ChangeKind, Failure> {
     ChangeKind::ALL.iter().copied().find(|kind| kind.name() == rule).ok_or_else(|| {
         let nearest = rocwheel_progress::nearest(rule, ChangeKind::ALL.iter().map(|kind| kind.name()));
-        Error::Rule { rule: rule.to_owned(), nearest }
+        let hint = nearest.map_or_else(
+            || "`rocwheel diff --explain` lists the changes; `any` means all of them".to_owned(),
+            |nearest| format!("did you mean `{nearest}`?"),
+        );
+        let failure = Failure::message(format!("`{rule}` is not a change that `--fail-on` knows"));
+        failure.with_hint(hint).with_exit(Exit::Usage)
     })
+}
+
+fn not_a_limit(text: &str) -> Failure {
+    let failure = Failure::message(format!("`{text}` is not a limit for growth"));
+    failure.with_hint("it looks like `5%`, `20MB` or `0`").with_exit(Exit::Usage)
 }
 
 impl Growth {
@@ -140,12 +151,12 @@ mod tests {
 
     #[test]
     fn wrong_rules_have_a_nearest_name() {
-        let Err(Error::Rule { nearest, .. }) = FailOn::parse("needed-new") else { panic!() };
-        assert!(nearest.is_some());
-        let Err(Error::Rule { nearest, .. }) = FailOn::parse("new-neded") else { panic!() };
-        assert_eq!(nearest, Some("new-needed"));
+        let error = FailOn::parse("needed-new").unwrap_err();
+        assert!(error.hint().unwrap().starts_with("did you mean `"), "{:?}", error.hint());
+        assert_eq!(FailOn::parse("new-neded").unwrap_err().hint(), Some("did you mean `new-needed`?"));
         for wrong in ["growth=", "growth=x%", "growth=-1", "growth", "growth=1e9", "growth=5 %5"] {
-            assert!(matches!(FailOn::parse(wrong), Err(Error::Growth { .. })), "{wrong}");
+            let error = FailOn::parse(wrong).unwrap_err().to_string();
+            assert!(error.ends_with("` is not a limit for growth"), "{wrong}: {error}");
         }
     }
 }

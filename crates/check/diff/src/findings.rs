@@ -6,9 +6,8 @@ use std::path::Path;
 
 use positioned_io::ReadAt;
 use rocwheel_content::{Content, Spool};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 
-use crate::Error;
 use crate::change::Change;
 use crate::report::{FileReport, Sizes};
 use crate::version_change::VersionChanges;
@@ -59,7 +58,7 @@ pub(crate) struct Opened<'a> {
 }
 
 /// Reads all bytes of a small file.
-pub(crate) fn whole(content: &dyn Content) -> Result<Vec<u8>, Error> {
+pub(crate) fn whole(content: &dyn Content) -> Result<Vec<u8>, Failure> {
     let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(usize::MAX)];
     content.open()?.read_exact_at(0, &mut bytes)?;
     Ok(bytes)

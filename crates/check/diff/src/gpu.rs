@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_archive::FileDigest;
 use rocwheel_content::Content;
+use rocwheel_progress::Failure;
 use rocwheel_survey::{self as survey, Checksum, FoundCode, Kernels, Location, Surveyed, Weight};
 
-use crate::Error;
 use crate::change::{Change, ChangeKind};
 use crate::findings::{Context, Findings, Opened};
 use crate::report::Sizes;
@@ -18,7 +18,7 @@ pub(crate) fn may_hold(start: &[u8]) -> bool {
 }
 
 /// Compares the code objects of two files. There are only notes if all code objects are equal.
-pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
+pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Failure> {
     let (old, new) = (read(&*opened.old, context)?, read(&*opened.new, context)?);
     let mut findings = Findings::default();
     for fault in faults(&new).difference(&faults(&old)) {
@@ -61,7 +61,7 @@ fn faults(surveyed: &Surveyed) -> BTreeSet<&str> {
     faults.map(|finding| finding.message.as_str()).collect()
 }
 
-fn read(content: &dyn Content, context: &Context<'_>) -> Result<Surveyed, Error> {
+fn read(content: &dyn Content, context: &Context<'_>) -> Result<Surveyed, Failure> {
     let options = survey::Options {
         scratch: context.scratch.to_owned(),
         targets: None,

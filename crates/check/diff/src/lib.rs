@@ -32,14 +32,13 @@ mod version_change;
 
 use std::path::PathBuf;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 
 use crate::side::Side;
 use crate::version_change::VersionChanges;
 
 pub use accept::{Accepted, Deviation, Deviations};
 pub use change::{Change, ChangeKind};
-pub use error::Error;
 pub use fail_on::{FailOn, Growth};
 pub use report::{ComparisonReport, Described, FileReport, Kept, PackageReport, Sizes};
 
@@ -56,14 +55,15 @@ pub struct Request {
 ///
 /// # Errors
 /// A side that does not exist or cannot be read, two sides without files, two packages of one side
-/// that match the same one of the other, and [`Error::Interrupted`]. A single file that cannot be
+/// that match the same one of the other, and an interruption. A single file that cannot be
 /// parsed is compared byte for byte, and its report mentions that.
-pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<ComparisonReport, Error> {
+pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<ComparisonReport, Failure> {
     let old = Side::open(&request.old, &request.scratch, reporter)?;
     let new = Side::open(&request.new, &request.scratch, reporter)?;
     let pairs = pair::packages(old, new)?;
     if pairs.is_empty() {
-        return Err(Error::NoFiles { old: request.old.clone(), new: request.new.clone() });
+        let (old, new) = (request.old.display(), request.new.display());
+        return Err(Failure::message(format!("`{old}` and `{new}` have no files: there is nothing to compare")));
     }
     let context = findings::Context::new(&request.scratch, VersionChanges::between(&pairs), reporter);
     let packages = pairs.into_iter().map(|pair| package::compare(&pair, &context)).collect::<Result<_, _>>()?;

@@ -5,11 +5,10 @@ use std::mem;
 
 use rayon::prelude::*;
 use rocwheel_elf::Elf;
-use rocwheel_progress::Unit;
+use rocwheel_progress::{Failure, Unit};
 use rocwheel_wheel::manylinux::{self, FileNeeds};
 use rocwheel_wheel::read::{Wheel, WheelProblem};
 
-use crate::Error;
 use crate::change::{Change, ChangeKind};
 use crate::compare::Compared;
 use crate::entry::{Entry, File, Source};
@@ -21,7 +20,7 @@ use crate::side::{Form, Named, Package};
 /// `e_machine` of x86-64.
 const X86_64: u16 = 62;
 
-pub(crate) fn compare(pair: &PackagePair, context: &Context<'_>) -> Result<PackageReport, Error> {
+pub(crate) fn compare(pair: &PackagePair, context: &Context<'_>) -> Result<PackageReport, Failure> {
     let mut report = PackageReport {
         name: pair.name.clone(),
         old: pair.old.as_ref().map(|package| describe(package, context)).transpose()?,
@@ -42,7 +41,7 @@ pub(crate) fn compare(pair: &PackagePair, context: &Context<'_>) -> Result<Packa
     Ok(report)
 }
 
-fn describe(package: &Package, context: &Context<'_>) -> Result<Described, Error> {
+fn describe(package: &Package, context: &Context<'_>) -> Result<Described, Failure> {
     let unpacked = package.entries.values().filter_map(|named| named.entry.size()).sum();
     Ok(Described {
         path: package.path.clone(),
@@ -55,11 +54,11 @@ fn describe(package: &Package, context: &Context<'_>) -> Result<Described, Error
 }
 
 /// Returns the lowest platform tag that the files of a wheel allow.
-fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Error> {
+fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Failure> {
     if !matches!(package.form, Form::Wheel(_)) {
         return Ok(None);
     }
-    let needs: Result<Vec<Option<FileNeeds>>, Error> = package
+    let needs: Result<Vec<Option<FileNeeds>>, Failure> = package
         .entries
         .par_iter()
         .map(|(_, named)| {
@@ -77,7 +76,7 @@ fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Err
 
 /// Reads the headers of an ELF file; `None` for all others, and for those that cannot be read,
 /// which the comparison reports.
-fn headers(file: &File, context: &Context<'_>) -> Result<Option<Elf>, Error> {
+fn headers(file: &File, context: &Context<'_>) -> Result<Option<Elf>, Failure> {
     if file.start(4)? != b"\x7fELF" {
         return Ok(None);
     }
@@ -136,10 +135,10 @@ fn count_problems(wheel: &Wheel) -> BTreeMap<&'static str, u64> {
     counts
 }
 
-fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Context<'_>) -> Result<(), Error> {
+fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Context<'_>) -> Result<(), Failure> {
     let pairs = pair::entries(&old.entries, &new.entries);
     let stage = context.reporter.stage("comparing", Some(pairs.len() as u64), Unit::Items);
-    let compared: Result<Vec<Option<Compared>>, Error> = pairs
+    let compared: Result<Vec<Option<Compared>>, Failure> = pairs
         .par_iter()
         .map(|pair| {
             let (Some(old), Some(new)) = (pair.old, pair.new) else { return Ok(None) };
@@ -167,7 +166,7 @@ fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Con
 
 /// Returns reports of files that only one side has. A file with the same bytes at another path on
 /// the other side was moved.
-fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileReport>, Error> {
+fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileReport>, Failure> {
     let lost = pairs.iter().filter(|pair| pair.new.is_none()).filter_map(|pair| pair.old);
     let mut by_size: BTreeMap<u64, Vec<&Named>> = BTreeMap::new();
     let mut reports = Vec::new();
@@ -195,7 +194,7 @@ fn take_same<'a>(
     candidates: &mut Vec<&'a Named>,
     new: &Named,
     context: &Context<'_>,
-) -> Result<Option<&'a Named>, Error> {
+) -> Result<Option<&'a Named>, Failure> {
     let Entry::File(file) = &new.entry else { return Ok(None) };
     candidates.sort_by_key(|old| (pair::is_renamed(&old.path, &new.path), old.path.clone()));
     for (index, old) in candidates.iter().enumerate() {

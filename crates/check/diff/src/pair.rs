@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rocwheel_progress::Failure;
+
 use crate::entry::Entry;
 use crate::side::{Named, Package, Side};
-use crate::{Error, text};
+use crate::text;
 
 /// A package of both sides, or of one.
 pub(crate) struct PackagePair {
@@ -17,7 +19,7 @@ pub(crate) struct PackagePair {
 /// Pairs packages by name. Several packages with one name are paired by Python and system, then by
 /// folder, because a set for several GPU families has them in folders. A single package on each
 /// side is a pair under any name.
-pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>, Error> {
+pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>, Failure> {
     let is_one_each = old.packages.len() == 1 && new.packages.len() == 1;
     if is_one_each
         && old.is_folder == new.is_folder
@@ -55,12 +57,15 @@ fn repeated(names: &[String]) -> Vec<String> {
     names.iter().filter(|name| !seen.insert(*name)).cloned().collect()
 }
 
-fn by_key(side: Side, keys: Vec<String>) -> Result<BTreeMap<String, Package>, Error> {
+fn by_key(side: Side, keys: Vec<String>) -> Result<BTreeMap<String, Package>, Failure> {
     let mut packages: BTreeMap<String, Package> = BTreeMap::new();
     for (package, key) in side.packages.into_iter().zip(keys) {
         if let Some(first) = packages.get(&key) {
-            let (first, second) = (first.path.clone(), package.path);
-            return Err(Error::Ambiguous { name: key, first, second });
+            let (first, second) = (first.path.display(), package.path.display());
+            return Err(Failure::message(format!(
+                "`{first}` and `{second}` are both `{key}`: which of them is to be compared is not known"
+            ))
+            .with_hint("compare the two files, or folders that hold one of them each"));
         }
         packages.insert(key, package);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rocwheel_archive::MemberKind;
 use rocwheel_artifact::ArtifactName;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
@@ -15,7 +15,7 @@ use walkdir::WalkDir;
 use crate::change::ChangeKind;
 use crate::entry::{Entry, File, Source};
 use crate::report::{FileReport, Sizes};
-use crate::{Error, tarball, text};
+use crate::{tarball, text};
 
 /// The folder in which this program keeps its own data beside packages.
 const OURS: &str = ".rocwheel";
@@ -74,13 +74,13 @@ pub(crate) enum Form {
 }
 
 impl Side {
-    pub(crate) fn open(path: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Side, Error> {
+    pub(crate) fn open(path: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Side, Failure> {
         let metadata = fs_err::metadata(path)?;
         if metadata.is_file() {
             return Ok(Side { packages: vec![Package::file(path, scratch, reporter)?], is_folder: false });
         }
         if !metadata.is_dir() {
-            return Err(Error::NoFile { path: path.to_owned() });
+            return Err(no_file(path));
         }
         let mut packages = Vec::new();
         let mut rest = BTreeMap::new();
@@ -105,7 +105,7 @@ impl Side {
             } else if kind.is_file() {
                 Entry::File(on_disk(found.path())?)
             } else {
-                return Err(Error::NoFile { path: found.into_path() });
+                return Err(no_file(found.path()));
             };
             rest.insert(installed_key(&inside), Named { path: inside, entry });
         }
@@ -139,7 +139,11 @@ fn artifact_name(file: &str) -> Option<String> {
     name.parse::<ArtifactName>().is_ok().then(|| name.to_owned())
 }
 
-fn on_disk(path: &Path) -> Result<File, Error> {
+fn no_file(path: &Path) -> Failure {
+    Failure::message(format!("`{}` is neither a file nor a folder", path.display()))
+}
+
+fn on_disk(path: &Path) -> Result<File, Failure> {
     use rocwheel_system::FileMetadata as _;
     let metadata = fs_err::symlink_metadata(path)?;
     let executable = metadata.is_executable(path);
@@ -148,7 +152,7 @@ fn on_disk(path: &Path) -> Result<File, Error> {
 
 impl Package {
     /// Reads the package in a file; a file of another type is a package with one entry.
-    fn file(path: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Package, Error> {
+    fn file(path: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Package, Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.extension().is_some_and(|ending| ending == "whl") {
             return Package::wheel(path);
@@ -173,7 +177,7 @@ impl Package {
         Ok(Package { path: path.to_owned(), folder: String::new(), form: Form::Files, entries, packed: None })
     }
 
-    fn wheel(path: &Path) -> Result<Package, Error> {
+    fn wheel(path: &Path) -> Result<Package, Failure> {
         let packed = fs_err::metadata(path)?.len();
         let wheel = Arc::new(Wheel::open_renamed(path)?);
         let data = format!("{}.data", wheel.info().strip_suffix(".dist-info").unwrap_or_default());

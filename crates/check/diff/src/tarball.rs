@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use positioned_io::{Cursor, ReadAt};
 use rocwheel_content::{PACK_WITHOUT_SPARSE, pax_sparse_name};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use tar::EntryType;
 
 use crate::entry::{Entry, File, Source, Unpacked};
-use crate::{Error, error};
+use crate::error;
 
 /// Bytes read at a time.
 const WINDOW: usize = 1 << 18;
@@ -54,10 +54,10 @@ pub(crate) fn unpack(
     reader: impl ReadAt,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<BTreeMap<String, Entry>, Error> {
+) -> Result<BTreeMap<String, Entry>, Failure> {
     let mut unpacked = tempfile::tempfile_in(scratch)?;
     let parts = collect(reader, &mut unpacked, reporter)
-        .map_err(|source| reporter.check().map_or_else(Error::Interrupted, |()| error::unreadable(name)(source)))?;
+        .map_err(|source| reporter.check().map_or_else(Failure::from, |()| error::unreadable(name)(source)))?;
     let unpacked: Unpacked = Arc::new(unpacked);
     let entries = parts.into_iter().map(|(path, part)| match part {
         Part::File { size, executable, start } => {

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_diff::{Change, ChangeKind, ComparisonReport, Deviations, Error, FailOn, Kept, Request};
+use rocwheel_diff::{Change, ChangeKind, ComparisonReport, Deviations, FailOn, Kept, Request};
 use rocwheel_fixtures::gpu::{Gpu, Link, TranslationUnit};
 use rocwheel_fixtures::{TestWheel, tool};
-use rocwheel_progress::Silent;
+use rocwheel_progress::{Failure, Silent};
 use tempfile::TempDir;
 
 struct Place(TempDir);
@@ -43,7 +43,7 @@ impl Place {
         self.try_compare(old, new).unwrap()
     }
 
-    fn try_compare(&self, old: &Path, new: &Path) -> Result<ComparisonReport, Error> {
+    fn try_compare(&self, old: &Path, new: &Path) -> Result<ComparisonReport, Failure> {
         let scratch = self.path("scratch");
         fs_err::create_dir_all(&scratch).unwrap();
         let request = Request { old: old.to_owned(), new: new.to_owned(), scratch: scratch.clone() };
@@ -186,7 +186,7 @@ fn two_wheels_are_compared_under_any_file_names() {
     let report = place.compare(&place.path("old.whl"), &place.path("new (1).whl"));
     assert_eq!(lines(&report), ["version : 1.0 → 1.1"], "{report:#?}");
     let garbage = place.write("garbage.whl", "no archive");
-    assert!(matches!(place.try_compare(&garbage, &place.path("old.whl")), Err(Error::Wheel(_))));
+    assert!(place.try_compare(&garbage, &garbage).unwrap_err().find::<rocwheel_wheel::Error>().is_some());
 }
 
 /// Compiles a library with gcc; `options` are appended to the command line.
@@ -466,8 +466,10 @@ fn sets_are_paired_by_distribution() {
     assert_eq!(names, expected);
 
     place.wheel("new/a-3.0-py3-none-any.whl", &[("a.py", "a")]);
-    let Err(Error::Ambiguous { first, second, .. }) = place.try_compare(&old, &new) else { panic!() };
-    assert_eq!((first, second), (place.path("new/a-2.0-py3-none-any.whl"), place.path("new/a-3.0-py3-none-any.whl")));
+    let error = place.try_compare(&old, &new).unwrap_err().to_string();
+    let [first, second] = ["a-2.0", "a-3.0"].map(|name| place.path(&format!("new/{name}-py3-none-any.whl")));
+    let both = format!("`{}` and `{}` are both `", first.display(), second.display());
+    assert!(error.starts_with(&both), "{error}");
 }
 
 #[test]
@@ -492,7 +494,7 @@ fn deviations_accept_and_unused_ones_are_known() {
 
     // The written file accepts everything, once the reasons are filled in.
     let all = place.write("all.toml", report.as_deviations());
-    assert!(matches!(Deviations::read(&all), Err(Error::Deviation { number: 1, .. })));
+    assert!(Deviations::read(&all).unwrap_err().to_string().starts_with("deviation 1 in `"));
     let all = place.write("all.toml", report.as_deviations().replace("reason = \"\"", "reason = \"seen\""));
     let mut again = place.compare(&old, &new);
     fail_on.measure(&mut again);
@@ -528,7 +530,7 @@ fn an_empty_folder_has_lost_nothing() {
     assert_eq!(kinds(&place.compare(&place.path("empty"), &wheel)), [ChangeKind::NewPackage]);
     assert_eq!(kinds(&place.compare(&wheel, &place.path("empty"))), [ChangeKind::LostPackage]);
     let nothing = place.try_compare(&place.path("empty"), &place.path("empty"));
-    assert!(matches!(nothing, Err(Error::NoFiles { .. })));
+    assert!(nothing.unwrap_err().to_string().contains("` have no files"));
 }
 
 #[test]
@@ -554,8 +556,9 @@ fn sides_that_cannot_be_read_are_errors() {
     assert!(missing.to_string().contains("missing"), "{missing}");
     let bytes = fs_err::read(&good).unwrap();
     let cut = place.write("cut/pkg-1.0-py3-none-any.whl", &bytes[..bytes.len() - 30]);
-    assert!(matches!(place.try_compare(&cut, &good), Err(Error::Wheel(_))));
+    assert!(place.try_compare(&cut, &good).unwrap_err().find::<rocwheel_wheel::Error>().is_some());
     place.run("mkfifo", &["fifo"]);
-    assert!(matches!(place.try_compare(&good, &place.path("fifo")), Err(Error::NoFile { .. })));
+    let fifo = place.try_compare(&good, &place.path("fifo")).unwrap_err();
+    assert!(fifo.to_string().ends_with("` is neither a file nor a folder"), "{fifo}");
     assert_eq!(bytes, fs_err::read(&good).unwrap());
 }

@@ -35,14 +35,13 @@ pub(crate) fn document(failure: &Failure) -> Document {
     let mut chain = failure_text::sentences(failure).into_iter();
     let message = chain.next().unwrap_or_default();
     let audit = failure.find::<Refused>().map(|refused| refused.verdict.clone());
-    let failed_step = failure.find::<rocwheel_builder::Error>().and_then(rocwheel_builder::Error::failed_step).cloned();
     let error = Description {
         message,
         causes: chain.collect(),
         hint: failure.hint().map(str::to_owned),
         rows: failure.rows().to_vec(),
         exit_code: failure.exit() as u8,
-        failed_step,
+        failed_step: rocwheel_builder::failed_step(failure).cloned(),
     };
     Document { error, audit }
 }
@@ -64,12 +63,12 @@ mod tests {
             log: "/builds/torch/wheel.log".into(),
             cause: None,
         };
-        let failure = Failure::from(rocwheel_builder::Error::Inside {
+        let failure = Failure::from(rocwheel_builder::ContainerFailure {
             image: "image".into(),
             message: "no".into(),
             hint: None,
             exit: Exit::Failed,
-            failure: Some(Box::new(failure)),
+            failed_step: Some(Box::new(failure)),
         });
         let text = serde_json::to_value(document(&failure)).unwrap();
         assert_eq!(text["error"]["failed_step"]["log"], "/builds/torch/wheel.log");

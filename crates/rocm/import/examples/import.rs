@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use rocwheel_import::{ImportOptions, ImportSource, Sonames, execute, plan};
-use rocwheel_progress::{Hint as _, Silent};
+use rocwheel_progress::Silent;
 
 fn main() {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);

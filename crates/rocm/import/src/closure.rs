@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_elf::{Elf, ElfKind};
+use rocwheel_progress::Failure;
 use rocwheel_tables::LibraryProduct;
 use rocwheel_tables::providers::family;
 use rocwheel_tables::{DlopenTable, Providers};
 
-use crate::error::Error;
 use crate::libraries::SystemLibraries;
 use crate::report::{Mention, Missing, Wanted};
 use crate::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked};
@@ -57,13 +57,15 @@ pub(crate) fn resolve(
     unpacked: &Unpacked,
     names: &[String],
     dependencies: &BTreeSet<String>,
-) -> Result<Resolution, Error> {
+) -> Result<Resolution, Failure> {
     let files = &unpacked.files;
     for file in files.iter().filter(|file| !file.system) {
         let linked = file.elf.as_deref().filter(|elf| matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary));
         let machine = linked.map(|elf| elf.machine);
         if let Some(machine) = machine.filter(|machine| ![EM_X86_64, EM_AMDGPU].contains(machine)) {
-            return Err(Error::Machine { path: file.place.path.clone(), machine });
+            let path = &file.place.path;
+            let text = format!("`{path}` is built for the processor type {machine}; only x86-64 (62) is supported");
+            return Err(Failure::message(text).with_hint("leave its package out"));
         }
     }
     let providers = providers(unpacked, names)?;
@@ -77,15 +79,21 @@ pub(crate) fn resolve(
 }
 
 /// Refuses a library that is taken as an alternative if another package has one with its SONAME.
-fn check_alternatives(files: &[Placed], names: &[String], resolution: &Resolution) -> Result<(), Error> {
+fn check_alternatives(files: &[Placed], names: &[String], resolution: &Resolution) -> Result<(), Failure> {
     for taken in resolution.taken.iter().map(|index| &files[*index]).filter(|file| is_alternative(file)) {
         let mut others = files.iter().filter(|file| file.source != taken.source && is_alternative(file));
         if let Some(other) = others.find(|file| library_name(file) == library_name(taken)) {
-            let soname = library_name(taken).to_owned();
-            return Err(Error::TwoVersions { soname, first: taken.origin(names), second: other.origin(names) });
+            return Err(two_versions(names, taken, other));
         }
     }
     Ok(())
+}
+
+/// The failure of two libraries that have the SONAME of `first`.
+fn two_versions(names: &[String], first: &Placed, second: &Placed) -> Failure {
+    let (soname, first, second) = (library_name(first), first.origin(names), second.origin(names));
+    Failure::message(format!("two libraries are called `{soname}`: {first} and {second}"))
+        .with_hint("leave one of the two versions out")
 }
 
 fn is_alternative(file: &Placed) -> bool {
@@ -94,7 +102,7 @@ fn is_alternative(file: &Placed) -> bool {
 
 /// Maps SONAMEs, file names and names of links to files. Of libraries with one name, those in
 /// standard directories come first, then ROCm's.
-fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Error> {
+fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Failure> {
     let files = &unpacked.files;
     let mut providers: BTreeMap<String, usize> = BTreeMap::new();
     let libraries = (0..files.len()).filter(|index| {
@@ -114,8 +122,7 @@ fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, u
                 providers.insert(name.to_owned(), index);
             }
             Some(other) if is_standard(other) && is_standard(&files[index]) => {
-                let (first, second) = (other.origin(names), files[index].origin(names));
-                return Err(Error::TwoVersions { soname: name.to_owned(), first, second });
+                return Err(two_versions(names, other, &files[index]));
             }
             Some(_) => {}
         }

@@ -4,13 +4,15 @@
 //! unpacks nothing to disk and holds nothing in memory but the decompressor's window.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rocwheel_content::open_regular;
 use rocwheel_content::reader::TrackedReader;
+use rocwheel_progress::Failure;
 
-use crate::error::Error;
+use crate::error::{DOWNLOAD_AGAIN, damaged};
 use crate::members::{self, Decoding, Visitor};
 
 /// Largest control file that is read, in bytes; real ones have some kilobytes.
@@ -95,12 +97,12 @@ pub(crate) struct ControlArchive {
     pub(crate) sonames: Vec<String>,
 }
 
-pub(crate) fn control(path: &Path) -> Result<ControlArchive, Error> {
+pub(crate) fn control(path: &Path) -> Result<ControlArchive, Failure> {
     let mut texts = BTreeMap::new();
     each_member(path, "control.tar", |name, stream| {
         struct Find<'a>(&'a mut BTreeMap<String, String>);
         impl Visitor for Find<'_> {
-            fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
+            fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Failure> {
                 let limit = match path {
                     "control" => MAX_CONTROL,
                     "md5sums" | "shlibs" => MAX_LIST,
@@ -133,7 +135,7 @@ pub(crate) fn control(path: &Path) -> Result<ControlArchive, Error> {
 
 /// Passes every file and link of the package at `path` to `visitor`. Uses up to `threads` threads
 /// to decompress archives that are divided into blocks.
-pub(crate) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Result<(), Error> {
+pub(crate) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Result<(), Failure> {
     each_member(path, "data.tar", |name, stream| {
         members::walk(&Decoding { archive: path, member: name, threads }, stream, visitor)
     })
@@ -143,8 +145,8 @@ pub(crate) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Resu
 fn each_member(
     path: &Path,
     wanted: &str,
-    found: impl FnOnce(&str, &mut dyn Read) -> Result<(), Error>,
-) -> Result<(), Error> {
+    found: impl FnOnce(&str, &mut dyn Read) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let file = open_regular(path)?;
     let length = file.metadata()?.len();
     let mut archive = ar::Archive::new(BufReader::with_capacity(1 << 16, file));
@@ -171,7 +173,7 @@ fn each_member(
             // The tar archive may end before the member does, but if the package ends before its
             // member, it is cut off.
             let rest = io::copy(&mut counted, &mut io::sink());
-            rest.map_err(|source| Error::Damaged { archive: path.to_owned(), member: wanted.to_owned(), source })?;
+            rest.map_err(|error| damaged(path, wanted, error))?;
             if counted.count < size {
                 return Err(bad(path, format!("it is cut off within `{name}`")));
             }
@@ -182,7 +184,7 @@ fn each_member(
 }
 
 /// Refuses a package whose `debian-binary` names another version of the format than 2.x.
-fn check_format(path: &Path, content: &mut dyn Read) -> Result<(), Error> {
+fn check_format(path: &Path, content: &mut dyn Read) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     content.take(64).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -190,14 +192,17 @@ fn check_format(path: &Path, content: &mut dyn Read) -> Result<(), Error> {
     match version.split_once('.') {
         Some(("2", _)) => Ok(()),
         Some((major, minor)) if [major, minor].iter().all(|number| number.parse::<u32>().is_ok()) => {
-            Err(Error::Format { package: path.to_owned(), version: version.to_owned() })
+            let path = path.display();
+            let text = format!("the package `{path}` has the format {version}; only 2.x is supported");
+            Err(Failure::message(text)
+                .with_hint("unpack it with a dpkg-deb that knows the format, and pack it again in format 2.0"))
         }
         _ => Err(bad(path, "its `debian-binary` names no version")),
     }
 }
 
-fn bad(package: &Path, reason: impl Into<String>) -> Error {
-    Error::Package { package: PathBuf::from(package), reason: reason.into() }
+fn bad(package: &Path, reason: impl Display) -> Failure {
+    Failure::message(format!("could not read the package `{}`: {reason}", package.display())).with_hint(DOWNLOAD_AGAIN)
 }
 
 #[cfg(test)]

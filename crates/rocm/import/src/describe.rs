@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
 use rocwheel_artifact::name::{ArtifactName, GENERIC};
 use rocwheel_artifact::{Component, MANIFEST};
+use rocwheel_progress::Failure;
 use rocwheel_tables::target;
 use serde_json::{Map, Value, json};
 
 use crate::deb::upstream;
-use crate::error::Error;
 use crate::libraries::license;
 use crate::plan::ImportPlan;
 use crate::relink::{Context, Relinked, make_link};
@@ -84,7 +84,7 @@ pub(crate) fn describe(
     unpacked: &Unpacked,
     relinked: &Relinked,
     libraries: &[SystemLibrary],
-) -> Result<Vec<ArtifactSummary>, Error> {
+) -> Result<Vec<ArtifactSummary>, Failure> {
     // Links have no size.
     let mut added: Vec<(Place, Option<u64>)> = Vec::new();
     let present: BTreeSet<&str> = unpacked.files.iter().map(|file| file.place.path.as_str()).collect();
@@ -108,7 +108,7 @@ pub(crate) fn describe(
     let has_link = relinked.links.iter().any(|place| place.path == link);
     if has_device_libraries && !has_link && !present.iter().any(|path| path.starts_with("amdgcn/")) {
         let place = Place { artifact: generic("amd-llvm", Component::Run), path: link.to_owned() };
-        make_link(context, &place, libraries_at)?;
+        make_link(context, &place, libraries_at, "the import itself")?;
         added.push((place, None));
     }
     let mut summaries: BTreeMap<String, ArtifactSummary> = BTreeMap::new();

@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 
 use rocwheel_content::archive_path::file_name;
+use rocwheel_progress::Failure;
 
 use crate::closure;
-use crate::error::Error;
 use crate::unpack::{Link, Unpacked, Unpacker, same_bytes};
 
 /// Replaces the copies of a library in its own directory by links to it. Of equal files with one
 /// SONAME, the file with the longest name is kept, which is the one with the full version. Returns
 /// the flattened paths of the copies, sorted.
-pub(crate) fn merge(unpacker: &Unpacker<'_>, unpacked: &mut Unpacked) -> Result<Vec<String>, Error> {
+pub(crate) fn merge(unpacker: &Unpacker<'_>, unpacked: &mut Unpacked) -> Result<Vec<String>, Failure> {
     let mut libraries: BTreeMap<(usize, &str, &str, u64), Vec<usize>> = BTreeMap::new();
     for (index, file) in unpacked.files.iter().enumerate() {
         if let Some(soname) = file.elf.as_deref().and_then(|elf| elf.soname.as_deref()) {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use rocwheel_output::{OutputTree, TreeMaker};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 
-use crate::error::Error;
+use crate::error::with_storage_advice;
 use crate::plan::{ImportPlan, SCHEMA};
 use crate::relink::{self, Context};
 use crate::report::{ImportReport, InputPackage, Skipped, SourceKind};
@@ -16,21 +16,22 @@ use crate::{closure, describe, duplicate_libraries, packages, prefix, tarball};
 pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Writes the artifacts.
 /// After an error nothing is left behind, and an existing output stays unchanged.
-pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
+pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Failure> {
     let staging = OutputTree::new(&plan.options.output, MAKER)?;
     staging.reserve(plan.installed)?;
-    let report = fill(plan, staging.root(), reporter).map_err(|error| error.or_full_disk(&plan.options.output))?;
+    let report =
+        fill(plan, staging.root(), reporter).map_err(|failure| with_storage_advice(failure, &plan.options.output))?;
     staging.commit()?;
     Ok(report)
 }
 
 /// Does the work of [`execute`] in a temporary directory below `scratch`, and removes it.
-pub fn rehearse(plan: &ImportPlan, scratch: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
+pub fn rehearse(plan: &ImportPlan, scratch: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Failure> {
     let directory = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(scratch)?;
-    fill(plan, directory.path(), reporter).map_err(|error| error.or_full_disk(scratch))
+    fill(plan, directory.path(), reporter).map_err(|failure| with_storage_advice(failure, scratch))
 }
 
-fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
+fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Failure> {
     let names: Vec<String> = plan.sources.iter().map(|planned| planned.source.name.clone()).collect();
     let unpacker = Unpacker::new(root, &names, reporter);
     let total = (plan.installed > 0).then_some(plan.installed);

@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use crate::error::Error;
+use rocwheel_progress::Failure;
+
 use crate::members::Visitor;
 use crate::unpack::{Belongs, Incoming, Unpacker};
 
@@ -18,17 +19,17 @@ impl Visitor for Feed<'_> {
         self.unpacker.takes(self.belongs, path)
     }
 
-    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error> {
+    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Failure> {
         let incoming = Incoming { source: self.source, belongs: self.belongs, path, size, executable };
         self.unpacker.file(&incoming, content)
     }
 
-    fn symlink(&mut self, path: &str, target: &str) -> Result<(), Error> {
+    fn symlink(&mut self, path: &str, target: &str) -> Result<(), Failure> {
         self.unpacker.symlink(self.source, self.belongs, path, target);
         Ok(())
     }
 
-    fn hard_link(&mut self, path: &str, target: &str) -> Result<(), Error> {
+    fn hard_link(&mut self, path: &str, target: &str) -> Result<(), Failure> {
         let incoming = Incoming { source: self.source, belongs: self.belongs, path, size: 0, executable: false };
         self.unpacker.hard_link(&incoming, target)
     }

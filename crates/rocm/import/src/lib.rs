@@ -32,7 +32,6 @@ mod table;
 mod tarball;
 mod unpack;
 
-pub use error::Error;
 pub use execute::{MAKER, execute, rehearse};
 pub use missing_rows::missing_rows;
 pub use options::{ImportOptions, ImportSource, Sonames};

@@ -6,16 +6,18 @@
 //! sockets and other special files are refused.
 
 use std::collections::{HashMap, HashSet};
+use std::error::Error;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use liblzma::stream::{CONCATENATED, MtStreamBuilder, Stream};
 use rocwheel_artifact::links::{Links, leaves_tree};
-use rocwheel_content::pax_sparse_name;
 use rocwheel_content::reader::TrackedReader;
+use rocwheel_content::{PACK_WITHOUT_SPARSE, pax_sparse_name};
+use rocwheel_progress::Failure;
 use tar::EntryType;
 
-use crate::error::Error;
+use crate::error;
 
 /// Upper limit of a single decompressor's memory in bytes: preset 9 of xz takes 65 MiB, zstd's
 /// largest window 128 MiB.
@@ -32,14 +34,14 @@ pub(crate) trait Visitor {
     }
 
     /// Receives a regular file of `size` bytes; `content` ends after them.
-    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error>;
+    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Failure>;
 
-    fn symlink(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
+    fn symlink(&mut self, _path: &str, _target: &str) -> Result<(), Failure> {
         Ok(())
     }
 
     /// `target` is an earlier member.
-    fn hard_link(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
+    fn hard_link(&mut self, _path: &str, _target: &str) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -55,16 +57,15 @@ pub(crate) struct Decoding<'a> {
 }
 
 impl Decoding<'_> {
-    fn damaged(&self, source: io::Error) -> Error {
-        Error::Damaged { archive: self.archive.to_owned(), member: self.member.to_owned(), source }
+    fn damaged(&self, source: io::Error) -> Failure {
+        error::damaged(self.archive, self.member, source)
     }
 
-    fn refused(&self, member: &[u8], reason: &str) -> Error {
-        let member = String::from_utf8_lossy(member).into_owned();
-        Error::Unsafe { archive: self.archive.to_owned(), member, reason: reason.to_owned() }
+    fn refused(&self, member: &[u8], reason: &str) -> Failure {
+        error::refused(self.archive, &String::from_utf8_lossy(member), reason)
     }
 
-    fn decoder<'r>(&self, stream: &'r mut dyn Read) -> Result<Box<dyn Read + 'r>, Error> {
+    fn decoder<'r>(&self, stream: &'r mut dyn Read) -> Result<Box<dyn Read + 'r>, Failure> {
         let ending = self.member.rsplit('.').next().unwrap_or_default();
         let stream = BufReader::with_capacity(1 << 16, stream);
         Ok(match ending {
@@ -98,7 +99,7 @@ impl Decoding<'_> {
 
 const NO_TARGET: &str = "it is a link to nothing";
 
-pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Error> {
+pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut dyn Visitor) -> Result<(), Failure> {
     let decoder = decoding.decoder(stream)?;
     let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, decoder));
     let mut files = HashSet::new();
@@ -111,7 +112,9 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
             continue;
         }
         if let Some(member) = pax_sparse_name(&mut entry).map_err(|error| decoding.damaged(error))? {
-            return Err(Error::Sparse { archive: decoding.archive.to_owned(), member });
+            let archive = decoding.archive.display();
+            let text = format!("`{member}` of `{archive}` is a sparse file in the PAX format, which is not supported");
+            return Err(Failure::message(text).with_hint(PACK_WITHOUT_SPARSE));
         }
         let raw = entry.path_bytes().into_owned();
         // The format v7 has no type for directories.
@@ -132,11 +135,9 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
                 let mut content = TrackedReader::new(&mut entry);
                 let result = visitor.file(&path, size, executable, &mut content);
                 let failed = content.has_failed;
-                result.map_err(|error| match error {
-                    Error::Io(source) if failed => {
-                        Error::Damaged { archive: decoding.archive.to_owned(), member: path.clone(), source }
-                    }
-                    other => other,
+                result.map_err(|failure| {
+                    let is_of_reading = failed && failure.chain().next().is_some_and(<dyn Error>::is::<io::Error>);
+                    if is_of_reading { error::damaged(decoding.archive, &path, failure) } else { failure }
                 })?;
             }
             EntryType::Symlink => {
@@ -176,7 +177,7 @@ pub(crate) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
 
 /// Refuses a symbolic link that leads out of the archive. Absolute links refer to the root that the
 /// archive is unpacked into.
-fn check_symlink(decoding: &Decoding<'_>, raw: &[u8], path: &str, target: &str) -> Result<(), Error> {
+fn check_symlink(decoding: &Decoding<'_>, raw: &[u8], path: &str, target: &str) -> Result<(), Failure> {
     if !target.starts_with('/') && leaves_tree(path, target, &Links::new()) {
         return Err(decoding.refused(raw, "it is a link that leads out of the archive"));
     }
@@ -194,7 +195,7 @@ fn unusable_name(raw: &[u8]) -> Option<&'static str> {
 
 /// A relative path without `./`; empty for the root. Text that is not UTF-8 has replacement
 /// characters.
-fn checked_path(decoding: &Decoding<'_>, raw: &[u8]) -> Result<String, Error> {
+fn checked_path(decoding: &Decoding<'_>, raw: &[u8]) -> Result<String, Failure> {
     let text = String::from_utf8_lossy(raw);
     if text.starts_with('/') {
         return Err(decoding.refused(raw, "its path is absolute"));

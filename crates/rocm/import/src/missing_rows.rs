@@ -10,14 +10,14 @@ use std::sync::LazyLock;
 
 use rayon::prelude::*;
 use regex::Regex;
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_tables::missing_rows::Gap;
 use rocwheel_tables::providers::family;
 use rocwheel_tables::{LibraryOwner, Owners, Providers, RocmTables, TargetId};
 
 use crate::closure::is_loadable;
 use crate::deb::{self, Control};
-use crate::error::Error;
+use crate::error::with_storage_advice;
 use crate::inspect::inspect_file;
 use crate::libraries::license;
 use crate::members::Visitor;
@@ -30,9 +30,9 @@ const PREFIX: &str = "opt/rocm";
 
 /// Finds artifacts, libraries, kernel databases and GPU targets of the ROCm packages in a folder
 /// that `tables` lack. Sorted.
-pub fn missing_rows(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Result<Vec<Gap>, Error> {
+pub fn missing_rows(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Result<Vec<Gap>, Failure> {
     let mut packages: Vec<PathBuf> = Vec::new();
-    for entry in fs_err::read_dir(folder)? {
+    for entry in fs_err::read_dir(folder).map_err(|error| with_storage_advice(error.into(), folder))? {
         let path = entry?.path();
         if path.extension().is_some_and(|ending| ending == "deb") {
             packages.push(path);
@@ -40,7 +40,7 @@ pub fn missing_rows(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter)
     }
     packages.sort();
     if packages.is_empty() {
-        return Err(Error::NoPackages { folder: folder.to_owned() });
+        return Err(Failure::message(format!("`{}` has no .deb files", folder.display())));
     }
     let rules = Table::of(tables)?;
     let mut known = Known {
@@ -50,7 +50,7 @@ pub fn missing_rows(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter)
         gaps: BTreeSet::new(),
     };
     let _stage = reporter.stage("Reading packages", Some(packages.len() as u64), Unit::Items);
-    let read = packages.into_par_iter().map(|path| -> Result<Option<(Control, Listed<'_>)>, Error> {
+    let read = packages.into_par_iter().map(|path| -> Result<Option<(Control, Listed<'_>)>, Failure> {
         reporter.check()?;
         let control = deb::control(&path)?.control;
         let mut listed = Listed { rules: &rules, is_amds: false, holds: Holds::default() };
@@ -62,7 +62,8 @@ pub fn missing_rows(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter)
         reporter.advance(1);
         Ok((listed.is_amds || is_ours).then_some((control, listed)))
     });
-    let read: Vec<Option<(Control, Listed<'_>)>> = read.collect::<Result<_, Error>>()?;
+    let read = read.collect::<Result<_, Failure>>().map_err(|failure| with_storage_advice(failure, folder));
+    let read: Vec<Option<(Control, Listed<'_>)>> = read?;
     for (control, listed) in read.iter().flatten() {
         known.compare(control, &listed.holds, &rules);
     }
@@ -98,7 +99,7 @@ struct Listed<'a> {
 }
 
 impl Visitor for Listed<'_> {
-    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error> {
+    fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Failure> {
         self.is_amds |= path.trim_start_matches(['.', '/']).starts_with(PREFIX);
         let flat = self.rules.flatten(path);
         if size > 0 && (executable || flat.contains(".so")) {

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use rocwheel_progress::Failure;
 use rocwheel_tables::Pattern;
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error;
 use crate::libraries::SystemLibraries;
 use crate::report::Missing;
 
@@ -34,7 +35,7 @@ pub struct ImportOptions {
 impl ImportOptions {
     /// Fails unless all missing libraries are allowed to be missing. `present` are the packages of
     /// the input.
-    pub(crate) fn judge(&self, missing: Vec<Missing>, present: &[String]) -> Result<Vec<Missing>, Error> {
+    pub(crate) fn judge(&self, missing: Vec<Missing>, present: &[String]) -> Result<Vec<Missing>, Failure> {
         let allowed: Vec<Pattern> = self.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
         let (unresolved, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(|missing| {
             allowed.iter().any(|pattern| pattern.matches(&missing.library) || pattern.glob() == missing.library)
@@ -46,7 +47,7 @@ impl ImportOptions {
         let packages =
             missing.iter().filter(|one| one.other_version.is_none()).filter_map(|one| one.package.as_deref());
         let in_turn = SystemLibraries::embedded().needs_of(packages, &present);
-        Err(Error::Unresolved { missing, in_turn })
+        Err(error::unresolved(&missing, &in_turn))
     }
 }
 

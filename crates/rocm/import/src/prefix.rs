@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::Elf;
+use rocwheel_progress::{Context, Failure};
 use rocwheel_system::FileMetadata as _;
 use rocwheel_tables::DlopenTable;
 use walkdir::WalkDir;
 
 use crate::deb::{Control, upstream};
-use crate::error::Error;
+use crate::error::{empty, refused};
 use crate::libraries::SystemLibraries;
 use crate::options::ImportOptions;
 use crate::plan::{ImportPlan, PlannedSource, SCHEMA, belongs, input_package, is_archive_reader, version_of};
@@ -32,15 +33,22 @@ const DPKG: &str = "var/lib/dpkg";
 /// Name of the source package of a private prefix, which has none.
 const TREE: &str = "prefix";
 
-pub(crate) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
+pub(crate) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Failure> {
     let prefix = rocwheel_system::canonicalize(prefix)?;
     let shared = prefix.ends_with("usr");
     if !shared && !looks_like_rocm(&prefix) {
-        return Err(Error::NoRocm { prefix });
+        let text = "it has neither a HIP runtime (`libamdhip64.so`) nor `.info/version`";
+        return Err(Failure::message(format!("`{}` does not look like a ROCm: {text}", prefix.display()))
+            .with_hint("give the directory that ROCm is installed in, such as /opt/rocm, or the system's /usr"));
     }
     let root = if shared { prefix.parent().map(Path::to_owned) } else { root_of(&prefix) };
     if let Some(root) = root.as_deref().filter(|root| shared && !has_dpkg(root)) {
-        return Err(Error::NoDatabase { prefix, database: root.join(DPKG).join("status") });
+        let (prefix, database) = (prefix.display(), root.join(DPKG).join("status"));
+        let database = database.display();
+        return Err(Failure::message(format!(
+            "`{prefix}` is shared with other software, and there is no `{database}` to tell which files are ROCm's"
+        ))
+        .with_hint("give a directory that holds nothing but ROCm, such as /opt/rocm, or the packages with --deb"));
     }
     let dpkg = root.as_deref().map(Dpkg::read).transpose()?.unwrap_or_default();
     let mut sources = Vec::new();
@@ -113,7 +121,7 @@ fn looks_like_rocm(prefix: &Path) -> bool {
             }))
 }
 
-pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
+pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Failure> {
     let jobs: Vec<(usize, &Path, Belongs, &str)> = plan
         .sources
         .iter()
@@ -126,7 +134,7 @@ pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), E
     jobs.into_par_iter().try_for_each(|(source, base, belongs, path)| take(unpacker, source, base, belongs, path))
 }
 
-fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, path: &str) -> Result<(), Error> {
+fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, path: &str) -> Result<(), Failure> {
     let full = base.join(path);
     let metadata = match fs_err::symlink_metadata(&full) {
         Ok(metadata) => metadata,
@@ -146,8 +154,7 @@ fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, p
         return Ok(());
     }
     if !metadata.is_file() {
-        let reason = "it is neither file, directory nor link".to_owned();
-        return Err(Error::Unsafe { archive: base.to_owned(), member: path.to_owned(), reason });
+        return Err(refused(base, path, "it is neither file, directory nor link"));
     }
     let executable = metadata.is_executable(&full);
     let mut content = fs_err::File::open(&full)?;
@@ -196,14 +203,14 @@ fn private_version(prefix: &Path) -> String {
 
 /// Every file and link, relative and sorted. Names that no file of an artifact may have are an
 /// error, unless the file is skipped anyway.
-fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
+fn tree(prefix: &Path) -> Result<Vec<String>, Failure> {
     let table = Table::embedded();
     let mut files = Vec::new();
     for entry in WalkDir::new(prefix).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(|error| {
-            let path = error.path().unwrap_or(prefix).to_owned();
+            let attempt = format!("could not read `{}`", error.path().unwrap_or(prefix).display());
             let source = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
-            Error::Walk { path, source }
+            Failure::from(source).context(attempt)
         })?;
         if entry.file_type().is_dir() {
             continue;
@@ -214,11 +221,7 @@ fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
         if is_usable {
             files.push(text.into_owned());
         } else if table.skip(&table.flatten(&text)).is_none() {
-            return Err(Error::Unsafe {
-                archive: prefix.to_owned(),
-                member: text.into_owned(),
-                reason: "its name holds a character that no file here may have".into(),
-            });
+            return Err(refused(prefix, &text, "its name holds a character that no file here may have"));
         }
     }
     Ok(files)
@@ -245,10 +248,6 @@ fn left_out(dpkg: &Dpkg, sources: &[PlannedSource]) -> Vec<Skipped> {
     left_out
 }
 
-fn empty(path: &Path, reason: &str) -> Error {
-    Error::Empty { path: path.to_owned(), reason: reason.to_owned() }
-}
-
 /// The contents of dpkg's database.
 #[derive(Default)]
 struct Dpkg {
@@ -263,7 +262,7 @@ struct Package {
 }
 
 impl Dpkg {
-    fn read(root: &Path) -> Result<Self, Error> {
+    fn read(root: &Path) -> Result<Self, Failure> {
         let directory = root.join(DPKG);
         let status = fs_err::read_to_string(directory.join("status"))?;
         let mut dpkg = Self::default();
@@ -302,7 +301,7 @@ impl Dpkg {
 
 impl Package {
     /// Files and links of the package, relative to the root.
-    fn files(&self) -> Result<Vec<String>, Error> {
+    fn files(&self) -> Result<Vec<String>, Failure> {
         let text = fs_err::read_to_string(&self.list)?;
         let paths = text.lines().map(|line| line.trim_start_matches('/').to_owned());
         let mut paths: Vec<String> = paths.filter(|path| !path.is_empty() && path != ".").collect();
@@ -323,8 +322,8 @@ struct Libraries {
 }
 
 impl Libraries {
-    fn add_files(&mut self, base: &Path, files: &[String]) -> Result<(), Error> {
-        let read = files.par_iter().map(|path| -> Result<(Vec<String>, Vec<String>), Error> {
+    fn add_files(&mut self, base: &Path, files: &[String]) -> Result<(), Failure> {
+        let read = files.par_iter().map(|path| -> Result<(Vec<String>, Vec<String>), Failure> {
             let name = path.rsplit('/').next().unwrap_or(path).to_owned();
             let full = base.join(path);
             let mut provided = Vec::new();
@@ -343,7 +342,7 @@ impl Libraries {
             wanted.extend(loads.map(|load| load.pattern.clone()));
             Ok((provided, wanted))
         });
-        let read: Vec<(Vec<String>, Vec<String>)> = read.collect::<Result<_, Error>>()?;
+        let read: Vec<(Vec<String>, Vec<String>)> = read.collect::<Result<_, Failure>>()?;
         for (provided, wanted) in read {
             self.provided.extend(provided);
             self.wanted.extend(wanted);
@@ -353,7 +352,7 @@ impl Libraries {
 
     /// The packages with the libraries that are needed but missing, and those that these libraries
     /// need.
-    fn close(&mut self, root: &Path, dpkg: &Dpkg) -> Result<BTreeSet<String>, Error> {
+    fn close(&mut self, root: &Path, dpkg: &Dpkg) -> Result<BTreeSet<String>, Failure> {
         let system = SystemLibraries::embedded();
         let mut packages = BTreeSet::new();
         while let Some(name) = self.wanted.pop_front() {
@@ -371,7 +370,7 @@ impl Libraries {
     }
 }
 
-fn read_elf(full: &Path, path: &str) -> Result<Option<Elf>, Error> {
+fn read_elf(full: &Path, path: &str) -> Result<Option<Elf>, Failure> {
     let file = fs_err::File::open(full)?;
-    Elf::read(file.file()).map_err(|source| Error::Elf { action: "read", path: path.to_owned(), source })
+    Elf::read(file.file()).with_context(|| format!("could not read the ELF file `{path}`"))
 }

@@ -14,12 +14,12 @@ use std::io::{self, Read};
 use positioned_io::ReadAt;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::Elf;
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit, in_backticks};
 use rocwheel_tables::DlopenTable;
 
 use crate::closure::{is_loadable, other_version};
 use crate::deb::{self, ControlArchive, upstream};
-use crate::error::Error;
+use crate::error::collision;
 use crate::libraries::SystemLibraries;
 use crate::members::Visitor;
 use crate::options::ImportOptions;
@@ -40,7 +40,7 @@ pub(crate) fn check(
     archives: &[ControlArchive],
     options: &ImportOptions,
     reporter: &dyn Reporter,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     two_runtimes(sources, archives)?;
     collisions(sources, archives)?;
     let set = Set::new(sources, archives);
@@ -50,7 +50,7 @@ pub(crate) fn check(
 }
 
 /// Refuses a set with two versions of the HIP runtime.
-fn two_runtimes(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<(), Error> {
+fn two_runtimes(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<(), Failure> {
     let runtimes = archives.iter().filter(|archive| {
         let version = archive.control.package.strip_prefix("libamdhip64-");
         version.is_some_and(|version| version.chars().all(|letter| letter.is_ascii_digit()))
@@ -65,12 +65,21 @@ fn two_runtimes(sources: &[PlannedSource], archives: &[ControlArchive]) -> Resul
     let of_rocm = sources.iter().filter(|planned| planned.source.artifact.is_some());
     let of_rocm: BTreeSet<&String> = of_rocm.map(|planned| &planned.source.name).collect();
     let users = archives.iter().filter(|archive| archive.control.depends.iter().any(|group| group.contains(&older)));
-    let users = users.map(|archive| archive.control.package.clone()).filter(|name| of_rocm.contains(name)).collect();
-    Err(Error::TwoRuntimes { packages: [older, newer.control.package.clone()], users })
+    let users = users.map(|archive| archive.control.package.clone()).filter(|name| of_rocm.contains(name));
+    let users: Vec<String> = users.collect();
+    let needed = match users.as_slice() {
+        [] => String::new(),
+        [user] => format!("; `{user}` needs the older one"),
+        users => format!("; {} need the older one", in_backticks(users)),
+    };
+    let newer = &newer.control.package;
+    let text = format!("the set has two HIP runtimes, `{older}` and `{newer}`, and a process can use only one{needed}");
+    let names = in_backticks([vec![older], users].concat());
+    Err(Failure::message(text).with_hint(format!("leave out {names}, or give packages of one release of ROCm")))
 }
 
 /// Refuses packages that have different files for one place, unless the table names the owner.
-fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<(), Error> {
+fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<(), Failure> {
     let table = Table::embedded();
     let mut places: BTreeMap<String, (usize, &str, &str)> = BTreeMap::new();
     for (index, archive) in archives.iter().enumerate().filter(|(index, _)| sources[*index].source.artifact.is_some()) {
@@ -84,7 +93,7 @@ fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<
             if known != digest && table.owner_of(&place, packages).is_none() {
                 let [first, second] =
                     [(other, input), (index, path)].map(|(index, path)| owner(&sources[index].source.name, path));
-                return Err(Error::Collision { path: place, first, second });
+                return Err(collision(&place, &first, &second));
             }
         }
     }
@@ -120,7 +129,7 @@ impl<'a> Set<'a> {
     }
 
     /// Finds missing libraries, sorted by SONAME.
-    fn missing(&self, reporter: &dyn Reporter) -> Result<Vec<Missing>, Error> {
+    fn missing(&self, reporter: &dyn Reporter) -> Result<Vec<Missing>, Failure> {
         let mut suspects: Vec<(usize, Vec<&Vec<String>>)> = self.suspects();
         suspects.sort_by_key(|(index, _)| self.sources[*index].source.size);
         let mut missing: BTreeMap<String, Missing> = BTreeMap::new();
@@ -187,7 +196,7 @@ impl<'a> Set<'a> {
     }
 
     /// The libraries that the files of a package need or load, with the path of the file.
-    fn wants(&self, index: usize) -> Result<Vec<(String, Wanted, String)>, Error> {
+    fn wants(&self, index: usize) -> Result<Vec<(String, Wanted, String)>, Failure> {
         let is_of_rocm = self.sources[index].source.artifact.is_some();
         let mut needs = Needs { is_of_rocm, wants: Vec::new() };
         deb::data(&self.sources[index].path, rayon::current_num_threads() as u32, &mut needs)?;
@@ -207,7 +216,7 @@ struct Needs {
 }
 
 impl Visitor for Needs {
-    fn file(&mut self, path: &str, size: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
+    fn file(&mut self, path: &str, size: u64, _: bool, content: &mut dyn Read) -> Result<(), Failure> {
         if !self.is_of_rocm && !is_candidate(&Table::embedded().flatten(path)) {
             return Ok(());
         }

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 use rocwheel_elf::{Edit, NeededEdit, SearchPath, StackFlag};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter};
 use rocwheel_system::symlink;
 
 use crate::closure::{self, Resolution, parent};
-use crate::error::Error;
+use crate::error::collision;
 use crate::libraries::SystemLibraries;
 use crate::options::{ImportOptions, Sonames};
 use crate::report::{Mention, Skipped};
@@ -43,7 +43,7 @@ pub(crate) fn relink(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
     resolution: &Resolution,
-) -> Result<Relinked, Error> {
+) -> Result<Relinked, Failure> {
     let mut relinked = Relinked::default();
     let removed = drop_unused(context, unpacked, resolution, &mut relinked)?;
     rename(context, unpacked, resolution, &mut relinked)?;
@@ -63,7 +63,7 @@ fn drop_unused(
     unpacked: &Unpacked,
     resolution: &Resolution,
     relinked: &mut Relinked,
-) -> Result<BTreeSet<usize>, Error> {
+) -> Result<BTreeSet<usize>, Failure> {
     let used: BTreeSet<usize> = resolution.taken.iter().map(|index| unpacked.files[*index].source).collect();
     let mut removed = BTreeSet::new();
     for (index, file) in unpacked.files.iter().enumerate().filter(|(_, file)| file.system) {
@@ -93,7 +93,7 @@ fn rename(
     unpacked: &mut Unpacked,
     resolution: &Resolution,
     relinked: &mut Relinked,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     for &index in &resolution.taken {
         let file = &mut unpacked.files[index];
         let original = closure::library_name(file).to_owned();
@@ -110,7 +110,7 @@ fn rename(
                 let names = context.unpacker.names;
                 let other = unpacked.files.iter().find(|other| other.place == place);
                 let first = other.map_or_else(String::new, |other| other.origin(names));
-                return Err(Error::Collision { path, first, second: unpacked.files[index].origin(names) });
+                return Err(collision(&path, &first, &unpacked.files[index].origin(names)));
             }
             rocwheel_system::rename(context.unpacker.path(&file.place), target)?;
             remove_emptied_folder(context, &file.place);
@@ -137,7 +137,7 @@ fn edit(
     unpacked: &mut Unpacked,
     resolution: &Resolution,
     relinked: &mut Relinked,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let files = &unpacked.files;
     let renames: BTreeMap<&str, &str> = relinked
         .taken
@@ -187,15 +187,18 @@ fn edit(
         patch.apply(&mut target)?;
         Ok((*index, patch.size))
     });
-    let sizes: Vec<(usize, u64)> = sizes.collect::<Result<_, Error>>()?;
+    let sizes: Vec<(usize, u64)> = sizes.collect::<Result<_, Failure>>()?;
     for (index, size) in sizes {
         unpacked.files[index].size = size;
     }
     Ok(())
 }
 
-fn edit_error(file: &Placed) -> impl FnOnce(rocwheel_elf::Error) -> Error {
-    move |source| Error::Elf { action: "edit", path: file.place.path.clone(), source }
+fn edit_error(file: &Placed) -> impl FnOnce(rocwheel_elf::Error) -> Failure {
+    move |error| {
+        let attempt = format!("could not edit the ELF file `{}`", file.place.path);
+        Failure::from(error).context(attempt).with_exit(Exit::Failed)
+    }
 }
 
 /// Adds a copy under the old name for every library that is loaded by that name: NEEDED entries
@@ -207,7 +210,7 @@ fn keep_names(
     unpacked: &mut Unpacked,
     resolution: &Resolution,
     relinked: &mut Relinked,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let mut copied = BTreeSet::new();
     for &(loader, loaded) in &resolution.loaded_by_name {
         let Some((_, original)) = relinked.taken.get(&loaded).filter(|(now, before)| now != before).cloned() else {
@@ -226,7 +229,7 @@ fn keep_names(
             let names = context.unpacker.names;
             let other = unpacked.files.iter().find(|other| other.place == copy.place);
             let first = other.map_or_else(String::new, |other| other.origin(names));
-            return Err(Error::Collision { second: copy.origin(names), path: copy.place.path, first });
+            return Err(collision(&copy.place.path, &first, &copy.origin(names)));
         }
         fs_err::copy(from, &to)?;
         let mut target = fs_err::OpenOptions::new().read(true).write(true).open(to)?.into_file();
@@ -289,7 +292,7 @@ fn link(
     unpacked: &mut Unpacked,
     removed: &BTreeSet<usize>,
     relinked: &mut Relinked,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let table = context.unpacker.table;
     let mut paths: BTreeSet<String> = BTreeSet::new();
     for (_, file) in unpacked.files.iter().enumerate().filter(|(index, _)| !removed.contains(index)) {
@@ -332,7 +335,7 @@ fn link(
                     relinked.skipped.push(skipped(context, link.source, &link.input, same_as(&first)));
                     continue;
                 }
-                return Err(Error::Collision { path: place.path.clone(), first, second });
+                return Err(collision(&place.path, &first, &second));
             }
             Some((_, target)) => {
                 if paths.contains(&place.path) {
@@ -341,10 +344,10 @@ fn link(
                     let first =
                         first.map_or_else(|| "a directory".into(), |(source, path)| owner(&names[*source], path));
                     let second = owner(&names[link.source], &link.input);
-                    return Err(Error::Collision { path: place.path.clone(), first, second });
+                    return Err(collision(&place.path, &first, &second));
                 }
-                make_link(context, place, &relative(parent(&place.path), target))
-                    .map_err(|error| error.of_link(owner(&context.unpacker.names[link.source], &link.input)))?;
+                let from = owner(&context.unpacker.names[link.source], &link.input);
+                make_link(context, place, &relative(parent(&place.path), target), &from)?;
                 relinked.links.push(place.clone());
             }
             None => {
@@ -362,15 +365,14 @@ fn link(
     Ok(())
 }
 
-pub(crate) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> Result<(), Error> {
+/// `from` is the package or input of the link, for messages.
+pub(crate) fn make_link(context: &Context<'_>, place: &Place, target: &str, from: &str) -> Result<(), Failure> {
     let path = staged(context.unpacker.root, context.unpacker.table, place);
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
-    symlink(target, &path).map_err(|source| {
-        let from = "the import itself".to_owned();
-        Error::Link { path: place.path.clone(), target: target.to_owned(), from, source }
-    })
+    let attempt = format!("could not make the link `{}` to `{target}`, which is {from}", place.path);
+    symlink(target, &path).map_err(Failure::attempt(attempt))
 }
 
 /// The path in the flattened tree that a link leads to; `None` if it leaves the input.

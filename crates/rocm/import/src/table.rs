@@ -2,15 +2,15 @@
 //! file of the input.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::LazyLock;
 
 use regex::Regex;
 use rocwheel_artifact::Component;
 use rocwheel_artifact::name::{ArtifactName, GENERIC};
+use rocwheel_progress::Failure;
 use rocwheel_tables::{Databases, Pattern, RocmTables};
 use serde::Deserialize;
-
-use crate::error::Error;
 
 const NAME: &str = "import.toml";
 const TABLE: &str = include_str!("../../../../data/import.toml");
@@ -106,6 +106,10 @@ fn any(patterns: &[Pattern], path: &str) -> bool {
     patterns.iter().any(|pattern| pattern.matches(path))
 }
 
+fn malformed(reason: &dyn Display) -> Failure {
+    Failure::message(format!("could not understand the table `{NAME}`: {reason}"))
+}
+
 impl Table {
     pub(crate) fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<Table> =
@@ -114,16 +118,15 @@ impl Table {
     }
 
     /// Combines the rules with the artifacts of `tables`.
-    pub(crate) fn of(tables: &RocmTables) -> Result<Self, Error> {
+    pub(crate) fn of(tables: &RocmTables) -> Result<Self, Failure> {
         Self::parse(TABLE, tables)
     }
 
-    fn parse(text: &str, tables: &RocmTables) -> Result<Self, Error> {
-        let table: TableText =
-            toml::from_str(text).map_err(|error| Error::Table { name: NAME, reason: error.to_string() })?;
+    fn parse(text: &str, tables: &RocmTables) -> Result<Self, Failure> {
+        let table: TableText = toml::from_str(text).map_err(|error| malformed(&error))?;
         let paths = table.path.into_iter().map(|rule| {
             let expression = Regex::new(&rule.from);
-            let expression = expression.map_err(|error| Error::Table { name: NAME, reason: error.to_string() })?;
+            let expression = expression.map_err(|error| malformed(&error))?;
             Ok((expression, rule.to))
         });
         let artifacts = tables.artifacts().iter().map(|row| ArtifactRule {
@@ -140,7 +143,7 @@ impl Table {
             to: rule.to,
         });
         Ok(Self {
-            paths: paths.collect::<Result<_, Error>>()?,
+            paths: paths.collect::<Result<_, Failure>>()?,
             skips: table.skip.into_iter().map(|skip| (compile(&skip.patterns), skip.reason)).collect(),
             basedirs: basedirs.collect(),
             artifacts: artifacts.collect(),

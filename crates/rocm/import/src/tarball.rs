@@ -9,10 +9,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use rocwheel_artifact::Manifest;
 use rocwheel_content::open_regular;
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::{Failure, Reporter};
 
 use crate::describe::first_numbers;
-use crate::error::Error;
 use crate::feed::Feed;
 use crate::members::{self, Decoding, Visitor};
 use crate::options::ImportOptions;
@@ -24,7 +23,7 @@ use crate::unpack::{Belongs, Unpacker};
 const MANIFEST: &str = "share/therock/therock_manifest.json";
 const INFO: &str = ".info/version";
 
-pub(crate) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
+pub(crate) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let version = match (&options.version, version_in(&name)) {
         (Some(version), _) => version.clone(),
@@ -33,10 +32,7 @@ pub(crate) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
     };
     let size = fs_err::metadata(path)?.len();
     let stage = reporter.stage("Reading the tarball", Some(size), rocwheel_progress::Unit::Bytes);
-    let sha256 = rocwheel_artifact::archive::digest(path, reporter).map_err(|error| match error {
-        rocwheel_artifact::Error::Io(source) => Error::Io(source),
-        _ => Error::Interrupted(Interrupted),
-    })?;
+    let sha256 = rocwheel_artifact::archive::digest(path, reporter)?;
     drop(stage);
     let source = InputPackage {
         name,
@@ -60,7 +56,7 @@ pub(crate) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
     })
 }
 
-pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
+pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Failure> {
     for (source, planned) in plan.sources.iter().enumerate() {
         let mut feed = Feed { unpacker, source, belongs: Belongs::ByPath };
         walk(&planned.path, &planned.source.name, &mut feed)?;
@@ -68,7 +64,7 @@ pub(crate) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), E
     Ok(())
 }
 
-fn walk(path: &Path, name: &str, visitor: &mut dyn Visitor) -> Result<(), Error> {
+fn walk(path: &Path, name: &str, visitor: &mut dyn Visitor) -> Result<(), Failure> {
     let threads = rayon::current_num_threads() as u32;
     let mut file = open_regular(path)?;
     members::walk(&Decoding { archive: path, member: name, threads }, &mut file, visitor)
@@ -82,14 +78,14 @@ fn version_in(name: &str) -> Option<String> {
 }
 
 /// The version in the tarball's manifest, or in `.info/version` (`7.2.4-93`); empty without both.
-fn version_inside(path: &Path, name: &str) -> Result<String, Error> {
+fn version_inside(path: &Path, name: &str) -> Result<String, Failure> {
     #[derive(Default)]
     struct Find {
         manifest: Option<String>,
         info: String,
     }
     impl Visitor for Find {
-        fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
+        fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Failure> {
             let flat = Table::embedded().flatten(path);
             if flat == MANIFEST || flat == INFO {
                 let mut text = String::new();

@@ -15,11 +15,11 @@ use rocwheel_artifact::name::{ArtifactName, GENERIC};
 use rocwheel_content::WINDOW;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::Elf;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_system::FileMetadata as _;
 
 use crate::cmake;
-use crate::error::Error;
+use crate::error::collision;
 use crate::inspect::{self, Inspected};
 use crate::libraries::SystemLibraries;
 use crate::report::Skipped;
@@ -140,7 +140,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Writes or skips one regular file.
-    pub(crate) fn file(&self, incoming: &Incoming<'_>, content: &mut dyn Read) -> Result<(), Error> {
+    pub(crate) fn file(&self, incoming: &Incoming<'_>, content: &mut dyn Read) -> Result<(), Failure> {
         self.count();
         let (place, system) = match self.decide(incoming.belongs, incoming.path) {
             Decision::Skip(reason) => {
@@ -178,7 +178,7 @@ impl<'a> Unpacker<'a> {
     /// Removes files whose path another file has. Of several sources with the same bytes the first
     /// keeps the file, whichever thread was faster; of different files the table's owner does, and
     /// without one they are an error.
-    pub(crate) fn settle(&self, unpacked: &mut Unpacked) -> Result<(), Error> {
+    pub(crate) fn settle(&self, unpacked: &mut Unpacked) -> Result<(), Failure> {
         let mut duplicates = std::mem::take(&mut unpacked.duplicates);
         if duplicates.is_empty() {
             return Ok(());
@@ -206,7 +206,7 @@ impl<'a> Unpacker<'a> {
                     }
                     None => {
                         let (first, second) = (first.origin(self.names), second.origin(self.names));
-                        return Err(Error::Collision { path, first, second });
+                        return Err(collision(&path, &first, &second));
                     }
                 }
             }
@@ -246,7 +246,7 @@ impl<'a> Unpacker<'a> {
 
     /// Copies an earlier file under another name; the two may go to different artifacts, so it is
     /// not a hard link.
-    pub(crate) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
+    pub(crate) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Failure> {
         let found = {
             let state = self.state();
             let placed = state.files.iter().map(|file| (file, None));
@@ -331,7 +331,7 @@ impl<'a> Unpacker<'a> {
         incoming: &Incoming<'_>,
         place: &Place,
         content: &mut dyn Read,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, Failure> {
         if !cmake::is_candidate(&place.path) || incoming.size > MAX_TEXT {
             return Ok(None);
         }
@@ -361,7 +361,7 @@ pub(crate) fn same_as(owner: &str) -> String {
 }
 
 /// `true` if two files of one size have the same bytes.
-pub(crate) fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
+pub(crate) fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Failure> {
     let mut files = [fs_err::File::open(left)?, fs_err::File::open(right)?];
     let mut buffers = [vec![0; WINDOW], vec![0; WINDOW]];
     loop {
@@ -425,7 +425,7 @@ fn is_library_name(name: &str) -> bool {
     name.rsplit('.').next() == Some("so") || name.contains(".so.")
 }
 
-fn write(path: &Path, executable: bool, content: &mut dyn Read, reporter: &dyn Reporter) -> Result<u64, Error> {
+fn write(path: &Path, executable: bool, content: &mut dyn Read, reporter: &dyn Reporter) -> Result<u64, Failure> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rocwheel_progress::{Exit, Interrupted, Reporter, Silent};
+use rocwheel_progress::{Exit, Failure, Interrupted, Reporter, Silent};
 use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::mounts::{self, Needs, PROGRAM, UV};
 use super::{Engine, PATIENCE};
-use crate::error::{Error, StepFailure};
+use crate::error::{ContainerFailure, StepFailure};
 use crate::execute::{ExistingOutput, JobOutcome, JobPlace, LastLook, Leftovers, StageSelection};
 use rocwheel_process::{FinishedProcess, HeldProcess, ProcessEnd};
 use rocwheel_recipe::Job;
@@ -86,7 +86,13 @@ struct Said {
 
 impl Engine {
     /// Starts a container that satisfies `needs`. `work` is a folder that the container sees.
-    pub fn start(&self, image: &Image, needs: Needs, work: &Path, reporter: &dyn Reporter) -> Result<Container, Error> {
+    pub fn start(
+        &self,
+        image: &Image,
+        needs: Needs,
+        work: &Path,
+        reporter: &dyn Reporter,
+    ) -> Result<Container, Failure> {
         let scratch = tempfile::Builder::new().prefix(".rocwheel-container-").tempdir_in(work)?;
         let mark = scratch.path().join("mark");
         fs_err::write(&mark, "")?;
@@ -121,7 +127,7 @@ impl Engine {
         container.end();
         Err(match heard? {
             Some(finished) => container.not_started(&finished),
-            None => Error::Interrupted(Interrupted),
+            None => Interrupted.into(),
         })
     }
 }
@@ -139,7 +145,7 @@ impl Container {
         order: &ContainerJob<'_>,
         reporter: &dyn Reporter,
         told: &dyn Fn(&str),
-    ) -> Result<JobOutcome, Error> {
+    ) -> Result<JobOutcome, Failure> {
         self.count += 1;
         let [job_file, process_file, answer_file] =
             ["toml", "process", "json"].map(|what| self.scratch.path().join(format!("{}.{what}", self.count)));
@@ -168,12 +174,10 @@ impl Container {
         let document = serde_json::from_slice::<Document>(&answer).ok();
         match document {
             Some(Document { error: Some(said), .. }) => Err(self.failed(said)),
-            Some(Document { jobs, .. }) if jobs.len() == 1 => {
-                jobs.into_iter().next().ok_or(Error::Interrupted(Interrupted))
-            }
+            Some(Document { jobs, .. }) if jobs.len() == 1 => jobs.into_iter().next().ok_or_else(|| Interrupted.into()),
             _ if rocwheel_process::is_stopping(reporter) => {
                 self.stop(&process_file);
-                Err(Error::Interrupted(Interrupted))
+                Err(Interrupted.into())
             }
             _ => Err(self.broken(&finished, &lines.error)),
         }
@@ -197,7 +201,7 @@ impl Container {
         }
     }
 
-    fn failed(&self, said: Said) -> Error {
+    fn failed(&self, said: Said) -> Failure {
         let mut message = said.message;
         for cause in said.causes {
             message.push_str(": ");
@@ -208,47 +212,40 @@ impl Container {
             3 => Exit::Partial,
             4 => Exit::TryAgain,
             70 => Exit::Bug,
-            130 => return Error::Interrupted(Interrupted),
+            130 => return Interrupted.into(),
             _ => Exit::Failed,
         };
-        Error::Inside { image: self.image.name.clone(), message, hint: said.hint, exit, failure: said.failed_step }
+        let (image, hint, failed_step) = (self.image.name.clone(), said.hint, said.failed_step);
+        ContainerFailure { image, message, hint, exit, failed_step }.into()
     }
 
     /// The error for a container that did not become ready.
-    fn not_started(&self, finished: &FinishedProcess) -> Error {
+    fn not_started(&self, finished: &FinishedProcess) -> Failure {
         let image = &self.image.name;
         let glibc = finished.lines().find_map(|line| {
             let (_, rest) = line.split_once("version `GLIBC_")?;
             Some(rest.split_once('\'')?.0.to_owned())
         });
         if let Some(version) = glibc {
-            return Error::Engine {
-                reason: format!(
-                    "the system in the image `{image}` is too old for this program, which needs glibc {version}"
-                ),
-                hint: Some("use a newer image, or a released rocwheel, which needs only glibc 2.17".into()),
-            };
+            return Failure::message(format!(
+                "the system in the image `{image}` is too old for this program, which needs glibc {version}"
+            ))
+            .with_hint("use a newer image, or a released rocwheel, which needs only glibc 2.17");
         }
         if finished.lines().any(|line| line.contains(PROGRAM) && line.contains("not found")) {
-            return Error::Engine {
-                reason: format!("this program does not run in the image `{image}`, which has no glibc"),
-                hint: Some("take an image with glibc: Debian, Ubuntu, AlmaLinux and their like".into()),
-            };
+            return Failure::message(format!("this program does not run in the image `{image}`, which has no glibc"))
+                .with_hint("take an image with glibc: Debian, Ubuntu, AlmaLinux and their like");
         }
         if finished.lines().any(|line| line.starts_with("rocwheel ")) {
-            return Error::Engine {
-                reason: format!("a container of `{image}` does not see the folders of this machine"),
-                hint: Some(
-                    "the engine has to run on this machine: look at DOCKER_HOST and the engine's context".into(),
-                ),
-            };
+            return Failure::message(format!("a container of `{image}` does not see the folders of this machine"))
+                .with_hint("the engine has to run on this machine: look at DOCKER_HOST and the engine's context");
         }
         self.engine.refused(&format!("could not start a container of `{image}`"), finished)
     }
 
     /// The error for a container that ended in the middle of a job, or for a program in it that
     /// printed no result.
-    fn broken(&mut self, finished: &FinishedProcess, error: &[String]) -> Error {
+    fn broken(&mut self, finished: &FinishedProcess, error: &[String]) -> Failure {
         const KILL: i32 = 137;
         let image = self.image.name.clone();
         let is_over = self.held.as_mut().is_none_or(HeldProcess::is_over);
@@ -259,10 +256,8 @@ impl Container {
         let said = if said.is_empty() { String::new() } else { format!(": {}", said.join("; ")) };
         if is_over || finished.ended == ProcessEnd::Code(KILL) {
             let hint = "a user or the system ended it, perhaps for lack of memory (`--jobs` runs fewer compilers); the same command continues";
-            return Error::Engine {
-                reason: format!("the container of `{image}` has ended while it built{said}"),
-                hint: Some(hint.into()),
-            };
+            return Failure::message(format!("the container of `{image}` has ended while it built{said}"))
+                .with_hint(hint);
         }
         self.engine.refused(&format!("the build in a container of `{image}` gave no answer"), finished)
     }

@@ -9,10 +9,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rocwheel_progress::{Interrupted, Reporter, Silent};
+use rocwheel_progress::{Failure, Interrupted, Reporter, Silent};
 
 use super::{Engine, PATIENCE, is_labelled};
-use crate::error::Error;
 use rocwheel_process::ProcessEnd;
 use rocwheel_recipe::executor::{Image, ImagePackages};
 use rocwheel_recipe::surroundings::Surroundings;
@@ -68,7 +67,7 @@ impl Engine {
         work: &Path,
         reporter: &dyn Reporter,
         told: &dyn Fn(&str),
-    ) -> Result<Image, Error> {
+    ) -> Result<Image, Failure> {
         if packages.is_empty() {
             return Ok(image.clone());
         }
@@ -99,7 +98,7 @@ impl Engine {
         packages: &ImagePackages,
         name: &str,
         (work, reporter): (&Path, &dyn Reporter),
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         fs_err::create_dir_all(work)?;
         let scratch = tempfile::Builder::new().prefix(".rocwheel-layer-").tempdir_in(work)?;
         let surroundings = &self.request.surroundings;
@@ -122,7 +121,7 @@ impl Engine {
         let answer = self.run_for(&words, INSTALLING, reporter)?;
         match answer.ended {
             ProcessEnd::Code(0) => Ok(()),
-            _ if rocwheel_process::is_stopping(reporter) => Err(Error::Interrupted(Interrupted)),
+            _ if rocwheel_process::is_stopping(reporter) => Err(Interrupted.into()),
             _ => Err(self
                 .refused(&format!("could not install {} in the image `{}`", packages.describe(), image.name), &answer)),
         }

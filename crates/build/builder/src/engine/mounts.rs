@@ -5,12 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rocwheel_index::settings::ConfigurationFiles;
-use rocwheel_progress::Silent;
+use rocwheel_progress::{Failure, Silent};
 use rocwheel_system::{FileMetadata as _, FileOwner, current_user};
 use rocwheel_wheel::Platform;
 
 use super::{Engine, Kind, Root};
-use crate::error::Error;
 use crate::execute::{JobPlace, is_on};
 use rocwheel_recipe::executor::Image;
 use rocwheel_recipe::recipe::WorkOn;
@@ -50,7 +49,7 @@ impl Needs {
     }
 
     /// The needs of a job in a place. Creates the folders that the job writes to.
-    pub fn of(job: &Job, place: &JobPlace) -> Result<Needs, Error> {
+    pub fn of(job: &Job, place: &JobPlace) -> Result<Needs, Failure> {
         let mut needs = Needs::default();
         for folder in [&place.output, &place.work] {
             needs.writes(folder)?;
@@ -104,14 +103,14 @@ impl Needs {
         }
     }
 
-    fn writes(&mut self, folder: &Path) -> Result<(), Error> {
+    fn writes(&mut self, folder: &Path) -> Result<(), Failure> {
         fs_err::create_dir_all(folder)?;
         self.write.insert(folder.to_owned());
         Ok(())
     }
 
     /// Adds the repository of a worktree or a submodule, which its `.git` file names.
-    fn repository(&mut self, tree: &Path, surroundings: &BTreeMap<String, String>) -> Result<(), Error> {
+    fn repository(&mut self, tree: &Path, surroundings: &BTreeMap<String, String>) -> Result<(), Failure> {
         if !tree.join(".git").is_file() {
             return Ok(());
         }
@@ -121,7 +120,7 @@ impl Needs {
         Ok(())
     }
 
-    fn compiler_cache(&mut self, cache: CompilerCache, surroundings: &BTreeMap<String, String>) -> Result<(), Error> {
+    fn compiler_cache(&mut self, cache: CompilerCache, surroundings: &BTreeMap<String, String>) -> Result<(), Failure> {
         let (name, folder) = match cache {
             CompilerCache::None => return Ok(()),
             CompilerCache::Ccache => ("CCACHE_DIR", "ccache"),
@@ -153,7 +152,7 @@ impl Needs {
 
 impl Engine {
     /// The options of `run` for a job's needs. `scratch` is a folder of ours for this container.
-    pub(super) fn run_options(&self, needs: &Needs, image: &Image, scratch: &Path) -> Result<Vec<String>, Error> {
+    pub(super) fn run_options(&self, needs: &Needs, image: &Image, scratch: &Path) -> Result<Vec<String>, Failure> {
         let mut words: Vec<String> = Vec::new();
         let mut option = |name: &str, value: &str| words.extend([name.to_owned(), value.to_owned()]);
         match (&self.request.network, needs.downloads) {
@@ -255,13 +254,13 @@ fn lies_in(path: &Path, folder: &Path) -> bool {
 }
 
 /// Checks that a path can be an engine's mount, which is a line of fields separated by commas.
-pub(super) fn mountable(path: &Path) -> Result<&str, Error> {
-    path.to_str().filter(|text| !text.contains([',', '"', '\n'])).ok_or_else(|| Error::Engine {
-        reason: format!(
+pub(super) fn mountable(path: &Path) -> Result<&str, Failure> {
+    path.to_str().filter(|text| !text.contains([',', '"', '\n'])).ok_or_else(|| {
+        Failure::message(format!(
             "`{}` cannot be given to a container: its name has a comma, a quote or a line's end",
             path.display()
-        ),
-        hint: Some("use a folder with a plain name".into()),
+        ))
+        .with_hint("use a folder with a plain name")
     })
 }
 

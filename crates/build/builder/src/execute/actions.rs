@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::GlobBuilder;
+use rocwheel_progress::{Exit, Failure};
 use walkdir::WalkDir;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::context::{Call, Context, compiled};
 use crate::execute::folder::Log;
 use rocwheel_process::ProcessEnd;
@@ -17,7 +18,7 @@ use rocwheel_recipe::{Action, JobStep, More};
 
 impl Context<'_> {
     /// Runs a step. Returns how its program ended if it was stopped.
-    pub(super) fn step(&self, step: &JobStep, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn step(&self, step: &JobStep, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         for provided in &step.provided {
             if !self.holds(provided)? {
                 log.say("(skipped: its condition does not hold)")?;
@@ -25,7 +26,7 @@ impl Context<'_> {
             }
         }
         match self.act(step, log) {
-            Err(error @ Error::Interrupted(_)) => Err(error),
+            Err(error) if error.exit() == Exit::Interrupted => Err(error),
             Err(error) if step.may_fail => {
                 log.say(&format!("(it may fail: {})", rocwheel_progress::with_causes(&error)))?;
                 Ok(None)
@@ -34,7 +35,7 @@ impl Context<'_> {
         }
     }
 
-    fn act(&self, step: &JobStep, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    fn act(&self, step: &JobStep, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         match &step.action {
             Action::Run { command, more, expect } => {
                 return self.run_step(step, (command, more), expect.as_deref(), log);
@@ -66,7 +67,7 @@ impl Context<'_> {
         (command, more): (&[String], &[More]),
         expect: Option<&str>,
         log: &mut Log,
-    ) -> Result<Option<ProcessEnd>, Error> {
+    ) -> Result<Option<ProcessEnd>, Failure> {
         let timeout = Duration::from_secs(step.timeout);
         let finished = loop {
             let mut environment = self.environment()?;
@@ -95,7 +96,7 @@ impl Context<'_> {
     }
 
     /// Leaves a file with the same content unchanged: a newer one would be compiled again.
-    fn write(&self, file: &Text, log: &mut Log) -> Result<(), Error> {
+    fn write(&self, file: &Text, log: &mut Log) -> Result<(), Failure> {
         let path = PathBuf::from(self.text(&file.path)?);
         let text = self.text(&file.text)?;
         if fs_err::read(&path).is_ok_and(|there| there == text.as_bytes()) {
@@ -106,7 +107,7 @@ impl Context<'_> {
     }
 
     /// Appends the text only if it is missing, so a step that was stopped can run again.
-    fn append(&self, file: &Text, log: &mut Log) -> Result<(), Error> {
+    fn append(&self, file: &Text, log: &mut Log) -> Result<(), Failure> {
         let path = PathBuf::from(self.text(&file.path)?);
         let text = self.text(&file.text)?;
         let mut whole = fs_err::read_to_string(&path)?;
@@ -118,7 +119,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn copy(&self, stage: &str, copy: &CopyAction, log: &mut Log) -> Result<(), Error> {
+    fn copy(&self, stage: &str, copy: &CopyAction, log: &mut Log) -> Result<(), Failure> {
         let (from, to) = (self.text(&copy.from)?, PathBuf::from(self.text(&copy.to)?));
         log.say(&format!("(copying {from} to {})", to.display()))?;
         if copy.pick == Pick::Folder {
@@ -143,7 +144,7 @@ impl Context<'_> {
     }
 
     /// Removes paths, but only inside the sources and the job's own folder.
-    fn remove(&self, stage: &str, paths: &[String], log: &mut Log) -> Result<(), Error> {
+    fn remove(&self, stage: &str, paths: &[String], log: &mut Log) -> Result<(), Failure> {
         for path in paths {
             let path = PathBuf::from(path);
             let is_plain = !path.components().any(|part| matches!(part, std::path::Component::ParentDir));
@@ -163,7 +164,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn replace(&self, stage: &str, replace: &Replace, log: &mut Log) -> Result<(), Error> {
+    fn replace(&self, stage: &str, replace: &Replace, log: &mut Log) -> Result<(), Failure> {
         let path = PathBuf::from(self.text(&replace.path)?);
         let with = self.text(&replace.with)?;
         let pattern = compiled(&replace.pattern)?;
@@ -183,13 +184,13 @@ impl Context<'_> {
 }
 
 /// Files that fit a pattern, sorted. A path without pattern characters is itself.
-pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
+pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     let Some(sign) = pattern.find(['*', '?', '[', '{']) else {
         return Ok(Some(PathBuf::from(pattern)).filter(|path| path.is_file()).into_iter().collect());
     };
     let root = pattern[..sign].rfind('/').map_or(".", |end| &pattern[..end.max(1)]);
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    let glob = glob.map_err(|error| Error::malformed("job", format!("`{pattern}` is no pattern: {error}")))?;
+    let glob = glob.map_err(|error| error::malformed("job", format!("`{pattern}` is no pattern: {error}")))?;
     let glob = glob.compile_matcher();
     let mut found = Vec::new();
     for entry in WalkDir::new(root).sort_by_file_name() {
@@ -202,7 +203,7 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use rocwheel_archive::{FileDigest, Level, WriteOptions};
+use rocwheel_progress::Failure;
 use rocwheel_repair::{self as repair, ReadingDepth, Resolve, RocmFrom};
 use rocwheel_split::tree::OldRuntime;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, wheels};
 use rocwheel_wheel::WheelName;
 
-use crate::error::Error;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Log};
 use rocwheel_recipe::Repair;
@@ -24,7 +24,7 @@ const ZSTD_LEVEL: i32 = 3;
 
 impl Context<'_> {
     /// Makes an empty folder for results, and removes what an earlier run made from its own.
-    pub(super) fn fresh_made(&self) -> Result<PathBuf, Error> {
+    pub(super) fn fresh_made(&self) -> Result<PathBuf, Failure> {
         let made = self.folder.join("made");
         for folder in STAGES.iter().map(|stage| self.before(stage)).chain([made.clone()]) {
             if folder.exists() {
@@ -42,7 +42,7 @@ impl Context<'_> {
 
     /// Moves the wheels for a stage out of the folder of results. A stage that runs again gets the
     /// same wheels.
-    fn take(&self, stage: &str) -> Result<Vec<PathBuf>, Error> {
+    fn take(&self, stage: &str) -> Result<Vec<PathBuf>, Failure> {
         let (made, before) = (self.folder.join("made"), self.before(stage));
         let later = STAGES.iter().skip_while(|one| **one != stage).skip(1);
         for folder in later.map(|stage| self.before(stage)).filter(|folder| folder.exists()) {
@@ -66,7 +66,7 @@ impl Context<'_> {
         beside
     }
 
-    pub(super) fn repair(&self, way: Repair, folder: &mut Folder, log: &mut Log) -> Result<(), Error> {
+    pub(super) fn repair(&self, way: Repair, folder: &mut Folder, log: &mut Log) -> Result<(), Failure> {
         let wheels = self.take("repair")?;
         let has_rocm = self.job.rocm != Rocm::None;
         // Users of the wheel do not have this machine's ROCm; their torch brings one.
@@ -100,7 +100,7 @@ impl Context<'_> {
         };
         let made = self.folder.join("made");
         for wheel in wheels {
-            let prepared = repair::plan(&wheel, &request, self.reporter)?;
+            let prepared = repair::plan(&wheel, &request, self.reporter).map_err(repair_failure)?;
             let plan = &prepared.plan;
             for graft in &plan.grafted {
                 log.say(&format!("({} comes into the wheel, for {})", graft.name, graft.needed_by.join(", ")))?;
@@ -116,14 +116,14 @@ impl Context<'_> {
             for note in &plan.notes {
                 self.reporter.warn(note);
             }
-            let outcome = prepared.execute(&made, &request, self.reporter)?;
+            let outcome = prepared.execute(&made, &request, self.reporter).map_err(repair_failure)?;
             log.say(&format!("(wrote {})", outcome.path.display()))?;
         }
         self.gather(folder)
     }
 
     /// Moves the code for each GPU target into a separate wheel.
-    pub(super) fn split(&self, folder: &mut Folder, log: &mut Log) -> Result<(), Error> {
+    pub(super) fn split(&self, folder: &mut Folder, log: &mut Log) -> Result<(), Failure> {
         let wheels = self.take("split")?;
         let request = wheels::Request {
             scratch: self.folder.clone(),
@@ -158,7 +158,7 @@ impl Context<'_> {
 
     /// Records the files in the folder of results as the job's outputs, the wheel of the recipe
     /// first.
-    fn gather(&self, folder: &mut Folder) -> Result<(), Error> {
+    fn gather(&self, folder: &mut Folder) -> Result<(), Failure> {
         let own = self.job.recipe.distribution.as_deref().map(rocwheel_wheel::canonical_name);
         let mut outputs = Vec::new();
         for path in files(&self.folder.join("made"))? {
@@ -174,7 +174,7 @@ impl Context<'_> {
 }
 
 /// The files of a folder, sorted.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         paths.push(entry?.path());
@@ -182,4 +182,17 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     paths.retain(|path| path.is_file());
     paths.sort();
     Ok(paths)
+}
+
+/// Libraries that are missing where a wheel is built have another remedy than where it is repaired.
+fn repair_failure(error: repair::Error) -> Failure {
+    let is_missing = matches!(error, repair::Error::Missing { .. } | repair::Error::Unreachable { .. });
+    let failure = Failure::from(error);
+    if !is_missing {
+        return failure;
+    }
+    failure.with_hint(
+        "install what has it where this is built; without `--repair` the wheel is built as it is, and `rocwheel repair` has \
+         `--lib-path` and `--exclude` for it",
+    )
 }

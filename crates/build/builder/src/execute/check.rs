@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::Error;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use rocwheel_process::ProcessEnd;
-use rocwheel_progress::Interrupted;
+use rocwheel_progress::{Failure, Interrupted};
 use rocwheel_recipe::{BuiltFile, Check, PythonVersion};
 
 use crate::execute::folder::Log;
@@ -25,7 +24,7 @@ impl Context<'_> {
         python: Option<PythonVersion>,
         outputs: &[BuiltFile],
         log: &mut Log,
-    ) -> Result<Option<ProcessEnd>, Error> {
+    ) -> Result<Option<ProcessEnd>, Failure> {
         let stage = format!("check-{}", check.name);
         if !check.fresh {
             let environment = self.environment()?;
@@ -85,7 +84,7 @@ impl Context<'_> {
         check: &Check,
         (program, environment): (&Path, &BTreeMap<String, String>),
         log: &mut Log,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Failure> {
         if check.beside.is_empty() || self.job.recipe.cell.system_packages.is_on() {
             return Ok(true);
         }
@@ -95,7 +94,7 @@ impl Context<'_> {
         let call = Call { stage, words, directory: &self.folder, environment, timeout: PATIENCE };
         let finished = self.attempt(call, log)?;
         if rocwheel_process::is_stopping(self.reporter) {
-            return Err(Error::Interrupted(Interrupted));
+            return Err(Interrupted.into());
         }
         let is_there = finished.ended == ProcessEnd::Code(0);
         if !is_there {
@@ -114,7 +113,7 @@ impl Context<'_> {
         words: Vec<String>,
         environment: &BTreeMap<String, String>,
         log: &mut Log,
-    ) -> Result<Option<ProcessEnd>, Error> {
+    ) -> Result<Option<ProcessEnd>, Failure> {
         // The sources are not the working folder, because Python would import from there.
         let call = Call { stage, words, directory: &self.folder, environment, timeout: PATIENCE };
         let finished = self.run(call, log)?;

@@ -1,14 +1,16 @@
 //! Finds the result of a build, checks and audits it, and moves it into the folder of outputs.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use rocwheel_audit::written::{self, WheelSet};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
+use rocwheel_progress::{Failure, counted};
 use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::actions::matching;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, is_ours};
@@ -19,13 +21,13 @@ use rocwheel_recipe::{BuiltFile, Rocm};
 
 impl Context<'_> {
     /// Copies the result into the job's own folder if it is the expected one.
-    pub(super) fn collect(&self, folder: &mut Folder) -> Result<(), Error> {
+    pub(super) fn collect(&self, folder: &mut Folder) -> Result<(), Failure> {
         let made = self.fresh_made()?;
         let output = &self.job.recipe.output;
         let relative = match (&output.wheel, &output.tarball) {
             (Some(pattern), _) => self.wheel(pattern, &made)?,
             (None, Some(tarball)) => self.tarball(tarball, &made)?,
-            (None, None) => return Err(Error::malformed("job", "it has no output")),
+            (None, None) => return Err(error::malformed("job", "it has no output")),
         };
         let path = made.join(&relative);
         let size = path.metadata()?.len();
@@ -43,11 +45,11 @@ impl Context<'_> {
         }])
     }
 
-    fn wrong(&self, reason: impl Into<String>, hint: Option<&str>) -> Error {
-        Error::Output { job: self.job.title(), reason: reason.into(), hint: hint.map(str::to_owned) }
+    fn wrong(&self, reason: impl Display, hint: Option<&str>) -> Failure {
+        error::with_optional_hint(format!("{} made the wrong thing: {reason}", self.job.title()), hint)
     }
 
-    fn wheel(&self, pattern: &str, made: &Path) -> Result<PathBuf, Error> {
+    fn wheel(&self, pattern: &str, made: &Path) -> Result<PathBuf, Failure> {
         let found = matching(&format!("{}/{pattern}", self.source().to_string_lossy()))?;
         let file = match &found[..] {
             [file] => file,
@@ -78,7 +80,7 @@ impl Context<'_> {
         Ok(PathBuf::from(name))
     }
 
-    fn check_name(&self, name: &WheelName) -> Result<(), Error> {
+    fn check_name(&self, name: &WheelName) -> Result<(), Failure> {
         let recipe = &self.job.recipe;
         let names = recipe.distribution.iter().chain(&recipe.output.other_names);
         let canonical = rocwheel_wheel::canonical_name(&name.distribution);
@@ -111,7 +113,7 @@ impl Context<'_> {
         }
     }
 
-    fn tarball(&self, tarball: &Tarball, made: &Path) -> Result<PathBuf, Error> {
+    fn tarball(&self, tarball: &Tarball, made: &Path) -> Result<PathBuf, Failure> {
         let (from, relative) = (PathBuf::from(self.text(&tarball.from)?), PathBuf::from(self.text(&tarball.path)?));
         let is_inside =
             relative.is_relative() && relative.components().all(|part| matches!(part, std::path::Component::Normal(_)));
@@ -126,7 +128,7 @@ impl Context<'_> {
     }
 
     /// Audits the result and moves it into the folder of outputs.
-    pub(super) fn publish(&self, folder: &mut Folder, listener: &dyn Listener) -> Result<(), Error> {
+    pub(super) fn publish(&self, folder: &mut Folder, listener: &dyn Listener) -> Result<(), Failure> {
         let outputs = folder.outputs().to_vec();
         if self.job.recipe.output.wheel.is_some() && self.place.last_look == LastLook::Audit {
             self.audit(&outputs, listener)?;
@@ -165,7 +167,7 @@ impl Context<'_> {
 
     /// Names of the libraries of an installed ROCm. A wheel that is built against it finds them
     /// there, and no other wheel brings them.
-    fn libraries_of_prefix(&self) -> Result<BTreeSet<String>, Error> {
+    fn libraries_of_prefix(&self) -> Result<BTreeSet<String>, Failure> {
         let Rocm::Prefix { path, .. } = &self.job.rocm else { return Ok(BTreeSet::new()) };
         let mut names = BTreeSet::new();
         for folder in ["lib", "lib/rocm_sysdeps/lib", "lib/host-math/lib"].map(|folder| path.join(folder)) {
@@ -178,7 +180,7 @@ impl Context<'_> {
         Ok(names)
     }
 
-    fn audit(&self, outputs: &[BuiltFile], listener: &dyn Listener) -> Result<(), Error> {
+    fn audit(&self, outputs: &[BuiltFile], listener: &dyn Listener) -> Result<(), Failure> {
         let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| StagedFile {
             staged: self.folder.join("made").join(&made.path),
             place: self.place.output.join(&made.path),
@@ -190,11 +192,10 @@ impl Context<'_> {
         let verdict = written::judge(&set, scratch.path(), self.reporter)?;
         if let Some(first) = verdict.new_errors.first() {
             let wheel = set.wheels.first().map(|wheel| wheel.staged.to_string_lossy().into_owned());
-            return Err(Error::Refused {
-                wheel: wheel.unwrap_or_default(),
-                count: verdict.new_errors.len(),
-                first: format!("{} {}", first.code.text(), first.message),
-            });
+            let (wheel, errors) = (wheel.unwrap_or_default(), counted(verdict.new_errors.len() as u64, "error"));
+            let (code, message) = (first.code.text(), &first.message);
+            return Err(Failure::message(format!("the audit finds {errors} in `{wheel}`: {code} {message}"))
+                .with_hint(format!("`rocwheel audit {wheel}` shows all; `--no-audit` accepts the wheel")));
         }
         listener.remarks(&self.job.title(), verdict.remarks.len());
         Ok(())

@@ -6,9 +6,10 @@ use std::env::consts::EXE_SUFFIX;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rocwheel_progress::{Exit, Failure};
 use rocwheel_tables::target::base_target;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::context::{Call, Context};
 use crate::execute::folder::Log;
 use rocwheel_process::ProcessEnd;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Context<'_> {
     /// Asks the compiler for its targets. A ROCm without clang is not checked.
-    pub(super) fn check_compiler(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn check_compiler(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         let root = PathBuf::from(self.fact("rocm.root")?);
         let program = format!("clang{EXE_SUFFIX}");
         // hipcc takes the one of the variable before its own; under Windows the recipes set it.
@@ -30,7 +31,7 @@ impl Context<'_> {
             // Debian's hipcc calls the distribution's clang, and only hipconfig knows its folder.
             clang = match self.fact("rocm.clang") {
                 Ok(folder) => Some(Path::new(&folder).join(&program)).filter(|path| path.is_file()),
-                Err(error @ Error::Interrupted(_)) => return Err(error),
+                Err(error) if error.exit() == Exit::Interrupted => return Err(error),
                 // Otherwise the run that continues would not check it.
                 Err(_) if self.is_late() => return Ok(Some(ProcessEnd::Deadline)),
                 Err(_) => None,
@@ -64,14 +65,12 @@ impl Context<'_> {
         if unknown.is_empty() {
             return Ok(None);
         }
-        Err(Error::Preflight {
-            job: self.job.title(),
-            reason: format!("the compiler `{clang}` does not know {}", unknown.join(",")),
-            hint: if fine.is_empty() {
-                format!("it knows {}", known.into_iter().collect::<Vec<_>>().join(", "))
-            } else {
-                format!("build for the others: `--gpu-targets {}`", fine.join(","))
-            },
-        })
+        let hint = if fine.is_empty() {
+            format!("it knows {}", known.into_iter().collect::<Vec<_>>().join(", "))
+        } else {
+            format!("build for the others: `--gpu-targets {}`", fine.join(","))
+        };
+        let reason = format!("the compiler `{clang}` does not know {}", unknown.join(","));
+        Err(error::preflight(&self.job.title(), &reason, hint))
     }
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use regex::Regex;
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::{Failure, Interrupted, Reporter};
 
-use crate::error::{Error, StepFailure};
+use crate::error::{self, StepFailure};
 use crate::execute::JobPlace;
 use crate::execute::counted_output::CountedOutput;
 use crate::execute::folder::{self, Log};
@@ -116,7 +116,7 @@ impl<'a> Context<'a> {
     }
 
     /// Runs a program. A failure is an error; reaching the deadline is not.
-    pub(super) fn run(&self, call: Call<'_>, log: &mut Log) -> Result<FinishedProcess, Error> {
+    pub(super) fn run(&self, call: Call<'_>, log: &mut Log) -> Result<FinishedProcess, Failure> {
         let (stage, timeout) = (call.stage, call.timeout);
         let finished = self.attempt(call, log)?;
         self.accept(stage, timeout, &finished, log)?;
@@ -130,17 +130,22 @@ impl<'a> Context<'a> {
         timeout: Duration,
         finished: &FinishedProcess,
         log: &Log,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         match finished.ended {
             ProcessEnd::Code(0) | ProcessEnd::Deadline => Ok(()),
-            _ if rocwheel_process::is_stopping(self.reporter) => Err(Error::Interrupted(Interrupted)),
+            _ if rocwheel_process::is_stopping(self.reporter) => Err(Interrupted.into()),
             ended => Err(self.failed(stage, ended, timeout, finished, log)),
         }
     }
 
     /// If memory ran out and several compilers ran at once, lets half as many run from now on.
     /// Returns `true` if the step should run again.
-    pub(super) fn lets_fewer_run(&self, stage: &str, finished: &FinishedProcess, log: &mut Log) -> Result<bool, Error> {
+    pub(super) fn lets_fewer_run(
+        &self,
+        stage: &str,
+        finished: &FinishedProcess,
+        log: &mut Log,
+    ) -> Result<bool, Failure> {
         let has_failed = !matches!(finished.ended, ProcessEnd::Code(0) | ProcessEnd::Deadline | ProcessEnd::TimedOut);
         if !has_failed || !failure_causes::is_of_memory(finished) || rocwheel_process::is_stopping(self.reporter) {
             return Ok(false);
@@ -160,7 +165,7 @@ impl<'a> Context<'a> {
         Ok(true)
     }
 
-    pub(super) fn attempt(&self, call: Call<'_>, log: &mut Log) -> Result<FinishedProcess, Error> {
+    pub(super) fn attempt(&self, call: Call<'_>, log: &mut Log) -> Result<FinishedProcess, Failure> {
         // Logs are shown to others, so they have no passwords.
         let shown: Vec<String> = call.words.iter().map(|word| quoted(&rocwheel_source::without_secret(word))).collect();
         log.say(&format!("$ cd {} && {}", quoted(&call.directory.to_string_lossy()), shown.join(" ")))?;
@@ -189,7 +194,7 @@ impl<'a> Context<'a> {
         timeout: Duration,
         finished: &FinishedProcess,
         log: &Log,
-    ) -> Error {
+    ) -> Failure {
         let cause = failure_causes::likely(finished.lines())
             .or_else(|| (ended == failure_causes::KILLED).then(failure_causes::killed));
         let cause = cause.map(Likely::sentence).or_else(|| {
@@ -206,7 +211,7 @@ impl<'a> Context<'a> {
         expect: Option<&str>,
         finished: &FinishedProcess,
         log: &Log,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         let Some(expect) = expect else { return Ok(()) };
         if compiled(expect)?.is_match(&finished.said) {
             return Ok(());
@@ -217,13 +222,13 @@ impl<'a> Context<'a> {
     }
 
     /// The error for a stage that fails without a program.
-    pub(super) fn broken(&self, stage: &str, reason: impl Into<String>, log: &Log) -> Error {
+    pub(super) fn broken(&self, stage: &str, reason: impl Into<String>, log: &Log) -> Failure {
         self.failure(stage, reason.into(), None, Vec::new(), log)
     }
 
-    fn failure(&self, stage: &str, reason: String, cause: Option<String>, tail: Vec<String>, log: &Log) -> Error {
+    fn failure(&self, stage: &str, reason: String, cause: Option<String>, tail: Vec<String>, log: &Log) -> Failure {
         let (job, step, log) = (self.job.title(), stage.to_owned(), log.path().to_owned());
-        Error::Step(Box::new(StepFailure { job, step, reason, tail, log, cause }))
+        StepFailure { job, step, reason, tail, log, cause }.into()
     }
 
     /// Runs the steps that come at the end in any case. Their failures are only warnings.
@@ -240,9 +245,9 @@ impl<'a> Context<'a> {
     }
 }
 
-pub(super) fn compiled(pattern: &str) -> Result<Regex, Error> {
+pub(super) fn compiled(pattern: &str) -> Result<Regex, Failure> {
     Regex::new(pattern)
-        .map_err(|error| Error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
+        .map_err(|error| error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
 }
 
 pub(super) fn reason(ended: ProcessEnd, timeout: Duration) -> String {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::context::Context;
+use rocwheel_progress::Failure;
 use rocwheel_recipe::surroundings::{FILES, NETWORK, of_cache};
 use rocwheel_recipe::{Provided, Variables};
 
@@ -47,7 +48,7 @@ impl Context<'_> {
         environment
     }
 
-    pub(super) fn environment(&self) -> Result<BTreeMap<String, String>, Error> {
+    pub(super) fn environment(&self) -> Result<BTreeMap<String, String>, Failure> {
         if let Some(known) = &*self.variables.borrow() {
             return Ok(known.clone());
         }
@@ -70,7 +71,7 @@ impl Context<'_> {
     }
 
     /// Sets the variables of a block; `false` if only its last condition does not hold.
-    fn lay(&self, block: &Variables, environment: &mut BTreeMap<String, String>) -> Result<bool, Error> {
+    fn lay(&self, block: &Variables, environment: &mut BTreeMap<String, String>) -> Result<bool, Failure> {
         let mut conditions = block.provided.iter();
         while let Some(provided) = conditions.next() {
             if self.holds(provided)? {
@@ -79,7 +80,7 @@ impl Context<'_> {
             let is_last = conditions.len() == 0;
             if let Some(reason) = block.error.as_ref().filter(|_| is_last) {
                 let reason = format!("{}: {reason}", self.job.title());
-                return Err(Error::request(reason));
+                return Err(error::request(reason));
             }
             return Ok(!is_last);
         }
@@ -104,7 +105,7 @@ impl Context<'_> {
     }
 
     /// `true` if a condition that depends on the place holds.
-    pub(super) fn holds(&self, provided: &Provided) -> Result<bool, Error> {
+    pub(super) fn holds(&self, provided: &Provided) -> Result<bool, Failure> {
         Ok(match provided {
             Provided::Exists(path) => Path::new(&self.text(path)?).exists(),
             Provided::Lacks(path) => !Path::new(&self.text(path)?).exists(),
@@ -134,7 +135,7 @@ fn prepend(environment: &mut BTreeMap<String, String>, name: &str, folder: &str)
     environment.insert(name.to_owned(), value);
 }
 
-fn read_json(path: &Path) -> Result<BTreeMap<String, String>, Error> {
+fn read_json(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
     let text = fs_err::read_to_string(path)?;
     let values = serde_json::from_str(&text).map_err(|error| rocwheel_recipe::Error::Malformed {
         path: path.to_string_lossy().into_owned(),

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use regex::RegexBuilder;
+use rocwheel_progress::Failure;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::context::Context;
 use rocwheel_process::{ProcessEnd, Program};
 use rocwheel_recipe::join_targets;
@@ -34,17 +35,17 @@ print(runtime.parent)
 
 impl Context<'_> {
     /// A text of the job with all names replaced.
-    pub(super) fn text(&self, text: &str) -> Result<String, Error> {
+    pub(super) fn text(&self, text: &str) -> Result<String, Failure> {
         substitute(text, Round::Last, |name| self.fact(name).map(Substitution::Text)).map_err(|error| {
-            error.unwrap_or_else(|| Error::malformed("job", format!("a `${{` in `{text}` has no `}}`")))
+            error.unwrap_or_else(|| error::malformed("job", format!("a `${{` in `{text}` has no `}}`")))
         })
     }
 
-    pub(super) fn texts(&self, texts: &[String]) -> Result<Vec<String>, Error> {
+    pub(super) fn texts(&self, texts: &[String]) -> Result<Vec<String>, Failure> {
         texts.iter().map(|text| self.text(text)).collect()
     }
 
-    pub(super) fn fact(&self, name: &str) -> Result<String, Error> {
+    pub(super) fn fact(&self, name: &str) -> Result<String, Failure> {
         if let Some(known) = self.known.borrow().get(name) {
             return Ok(known.clone());
         }
@@ -53,7 +54,7 @@ impl Context<'_> {
         Ok(found)
     }
 
-    fn find_out(&self, name: &str) -> Result<String, Error> {
+    fn find_out(&self, name: &str) -> Result<String, Failure> {
         if let Some(variable) = name.strip_prefix("environment.") {
             let value = self.place.surroundings.get(variable);
             return value.cloned().ok_or_else(|| no_variable(name, variable));
@@ -99,7 +100,7 @@ impl Context<'_> {
 
     /// A Python list of those of the short names, separated by commas, for which ROCm's packages
     /// have a library.
-    fn libraries_of_rocm(&self, name: &str, names: &str) -> Result<String, Error> {
+    fn libraries_of_rocm(&self, name: &str, names: &str) -> Result<String, Failure> {
         let code = format!(
             "import rocm_sdk\n\
              def has(name):\n    \
@@ -110,7 +111,7 @@ impl Context<'_> {
         self.ask_python(name, &["-c", &code])
     }
 
-    fn rocm(&self, name: &str) -> Result<String, Error> {
+    fn rocm(&self, name: &str) -> Result<String, Failure> {
         if name == "rocm.label" {
             return Ok(self.job.recipe.cell.label_style.rocm(&self.fact("rocm.version")?));
         }
@@ -157,7 +158,7 @@ impl Context<'_> {
     }
 
     /// The local part of versions in TheRock's form: `rocm7.10.0`, `devrocm7.10.0.dev0-abc`.
-    fn label(&self) -> Result<String, Error> {
+    fn label(&self) -> Result<String, Failure> {
         let version = match &self.job.rocm {
             Rocm::Prefix { version, .. } => version.clone(),
             _ => self.fact("installed.rocm")?,
@@ -168,7 +169,7 @@ impl Context<'_> {
         Ok(format!("{begin}{}", version.replace('+', "-")))
     }
 
-    fn source_version(&self) -> Result<String, Error> {
+    fn source_version(&self) -> Result<String, Failure> {
         let name = "source.version";
         let Some(file) = &self.job.recipe.source.version_file else {
             return Err(no_fact(name, "the recipe has no `version-file`", None));
@@ -180,7 +181,7 @@ impl Context<'_> {
         })
     }
 
-    fn source_revision(&self, name: &str) -> Result<String, Error> {
+    fn source_revision(&self, name: &str) -> Result<String, Failure> {
         match &self.job.source {
             JobSource::Checkout { revision: Some(revision), .. } => Ok(revision.clone()),
             JobSource::Checkout { path, .. } => {
@@ -194,7 +195,7 @@ impl Context<'_> {
         }
     }
 
-    fn sccache(&self) -> Result<String, Error> {
+    fn sccache(&self) -> Result<String, Failure> {
         let surroundings = &self.place.surroundings;
         let mut places = vec![surroundings.get("PATH").cloned().unwrap_or_default()];
         places.extend(["/usr/local/bin".to_owned(), "/opt/cache/bin".to_owned()]);
@@ -207,7 +208,7 @@ impl Context<'_> {
     }
 
     /// The last line that a program prints; it is the error if the program fails.
-    fn ask(&self, words: Vec<String>) -> Result<Result<String, String>, Error> {
+    fn ask(&self, words: Vec<String>) -> Result<Result<String, String>, Failure> {
         let environment = self.base_environment();
         let program = Program {
             words,
@@ -223,7 +224,7 @@ impl Context<'_> {
     }
 
     /// The answer of the build's Python, one line.
-    pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
+    pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Failure> {
         let words = std::iter::once(self.python().to_string_lossy().into_owned());
         let words = words.chain(arguments.iter().map(|&argument| argument.to_owned())).collect();
         let hint =
@@ -262,10 +263,10 @@ fn of_version(name: &str, version: &str) -> String {
     }
 }
 
-fn no_fact(name: &str, reason: &str, hint: Option<&str>) -> Error {
-    Error::NoFact { name: name.to_owned(), reason: reason.to_owned(), hint: hint.map(str::to_owned) }
+fn no_fact(name: &str, reason: &str, hint: Option<&str>) -> Failure {
+    error::with_optional_hint(format!("`${{{name}}}` is not known: {reason}"), hint)
 }
 
-fn no_variable(name: &str, variable: &str) -> Error {
+fn no_variable(name: &str, variable: &str) -> Failure {
     no_fact(name, &format!("the variable {variable} is not set"), Some("set it before the build"))
 }

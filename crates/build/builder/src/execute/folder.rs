@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rocwheel_progress::Failure;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::JobPlace;
 use rocwheel_recipe::shared_files;
 use rocwheel_recipe::{BuiltFile, Job};
@@ -47,7 +48,7 @@ impl Log {
         &self.path
     }
 
-    pub(super) fn say(&mut self, line: &str) -> Result<(), Error> {
+    pub(super) fn say(&mut self, line: &str) -> Result<(), Failure> {
         Ok(self.file.write_all(format!("{line}\n").as_bytes())?)
     }
 
@@ -58,10 +59,10 @@ impl Log {
 
 impl Folder {
     /// Opens and locks the job's folder, and creates it if it does not exist.
-    pub(super) fn open(job: &Job, place: &JobPlace) -> Result<Folder, Error> {
+    pub(super) fn open(job: &Job, place: &JobPlace) -> Result<Folder, Failure> {
         let path = place.work.join(format!("{}-{}", job.recipe.recipe, job.key()));
         fs_err::create_dir_all(path.join(LOGS))?;
-        let lock = shared_files::lock(&path.join(LOCK))?.ok_or_else(|| Error::locked(job.title()))?;
+        let lock = shared_files::lock(&path.join(LOCK))?.ok_or_else(|| error::locked(job.title()))?;
         let state = match fs_err::read(path.join(STATE)) {
             // A file that cannot be parsed is from another version of the program. All stages run
             // again.
@@ -98,7 +99,7 @@ impl Folder {
 
     /// Marks stages as not done. If the job is published and its environment has been removed, all
     /// stages run again, because the files that they need are gone.
-    pub(super) fn forget(&mut self, stages: impl Iterator<Item = String>) -> Result<(), Error> {
+    pub(super) fn forget(&mut self, stages: impl Iterator<Item = String>) -> Result<(), Failure> {
         for stage in stages {
             self.state.done.remove(&stage);
         }
@@ -108,7 +109,7 @@ impl Folder {
         self.save()
     }
 
-    pub(super) fn mark(&mut self, stage: &str, took: Duration) -> Result<(), Error> {
+    pub(super) fn mark(&mut self, stage: &str, took: Duration) -> Result<(), Failure> {
         // Milliseconds are precise enough.
         self.state.done.insert(stage.to_owned(), (took.as_secs_f64() * 1000.0).round() / 1000.0);
         self.save()
@@ -119,23 +120,23 @@ impl Folder {
     }
 
     /// Records the outputs, which are still in the job's own folder.
-    pub(super) fn set_outputs(&mut self, outputs: Vec<BuiltFile>) -> Result<(), Error> {
+    pub(super) fn set_outputs(&mut self, outputs: Vec<BuiltFile>) -> Result<(), Failure> {
         self.state.outputs = outputs;
         self.save()
     }
 
     /// Records that the outputs are in the folder of outputs.
-    pub(super) fn set_published(&mut self) -> Result<(), Error> {
+    pub(super) fn set_published(&mut self) -> Result<(), Failure> {
         self.state.is_published = true;
         self.save()
     }
 
-    pub(super) fn log(&self, number: usize, stage: &str) -> Result<Log, Error> {
+    pub(super) fn log(&self, number: usize, stage: &str) -> Result<Log, Failure> {
         log(&self.path, number, stage)
     }
 
     /// Removes everything except the records and the logs.
-    pub(super) fn tidy(&self) -> Result<(), Error> {
+    pub(super) fn tidy(&self) -> Result<(), Failure> {
         for entry in fs_err::read_dir(&self.path)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -151,14 +152,14 @@ impl Folder {
         Ok(())
     }
 
-    fn save(&self) -> Result<(), Error> {
+    fn save(&self) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(&self.state).map_err(std::io::Error::other)?;
         Ok(shared_files::replace(&self.path.join(STATE), text.as_bytes())?)
     }
 }
 
 /// Opens the log of a stage in a job's folder to append to it.
-pub(super) fn log(folder: &Path, number: usize, stage: &str) -> Result<Log, Error> {
+pub(super) fn log(folder: &Path, number: usize, stage: &str) -> Result<Log, Failure> {
     let path = folder.join(LOGS).join(format!("{number:02}-{stage}.log"));
     let file = fs_err::OpenOptions::new().create(true).append(true).open(&path)?;
     Ok(Log { path, file })

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rocwheel_progress::Failure;
 use rocwheel_wheel::WheelName;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::Log;
@@ -31,17 +32,17 @@ fn lock_of(checkout: &Path) -> PathBuf {
 }
 
 /// Locks the checkout that a job builds in. Two builds in one tree would mix their results.
-pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_system::Lock>, Error> {
+pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_system::Lock>, Failure> {
     let (JobSource::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
     };
     let lock = shared_files::lock(&lock_of(path))?;
-    lock.map(Some).ok_or_else(|| Error::locked(format!("in `{}`", path.display())))
+    lock.map(Some).ok_or_else(|| error::locked(format!("in `{}`", path.display())))
 }
 
 impl Context<'_> {
     /// Puts the sources into the folder in which they are built.
-    pub(super) fn sources(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn sources(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         self.job.source.verify(&self.place.surroundings, self.reporter)?;
         let place = self.source();
         match (&self.job.source, self.job.recipe.source.work_on) {
@@ -71,7 +72,7 @@ impl Context<'_> {
     }
 
     /// Makes a new Python environment; the user's own (`--into`) is only checked.
-    pub(super) fn make_environment(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn make_environment(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         if let Some(path) = self.of_user() {
             let environment = UserEnvironment::open(path, self.place, self.reporter)?;
             log.say(&format!("(Python {} of {})", environment.python, path.display()))?;
@@ -85,7 +86,7 @@ impl Context<'_> {
     pub(super) fn interpreter(
         &self,
         version: Option<rocwheel_recipe::PythonVersion>,
-    ) -> Result<PythonInterpreter, Error> {
+    ) -> Result<PythonInterpreter, Failure> {
         let outer = self.outer_environment();
         let search = Search { environment: &outer, uv: self.place.uv.as_deref() };
         let Some(path) = &self.place.interpreter else { return search.find(version, self.reporter) };
@@ -94,7 +95,7 @@ impl Context<'_> {
             return Err(NotStarted { program: path.to_string_lossy().into_owned(), source }.into());
         };
         match version {
-            Some(version) if found.version != version.to_string() => Err(Error::request(format!(
+            Some(version) if found.version != version.to_string() => Err(error::request(format!(
                 "`{}` is Python {}, and the job is for {version}",
                 path.display(),
                 found.version
@@ -109,7 +110,7 @@ impl Context<'_> {
         interpreter: &PythonInterpreter,
         venv: &Path,
         log: &mut Log,
-    ) -> Result<Option<ProcessEnd>, Error> {
+    ) -> Result<Option<ProcessEnd>, Failure> {
         if venv.exists() {
             fs_err::remove_dir_all(venv)?;
         }
@@ -139,7 +140,7 @@ impl Context<'_> {
         self.call(stage, words, &outer, MAKING, log)
     }
 
-    pub(super) fn install_rocm(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn install_rocm(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         let packages = match &self.job.rocm {
             Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. } => packages,
             Rocm::None | Rocm::Prefix { .. } => return Ok(None),
@@ -165,7 +166,7 @@ impl Context<'_> {
     }
 
     /// Installs the wheels that the job names, and their requirements from the usual sources.
-    pub(super) fn install_with(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn install_with(&self, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         let mut wheels = Vec::new();
         for input in &self.job.with {
             let found = rocwheel_source::sha256(&input.path, &rocwheel_progress::Silent)?;
@@ -179,7 +180,7 @@ impl Context<'_> {
     }
 
     /// Installs the result for its checks.
-    pub(super) fn install_result(&self, outputs: &[BuiltFile], log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn install_result(&self, outputs: &[BuiltFile], log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         let wheels = self.made(outputs);
         self.install("install-result", &wheels, None, INSTALLING, log)
     }
@@ -198,7 +199,7 @@ impl Context<'_> {
         index: Option<&str>,
         timeout: Duration,
         log: &mut Log,
-    ) -> Result<Option<ProcessEnd>, Error> {
+    ) -> Result<Option<ProcessEnd>, Failure> {
         if let Some(ended) = self.ensure_pip(stage, &self.venv(), log)? {
             return Ok(Some(ended));
         }
@@ -214,7 +215,12 @@ impl Context<'_> {
     }
 
     /// Uninstalls those of the distributions that are installed.
-    pub(super) fn uninstall(&self, stage: &str, names: &[String], log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn uninstall(
+        &self,
+        stage: &str,
+        names: &[String],
+        log: &mut Log,
+    ) -> Result<Option<ProcessEnd>, Failure> {
         let mut words = self.installer(&interpreter_of(&self.venv()), "uninstall");
         if self.place.uv.is_none() {
             if !has_pip(&self.venv()) {
@@ -227,7 +233,7 @@ impl Context<'_> {
     }
 
     /// Adds pip to an environment that lacks it, unless uv is the installer.
-    pub(super) fn ensure_pip(&self, stage: &str, venv: &Path, log: &mut Log) -> Result<Option<ProcessEnd>, Error> {
+    pub(super) fn ensure_pip(&self, stage: &str, venv: &Path, log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         if self.place.uv.is_some() || has_pip(venv) {
             return Ok(None);
         }
@@ -247,14 +253,14 @@ impl Context<'_> {
         environment: &BTreeMap<String, String>,
         timeout: Duration,
         log: &mut Log,
-    ) -> Result<Option<ProcessEnd>, Error> {
+    ) -> Result<Option<ProcessEnd>, Failure> {
         let call = Call { stage, words, directory: &self.folder, environment, timeout };
         let finished = self.run(call, log)?;
         Ok((finished.ended == ProcessEnd::Deadline).then_some(ProcessEnd::Deadline))
     }
 
     /// Counts the files to compile, and checks that the link command is not too long.
-    pub(super) fn estimate(&self, log: &mut Log) -> Result<Estimated, Error> {
+    pub(super) fn estimate(&self, log: &mut Log) -> Result<Estimated, Failure> {
         let Some(estimate) = &self.job.recipe.estimate else { return Ok(Estimated::default()) };
         let folder = self.folder.join("estimate");
         for direction in &estimate.directions {

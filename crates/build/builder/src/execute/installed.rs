@@ -5,9 +5,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
 use rocwheel_wheel::Headers;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::context::Context;
 
 /// Python code that prints the version of the interpreter, and names and versions of all
@@ -24,13 +25,13 @@ pub(super) struct Installed {
 
 impl Context<'_> {
     /// The packages that the build's Python can import.
-    pub(super) fn installed(&self) -> Result<Installed, Error> {
+    pub(super) fn installed(&self) -> Result<Installed, Failure> {
         let mut installed = if let Some(installed) = read(&self.venv()) {
             installed
         } else {
             let answer = self.ask_python("provenance", &["-c", PACKAGES])?;
             serde_json::from_str(&answer)
-                .map_err(|error| Error::malformed("the answer of the build's Python", error.to_string()))?
+                .map_err(|error| error::malformed("the answer of the build's Python", error.to_string()))?
         };
         // pip is installed only as the installer; with uv it would be missing.
         if self.place.uv.is_none() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rocwheel_progress::Failure;
 use serde_json::json;
 
-use crate::error::Error;
 use crate::execute::context::Context;
 use crate::execute::folder::Folder;
 use rocwheel_recipe::provenance::{
@@ -16,7 +16,7 @@ use rocwheel_recipe::source_digest;
 use rocwheel_recipe::{BuiltFile, JobSource, Rocm};
 
 impl Context<'_> {
-    pub(super) fn provenance(&self, folder: &mut Folder) -> Result<(), Error> {
+    pub(super) fn provenance(&self, folder: &mut Folder) -> Result<(), Failure> {
         let outputs = folder.outputs().iter().filter(|made| !made.path.to_string_lossy().ends_with(SUFFIX));
         let mut outputs: Vec<BuiltFile> = outputs.cloned().collect();
         let dependencies = self.dependencies()?;
@@ -45,7 +45,7 @@ impl Context<'_> {
         &self,
         byproducts: Vec<Resource>,
         resolved_dependencies: Vec<Resource>,
-    ) -> Result<ProvenancePredicate, Error> {
+    ) -> Result<ProvenancePredicate, Failure> {
         let recipe = &self.job.recipe;
         let mut cell = recipe.cell.clone();
         cell.torch_index = cell.torch_index.as_deref().map(rocwheel_source::without_secret);
@@ -80,7 +80,7 @@ impl Context<'_> {
     }
 
     /// Sources, ROCm, wheels and packages of the build.
-    fn dependencies(&self) -> Result<Vec<Resource>, Error> {
+    fn dependencies(&self) -> Result<Vec<Resource>, Failure> {
         let mut all = vec![self.source_resource()?];
         all.extend(self.rocm_resource());
         all.extend(self.job.image.as_ref().map(|image| {
@@ -104,7 +104,7 @@ impl Context<'_> {
         Ok(all)
     }
 
-    fn source_resource(&self) -> Result<Resource, Error> {
+    fn source_resource(&self) -> Result<Resource, Failure> {
         let project = self.job.recipe.source.project.as_str();
         Ok(match &self.job.source {
             JobSource::Checkout { path, digest, .. } => self.checkout(project, path, digest)?,
@@ -117,7 +117,7 @@ impl Context<'_> {
         })
     }
 
-    fn git(&self, path: &Path, question: &[&str]) -> Result<Option<String>, Error> {
+    fn git(&self, path: &Path, question: &[&str]) -> Result<Option<String>, Failure> {
         match source_digest::git(path, question, &self.place.surroundings, self.reporter) {
             Ok(answer) => Ok(answer.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())),
             // git fails with this error if the tag or the setting does not exist.
@@ -127,7 +127,7 @@ impl Context<'_> {
     }
 
     /// The upstream commit, its remote address if it has one, and the digest of the checkout.
-    fn checkout(&self, project: &str, path: &Path, digest: &str) -> Result<Resource, Error> {
+    fn checkout(&self, project: &str, path: &Path, digest: &str) -> Result<Resource, Failure> {
         let tag = format!("refs/tags/{}^{{commit}}", rocwheel_source::UPSTREAM);
         let commit = match self.git(path, &["rev-parse", "--quiet", "--verify", &tag])? {
             Some(commit) => Some(commit),

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pep440_rs::{Version, VersionSpecifiers};
 use regex::Regex;
+use rocwheel_progress::Failure;
 
-use crate::error::Error;
+use crate::error;
 use crate::execute::context::Context;
 use rocwheel_process::Program;
 use rocwheel_recipe::recipe::MachineRequirement;
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Context<'_> {
     /// Fails with the first requirement that is not met, with its fix as the hint.
-    pub(super) fn check_requirements(&self) -> Result<(), Error> {
+    pub(super) fn check_requirements(&self) -> Result<(), Failure> {
         for requirement in &self.job.recipe.requirements {
             let wrong = match (&requirement.program, &requirement.version) {
                 (Some(program), Some(specifier)) => self.wrong_version(program, specifier)?,
@@ -26,15 +27,14 @@ impl Context<'_> {
             };
             if let Some(wrong) = wrong {
                 let MachineRequirement { says, fix, .. } = requirement;
-                let (job, hint) = (self.job.title(), fix.clone());
-                return Err(Error::Preflight { job, reason: format!("{wrong}: {says}"), hint });
+                return Err(error::preflight(&self.job.title(), &format!("{wrong}: {says}"), fix));
             }
         }
         Ok(())
     }
 
     /// The reason why a program does not meet a version specifier; `None` if it does.
-    fn wrong_version(&self, name: &str, specifier: &str) -> Result<Option<String>, Error> {
+    fn wrong_version(&self, name: &str, specifier: &str) -> Result<Option<String>, Failure> {
         let surroundings = &self.place.surroundings;
         let path = surroundings.get("PATH").map(String::as_str).unwrap_or_default();
         let Some(found) = rocwheel_system::find_program(name, path) else {
@@ -51,7 +51,7 @@ impl Context<'_> {
         let number = Regex::new(r"\d+(?:\.\d+)+").ok().and_then(|number| Some(number.find(&said)?.as_str().to_owned()));
         let version = number.as_deref().and_then(|number| Version::from_str(number).ok());
         let specifiers = VersionSpecifiers::from_str(specifier)
-            .map_err(|error| Error::malformed(&self.job.recipe.recipe, format!("`{specifier}`: {error}")))?;
+            .map_err(|error| error::malformed(&self.job.recipe.recipe, format!("`{specifier}`: {error}")))?;
         let place = found.display();
         Ok(match version {
             None => Some(format!("`{place}` does not say its version")),

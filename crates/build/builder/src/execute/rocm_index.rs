@@ -2,10 +2,9 @@
 //! they are installed from there alone.
 
 use rocwheel_index::{Error as IndexError, Fetch, Source, address_without_user, page};
+use rocwheel_progress::Failure;
 use rocwheel_recipe::Rocm;
 use url::Url;
-
-use crate::error::Error;
 
 pub(super) struct RocmIndex<'a> {
     root: Url,
@@ -14,7 +13,7 @@ pub(super) struct RocmIndex<'a> {
 
 impl RocmIndex<'_> {
     /// `None` if the ROCm has no separate index.
-    pub(super) fn of<'a>(rocm: &Rocm, fetch: &'a dyn Fetch) -> Result<Option<RocmIndex<'a>>, Error> {
+    pub(super) fn of<'a>(rocm: &Rocm, fetch: &'a dyn Fetch) -> Result<Option<RocmIndex<'a>>, Failure> {
         let Rocm::Index { url: Some(url), .. } = rocm else { return Ok(None) };
         Ok(match Source::parse(url)? {
             Source::Index(root) => Some(RocmIndex { root, fetch }),
@@ -26,7 +25,7 @@ impl RocmIndex<'_> {
     ///
     /// # Errors
     /// The index does not answer. Then another index could have a distribution of that name too.
-    pub(super) fn has(&self, name: &str) -> Result<bool, Error> {
+    pub(super) fn has(&self, name: &str) -> Result<bool, Failure> {
         let mut address = self.root.clone();
         address.set_path(&format!("{}{name}/", self.root.path()));
         let shown = address_without_user(&address).to_string();

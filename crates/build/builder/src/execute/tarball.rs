@@ -4,15 +4,14 @@ use std::path::Path;
 
 use bzip2::Compression;
 use bzip2::write::BzEncoder;
+use rocwheel_progress::Failure;
 use rocwheel_system::FileMetadata as _;
 use tar::{Builder, EntryType, Header};
 use walkdir::WalkDir;
 
-use crate::error::Error;
-
 /// Writes `members` of a folder, each with its files sorted. All entries have the time stamp
 /// `epoch` (seconds since 1970) and no owner.
-pub(super) fn write(from: &Path, members: &[String], place: &Path, epoch: u64) -> Result<(), Error> {
+pub(super) fn write(from: &Path, members: &[String], place: &Path, epoch: u64) -> Result<(), Failure> {
     if let Some(parent) = place.parent() {
         fs_err::create_dir_all(parent)?;
     }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use rocwheel_index::Fetch;
 use rocwheel_index::requirement::{InstallTarget, Requirement, Requirements};
 use rocwheel_process::{ProcessEnd, Program};
-use rocwheel_progress::{Interrupted, Reporter};
+use rocwheel_progress::{Failure, Interrupted, Reporter};
 use rocwheel_recipe::{Platform, PythonVersion, Rocm};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, canonical_name};
 
-use crate::error::{Error, StepFailure};
+use crate::error::{self, StepFailure};
 use crate::execute::JobPlace;
 use crate::execute::context::{hidden, is_on, reason};
 use crate::execute::environment::interpreter_of;
@@ -49,7 +49,7 @@ impl<'a> UserEnvironment<'a> {
     /// # Errors
     /// The folder has no interpreter that runs, or its distribution keeps the packages to itself
     /// (PEP 668).
-    pub fn open(given: &Path, place: &'a JobPlace, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Error> {
+    pub fn open(given: &Path, place: &'a JobPlace, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Failure> {
         let path = std::path::absolute(given)?;
         if !interpreter_of(&path).exists() {
             return Err(no_environment(given));
@@ -59,7 +59,7 @@ impl<'a> UserEnvironment<'a> {
         let version = found.version.parse::<PythonVersion>()?;
         let marker = format!("lib/python{}.{}/EXTERNALLY-MANAGED", version.major, version.minor);
         if path.join(marker).exists() && !SHARED.iter().any(|name| is_on(name, &place.surroundings)) {
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 format!("the packages of `{}` are its distribution's", path.display()),
                 format!(
                     "make an environment: `python3 -m venv .venv`, and name that; a container that is thrown away \
@@ -73,7 +73,7 @@ impl<'a> UserEnvironment<'a> {
         if let Err(error) = tempfile::tempfile_in(&packages)
             && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
         {
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 format!("nothing can be installed into `{}`: {error}", packages.display()),
                 "make an environment of your own: `python3 -m venv .venv`, and name that",
             ));
@@ -94,9 +94,9 @@ impl<'a> UserEnvironment<'a> {
     ///
     /// # Errors
     /// An installed ROCm has no packages; or the installer fails, and the error has its last lines.
-    pub fn install_rocm(&self, rocm: &Rocm) -> Result<(), Error> {
+    pub fn install_rocm(&self, rocm: &Rocm) -> Result<(), Failure> {
         let (Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. }) = rocm else {
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 "an installed ROCm has no packages that could be installed",
                 "name them: `--rocm-sdk index=URL`, `find-links=PLACE` or `directory=DIR`",
             ));
@@ -119,7 +119,7 @@ impl<'a> UserEnvironment<'a> {
     ///
     /// # Errors
     /// The installer fails, and the error has its last lines; or the index of ROCm does not answer.
-    pub fn install(&self, wheels: &[PathBuf], rocm: &Rocm, fetch: &dyn Fetch) -> Result<(), Error> {
+    pub fn install(&self, wheels: &[PathBuf], rocm: &Rocm, fetch: &dyn Fetch) -> Result<(), Failure> {
         if wheels.is_empty() {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl<'a> UserEnvironment<'a> {
     /// Installs the requirements of wheels that ROCm's index has, and their requirements in turn.
     /// Each is installed without its own requirements, so that the installer looks for none of them
     /// in another index.
-    fn install_from(&self, index: &RocmIndex<'_>, wheels: &[PathBuf], rocm: &Rocm) -> Result<(), Error> {
+    fn install_from(&self, index: &RocmIndex<'_>, wheels: &[PathBuf], rocm: &Rocm) -> Result<(), Failure> {
         let target = InstallTarget { python: self.python, platform: Platform::native(), glibc: None };
         let mut waiting = Vec::new();
         let (mut built, mut seen) = (BTreeSet::new(), BTreeSet::new());
@@ -186,7 +186,7 @@ impl<'a> UserEnvironment<'a> {
     }
 
     /// METADATA of an installed distribution; `name` is canonical.
-    fn metadata(&self, name: &str) -> Result<Option<Headers>, Error> {
+    fn metadata(&self, name: &str) -> Result<Option<Headers>, Failure> {
         for entry in fs_err::read_dir(&self.packages)? {
             let folder = entry?.path();
             let info = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -206,36 +206,37 @@ impl<'a> UserEnvironment<'a> {
         words
     }
 
-    fn ensure_pip(&self) -> Result<(), Error> {
+    fn ensure_pip(&self) -> Result<(), Failure> {
         if self.place.uv.is_some() || has_pip(&self.path) {
             return Ok(());
         }
         self.succeed("install", ensurepip(&self.interpreter()))
     }
 
-    fn succeed(&self, step: &str, words: Vec<String>) -> Result<(), Error> {
+    fn succeed(&self, step: &str, words: Vec<String>) -> Result<(), Failure> {
         let finished = self.run(words)?;
         if finished.ended == ProcessEnd::Code(0) {
             return Ok(());
         }
         if rocwheel_process::is_stopping(self.reporter) {
-            return Err(Error::Interrupted(Interrupted));
+            return Err(Interrupted.into());
         }
-        Err(Error::Step(Box::new(StepFailure {
+        Err(StepFailure {
             job: format!("`{}`", self.path.display()),
             step: step.to_owned(),
             reason: reason(finished.ended, INSTALLING),
             tail: finished.tail(TAIL),
             log: self.log(),
             cause: None,
-        })))
+        }
+        .into())
     }
 
     fn log(&self) -> PathBuf {
         self.place.work.join("install.log")
     }
 
-    fn run(&self, words: Vec<String>) -> Result<rocwheel_process::FinishedProcess, Error> {
+    fn run(&self, words: Vec<String>) -> Result<rocwheel_process::FinishedProcess, Failure> {
         let directory = &self.place.work;
         fs_err::create_dir_all(directory)?;
         let mut log = fs_err::OpenOptions::new().create(true).append(true).open(self.log())?;
@@ -250,11 +251,11 @@ impl<'a> UserEnvironment<'a> {
     }
 }
 
-fn no_environment(path: &Path) -> Error {
+fn no_environment(path: &Path) -> Failure {
     let is_free = fs_err::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
     let folder = if is_free { path.display().to_string() } else { ".venv".to_owned() };
     let hint = format!("make one: `python3 -m venv {folder}`");
-    Error::request_with(format!("`{}` is not a Python environment", path.display()), hint)
+    error::request_with(format!("`{}` is not a Python environment", path.display()), hint)
 }
 
 /// The requirements in a METADATA that apply here, with these extras.

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use rocwheel_progress::{Exit, Hint as _, Reporter, one_line, with_causes};
+use rocwheel_progress::{Exit, Failure, Reporter, one_line, with_causes};
 
 use super::{JobResult, Queue, Runner, States, Turned};
-use crate::error::Error;
+use crate::error::failed_step;
 use crate::execute::{JobOutcome, JobPlace, Listener};
 use crate::preflight::Estimated;
 use rocwheel_recipe::Job;
@@ -26,7 +26,7 @@ pub(super) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    pub(super) fn new(folder: &'a PlanFolder, named: &[String]) -> Result<Cells<'a>, Error> {
+    pub(super) fn new(folder: &'a PlanFolder, named: &[String]) -> Result<Cells<'a>, Failure> {
         let cells = if named.is_empty() {
             folder.plan.to_build().collect()
         } else {
@@ -39,7 +39,7 @@ impl<'a> Cells<'a> {
 impl<'a> Queue for Cells<'a> {
     type Turn = &'a PlannedCell;
 
-    fn next(&mut self, runner: &Runner<'_>, states: &mut States) -> Result<Option<&'a PlannedCell>, Error> {
+    fn next(&mut self, runner: &Runner<'_>, states: &mut States) -> Result<Option<&'a PlannedCell>, Failure> {
         let Some(&cell) = self.cells.get(self.begun) else { return Ok(None) };
         if runner.is_late() {
             states.exits.push(Exit::Partial);
@@ -52,12 +52,12 @@ impl<'a> Queue for Cells<'a> {
         Ok(Some(cell))
     }
 
-    fn build(&mut self, cell: &&'a PlannedCell, runner: &Runner<'_>) -> Result<Turned, Error> {
+    fn build(&mut self, cell: &&'a PlannedCell, runner: &Runner<'_>) -> Result<Turned, Failure> {
         let exit = CellRun::new(self.folder, runner).cell(cell)?;
         Ok(Turned { result: None, exit, is_last: false })
     }
 
-    fn failed(&mut self, _: &&'a PlannedCell, error: Error) -> Result<(Error, Option<JobResult>), Error> {
+    fn failed(&mut self, _: &&'a PlannedCell, error: Failure) -> Result<(Failure, Option<JobResult>), Failure> {
         Ok((error, None))
     }
 }
@@ -81,7 +81,7 @@ impl<'a> CellRun<'a> {
     }
 
     /// Runs a cell and records how it ended.
-    fn cell(&self, cell: &PlannedCell) -> Result<Exit, Error> {
+    fn cell(&self, cell: &PlannedCell) -> Result<Exit, Failure> {
         let reporter = self.runner.listener.reporter();
         let patience = if self.task.is_some() { PATIENCE } else { Duration::ZERO };
         let mut taken = self.folder.take(cell, patience, reporter)?;
@@ -108,7 +108,7 @@ impl<'a> CellRun<'a> {
             taken.begin(&self.host, self.task.clone())?;
         }
         if let Err(error) = &outcome
-            && let Some(failure) = error.failed_step()
+            && let Some(failure) = failed_step(error)
         {
             taken.stage(&failure.step, &failure.log)?;
         }
@@ -129,7 +129,7 @@ impl<'a> CellRun<'a> {
         answer
     }
 
-    fn build(&self, job: &Job, folder: &str, watch: &Watch<'_>) -> Result<JobOutcome, Error> {
+    fn build(&self, job: &Job, folder: &str, watch: &Watch<'_>) -> Result<JobOutcome, Failure> {
         let (plan, place) = (&self.folder.plan, &self.runner.executors.place);
         let place = JobPlace { output: plan.output.join(folder), work: plan.work.clone(), ..place.clone() };
         let settled = self.runner.settled(job)?;
@@ -144,7 +144,7 @@ struct Watch<'a> {
     /// Host and task of an attempt that is recorded when its first stage begins.
     attempt: RefCell<Option<(String, Option<String>)>>,
     /// The first failure to write a record.
-    failed: RefCell<Option<Error>>,
+    failed: RefCell<Option<Failure>>,
 }
 
 impl<'a> Watch<'a> {
@@ -212,9 +212,9 @@ fn of_outcome(outcome: &JobOutcome) -> End {
     }
 }
 
-fn of_error(error: &Error) -> End {
+fn of_error(error: &Failure) -> End {
     let exit = error.exit();
-    if let Some(failure) = error.failed_step() {
+    if let Some(failure) = failed_step(error) {
         return End {
             error: Some(format!("step `{}`: {}", failure.step, failure.reason)),
             cause: failure.cause.clone(),
@@ -224,5 +224,5 @@ fn of_error(error: &Error) -> End {
     }
     let status = if exit == Exit::Interrupted { Ended::Interrupted } else { Ended::Failed };
     let text = one_line(&with_causes(error)).into_owned();
-    End { error: Some(text), cause: error.hint(), ..end(status, exit) }
+    End { error: Some(text), cause: error.hint().map(str::to_owned), ..end(status, exit) }
 }

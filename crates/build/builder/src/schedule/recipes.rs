@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use rocwheel_progress::{Exit, Hint as _};
+use rocwheel_progress::{Exit, Failure};
 
 use super::{JobResult, Queue, Runner, States, Turned, failed_job};
-use crate::error::Error;
 use crate::execute::{JobOutcome, Listener};
 use crate::job_maker::JobMaker;
 use rocwheel_recipe::Cell;
@@ -28,7 +27,7 @@ pub(super) struct Recipes<'a> {
 }
 
 impl<'a> Recipes<'a> {
-    pub(super) fn new(maker: &'a JobMaker, listener: &dyn Listener) -> Result<Recipes<'a>, Error> {
+    pub(super) fn new(maker: &'a JobMaker, listener: &dyn Listener) -> Result<Recipes<'a>, Failure> {
         let inputs = maker.rocm.inputs(listener.reporter())?;
         let (cells, failed) = (VecDeque::new(), BTreeSet::new());
         Ok(Recipes { maker, begun: 0, cells, is_single: false, with: maker.rocm.given(), inputs, failed })
@@ -38,7 +37,7 @@ impl<'a> Recipes<'a> {
 impl Queue for Recipes<'_> {
     type Turn = (String, Cell);
 
-    fn next(&mut self, runner: &Runner<'_>, _: &mut States) -> Result<Option<(String, Cell)>, Error> {
+    fn next(&mut self, runner: &Runner<'_>, _: &mut States) -> Result<Option<(String, Cell)>, Failure> {
         let names = &self.maker.names;
         while self.cells.is_empty() {
             let Some(named) = names.get(self.begun) else { return Ok(None) };
@@ -61,7 +60,7 @@ impl Queue for Recipes<'_> {
         Ok(cell.map(|cell| (names[self.begun - 1].recipe.clone(), cell)))
     }
 
-    fn build(&mut self, (name, cell): &(String, Cell), runner: &Runner<'_>) -> Result<Turned, Error> {
+    fn build(&mut self, (name, cell): &(String, Cell), runner: &Runner<'_>) -> Result<Turned, Failure> {
         let place = &runner.executors.place;
         let inputs = self.maker.inputs(name, cell, self.inputs.clone())?;
         let job = self.maker.make(inputs, cell.clone(), place, runner.listener)?;
@@ -75,7 +74,7 @@ impl Queue for Recipes<'_> {
         Ok(Turned { result: Some(result), exit, is_last })
     }
 
-    fn failed(&mut self, (name, _): &(String, Cell), error: Error) -> Result<(Error, Option<JobResult>), Error> {
+    fn failed(&mut self, (name, _): &(String, Cell), error: Failure) -> Result<(Failure, Option<JobResult>), Failure> {
         if self.is_single || error.exit() == Exit::Interrupted {
             return Err(error);
         }

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rocwheel_progress::{Exit, Reporter, Unit, with_causes};
+use rocwheel_progress::{Exit, Failure, Reporter, Unit, with_causes};
 
 use super::{Runner, States, worst};
-use crate::error::Error;
 use crate::execute::StageSelection;
 use crate::slurm::{self, Alone, Client, Launch, Queued, Submitted};
 use rocwheel_recipe::plan::{Ended, PlanFolder, Seen, State};
@@ -48,7 +47,7 @@ pub(super) fn hand_over(
     named: &[String],
     cluster: &Cluster,
     runner: &Runner<'_>,
-) -> Result<States, Error> {
+) -> Result<States, Failure> {
     let (executors, reporter) = (runner.executors, runner.listener.reporter());
     let client = Client { environment: &executors.place.surroundings, reporter };
     let alone = Alone::with(folder)?;
@@ -79,8 +78,9 @@ pub(super) fn hand_over(
 }
 
 /// The cells of a plan, or the named ones of it, that have no result and no task.
-fn cells_to_submit(folder: &PlanFolder, named: &[String], queue: &Queue) -> Result<Vec<String>, Error> {
-    let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<Result<Vec<_>, Error>>()?;
+fn cells_to_submit(folder: &PlanFolder, named: &[String], queue: &Queue) -> Result<Vec<String>, Failure> {
+    let chosen =
+        named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<Result<Vec<_>, Failure>>()?;
     let seen = folder.look()?;
     let wanted = seen.iter().filter(|seen| chosen.is_empty() || chosen.contains(&seen.cell.id));
     let open = wanted.filter(|seen| match seen.state {
@@ -114,19 +114,19 @@ pub fn ask(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn Repo
 }
 
 /// Waits until no cell runs or is in the queue. If the user stops waiting, the tasks continue.
-fn wait(folder: &PlanFolder, client: &Client<'_>, runner: &Runner<'_>) -> Result<(), Error> {
+fn wait(folder: &PlanFolder, client: &Client<'_>, runner: &Runner<'_>) -> Result<(), Failure> {
     let reporter = runner.listener.reporter();
     let stage = reporter.stage("Waiting for Slurm", Some(folder.plan.to_build().count() as u64), Unit::Items);
     let ended = watch_until_over(folder, client, reporter);
     drop(stage);
-    if let Err(Error::Interrupted(_)) = ended {
+    if ended.as_ref().is_err_and(|failure| failure.exit() == Exit::Interrupted) {
         let shown = folder.path().display();
         runner.listener.note(&format!("the tasks continue; `rocwheel build cancel {shown}` ends them"));
     }
     ended
 }
 
-fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Reporter) -> Result<(), Error> {
+fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Reporter) -> Result<(), Failure> {
     let (mut asked, mut done, mut queue) = (None::<Instant>, 0, None::<Queue>);
     loop {
         reporter.check()?;
@@ -135,7 +135,7 @@ fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Rep
                 Ok(queue) => Some(queue),
                 // The controller may be restarting. Nothing counts as ended until it has answered
                 // once.
-                Err(error @ Error::Slurm { is_temporary: true, .. }) => {
+                Err(error) if error.exit() == Exit::TryAgain => {
                     if queue.is_none() && asked.is_none() {
                         reporter.warn(&format!("{}; it is asked again", with_causes(&error)));
                     }
@@ -170,7 +170,7 @@ fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Rep
 }
 
 /// Cancels the tasks of a plan.
-pub fn cancel(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn Reporter) -> Result<Cancelled, Error> {
+pub fn cancel(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn Reporter) -> Result<Cancelled, Failure> {
     let client = Client { environment: surroundings, reporter };
     let queue = slurm::queue(folder, &client)?;
     let active: Vec<&Queued> = queue.values().filter(|queued| queued.is_active()).collect();

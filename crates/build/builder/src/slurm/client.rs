@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter};
 use serde::Serialize;
 
-use crate::error::Error;
 use rocwheel_process::{FinishedProcess, NotStarted, ProcessEnd, Program};
+
+use crate::error;
 
 /// Time limit for a call: a busy controller answers late.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -59,7 +60,7 @@ impl Queued {
 }
 
 impl Client<'_> {
-    fn call(&self, words: &[String]) -> Result<FinishedProcess, Error> {
+    fn call(&self, words: &[String]) -> Result<FinishedProcess, Failure> {
         let program = Program {
             words: words.to_vec(),
             directory: Path::new("/"),
@@ -68,18 +69,16 @@ impl Client<'_> {
             deadline: None,
         };
         match rocwheel_process::run(&program, None, self.reporter) {
-            Err(rocwheel_process::Error::NotStarted(NotStarted { program, .. })) => Err(Error::Slurm {
-                program,
-                said: "it is not on this machine".into(),
-                hint: Some("run this where jobs are submitted, or build here with `--executor here`".into()),
-                is_temporary: false,
-            }),
+            Err(rocwheel_process::Error::NotStarted(NotStarted { program, .. })) => {
+                Err(Failure::message(format!("{program} says: it is not on this machine"))
+                    .with_hint("run this where jobs are submitted, or build here with `--executor here`"))
+            }
             other => Ok(other?),
         }
     }
 
     /// Runs one of Slurm's programs; a failure is an error.
-    fn ask(&self, words: &[String]) -> Result<String, Error> {
+    fn ask(&self, words: &[String]) -> Result<String, Failure> {
         let finished = self.call(words)?;
         if finished.ended == ProcessEnd::Code(0) {
             return Ok(finished.said);
@@ -88,7 +87,7 @@ impl Client<'_> {
     }
 
     /// The upper limit of task numbers, exclusive (`MaxArraySize`).
-    pub fn largest_array(&self) -> Result<usize, Error> {
+    pub fn largest_array(&self) -> Result<usize, Failure> {
         let said = self.ask(&["scontrol", "show", "config"].map(str::to_owned))?;
         let value = said.lines().find_map(|line| {
             let (name, value) = line.split_once('=')?;
@@ -98,24 +97,19 @@ impl Client<'_> {
     }
 
     /// Submits a script and returns the job number.
-    pub fn submit(&self, script: &Path, options: &[String]) -> Result<u64, Error> {
+    pub fn submit(&self, script: &Path, options: &[String]) -> Result<u64, Failure> {
         let mut words = vec!["sbatch".to_owned(), "--parsable".to_owned()];
         words.extend(options.iter().cloned());
         words.push(script.to_string_lossy().into_owned());
         let said = self.ask(&words)?;
         // `123` or `123;cluster`, after any output of the site's plugins.
         let number = said.lines().rev().find_map(|line| line.split(';').next()?.trim().parse().ok());
-        number.ok_or_else(|| Error::Slurm {
-            program: "sbatch".into(),
-            said: format!("it says no number of a job: {}", said.trim()),
-            hint: None,
-            is_temporary: false,
-        })
+        number.ok_or_else(|| Failure::message(format!("sbatch says: it says no number of a job: {}", said.trim())))
     }
 
     /// The tasks of arrays that Slurm still knows.
     /// A job that Slurm has forgotten is not an error.
-    pub fn queue(&self, jobs: &[u64]) -> Result<Vec<Queued>, Error> {
+    pub fn queue(&self, jobs: &[u64]) -> Result<Vec<Queued>, Failure> {
         let mut found = Vec::new();
         for some in jobs.chunks(MOST_JOBS) {
             let list: Vec<String> = some.iter().map(u64::to_string).collect();
@@ -169,7 +163,7 @@ impl Client<'_> {
     }
 
     /// Cancels arrays. Those that have ended already are ignored.
-    pub fn cancel(&self, jobs: &[u64]) -> Result<(), Error> {
+    pub fn cancel(&self, jobs: &[u64]) -> Result<(), Failure> {
         for some in jobs.chunks(MOST_JOBS) {
             let words: Vec<String> =
                 ["scancel".to_owned()].into_iter().chain(some.iter().map(u64::to_string)).collect();
@@ -198,7 +192,7 @@ fn queued(line: &str) -> Option<Queued> {
 }
 
 /// The error with Slurm's own message, and its usual meaning as the hint.
-fn refused(program: &str, finished: &FinishedProcess) -> Error {
+fn refused(program: &str, finished: &FinishedProcess) -> Failure {
     const KNOWN: [(&str, &str, bool); 10] = [
         ("munge", "the service munge has to run on this machine, with the key of the cluster", false),
         (
@@ -240,18 +234,14 @@ fn refused(program: &str, finished: &FinishedProcess) -> Error {
     let lower = said.to_lowercase();
     let known = KNOWN.iter().find(|(words, ..)| lower.contains(&words.to_lowercase()));
     let is_late = matches!(finished.ended, ProcessEnd::TimedOut);
-    Error::Slurm {
-        program: program.to_owned(),
-        said: if is_late { "it did not answer in time".to_owned() } else { said },
-        hint: known.map(|(_, hint, _)| (*hint).to_owned()),
-        is_temporary: is_late || known.is_some_and(|(.., temporary)| *temporary),
-    }
+    let said = if is_late { "it did not answer in time" } else { &said };
+    let failure = error::with_optional_hint(format!("{program} says: {said}"), known.map(|(_, hint, _)| *hint));
+    let is_temporary = is_late || known.is_some_and(|(.., temporary)| *temporary);
+    if is_temporary { failure.with_exit(Exit::TryAgain) } else { failure }
 }
 
 #[cfg(test)]
 mod tests {
-    use rocwheel_progress::Hint as _;
-
     use super::*;
 
     #[test]

@@ -4,12 +4,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use rocwheel_progress::Failure;
 use rocwheel_source::{
     Git, PerProject, Plan, Request, Submodules, Table, TreeConversion, WantedCheckout, absolute, local_origin,
 };
 
 use super::{Kind, PlannedCheckout, SourceChoice};
-use crate::error::Error;
+use crate::error;
 use crate::execute::{JobPlace, Listener};
 use rocwheel_recipe::recipe::Recipe;
 use rocwheel_recipe::{BuildPurpose, Cell, minor};
@@ -27,7 +28,7 @@ impl SourceChoice {
         recipes: &[&Recipe],
         cell: &Cell,
         place: &JobPlace,
-    ) -> Result<Option<(Request, &Table)>, Error> {
+    ) -> Result<Option<(Request, &Table)>, Failure> {
         let table = self.table()?;
         let projects: Vec<_> = recipes.iter().filter_map(|recipe| table.project(&recipe.source).ok()).collect();
         let references = PerProject::new("--ref", &self.reference, table);
@@ -108,7 +109,7 @@ impl SourceChoice {
         }
         if self.no_checkout {
             let (project, folder) = (&needed[0].wanted.project, needed[0].folder.display());
-            return Err(Error::request_with(
+            return Err(error::request_with(
                 format!("there are no sources of {project} at `{folder}`"),
                 "remove `--no-checkout`, or name them with `--source`",
             ));
@@ -133,7 +134,7 @@ impl SourceChoice {
         table: &Table,
         line: &str,
         place: &JobPlace,
-    ) -> Result<Option<Needed>, Error> {
+    ) -> Result<Option<Needed>, Failure> {
         let is_required = table.line(line)?.related;
         let has_followers = needed.iter().filter(|needed| needed.wanted.reference.is_none()).any(|needed| {
             let project = table.project(&needed.wanted.project);
@@ -151,7 +152,7 @@ impl SourceChoice {
         Ok(Some(Needed { wanted, folder }))
     }
 
-    pub fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
+    pub fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Failure> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
         let planned = plan.checkouts.into_iter().map(|checkout| PlannedCheckout {
@@ -168,7 +169,7 @@ impl SourceChoice {
         table: &Table,
         place: &JobPlace,
         listener: &dyn Listener,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Failure> {
         fs_err::create_dir_all(&request.root)?;
         let variables = place.surroundings.iter();
         let git = Git::new(variables.map(|(name, value)| (OsString::from(name), OsString::from(value))))?;

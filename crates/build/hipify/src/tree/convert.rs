@@ -5,21 +5,23 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
+
 use super::{File, LeftoverSearch, Request, Status};
-use crate::error::FileTrouble;
+use crate::error::{FileTrouble, no_tree, not_a_file, not_unicode, or_another_folder};
 use crate::transform::{self, BREADCRUMB, Conversion, Decoded, IncludeForm, path};
-use crate::{ConversionProblem, Defects, Error, Setting, Tables, Trouble, unmapped};
+use crate::{ConversionProblem, Defects, Setting, Tables, Trouble, unmapped};
 
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The original gives no result either.
     Trouble(FileTrouble),
-    Other(Error),
+    Other(Failure),
 }
 
 impl From<io::Error> for Failed {
     fn from(error: io::Error) -> Self {
-        Self::Other(error.into())
+        Self::Other(or_another_folder(error.into()))
     }
 }
 
@@ -54,7 +56,7 @@ impl<'a> Converter<'a> {
     pub(super) fn read(&self, path: &str) -> Result<Source, Failed> {
         let place = self.root.join(path);
         if !fs_err::metadata(&place)?.is_file() {
-            return Err(Failed::Other(Error::NotAFile(path.to_owned())));
+            return Err(Failed::Other(not_a_file(path)));
         }
         Ok(Source { path: path.to_owned(), bytes: fs_err::read(&place)? })
     }
@@ -173,13 +175,13 @@ impl<'a> Converter<'a> {
 }
 
 /// The canonical path of the tree. It must be UTF-8, because paths of includes are derived from it.
-pub(super) fn root(tree: &Path) -> Result<PathBuf, Error> {
+pub(super) fn root(tree: &Path) -> Result<PathBuf, Failure> {
     if !tree.is_dir() {
-        return Err(Error::NoTree(tree.display().to_string()));
+        return Err(no_tree(tree));
     }
     let root = rocwheel_system::canonicalize(tree)?;
     if root.to_str().is_none() {
-        return Err(Error::Name(root.display().to_string()));
+        return Err(not_unicode(root.display()));
     }
     Ok(root)
 }

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 
 use super::Status;
 use super::convert::{Converted, Converter, Failed, Source};
+use crate::Setting;
 use crate::transform::{IncludeForm, path};
-use crate::{Error, Setting};
 
 /// A listed file with its source and the listed files that it includes.
 struct Node {
@@ -47,7 +47,7 @@ impl<'a> Includes<'a> {
         &self,
         begin: &BTreeSet<String>,
         reporter: &dyn Reporter,
-    ) -> Result<Vec<Result<Converted, Failed>>, Error> {
+    ) -> Result<Vec<Result<Converted, Failed>>, Failure> {
         let mut results = Vec::new();
         let mut nodes = self.nodes(begin, &mut results, reporter)?;
         // `true` if the result is another file. A file that could not be read counts as unchanged.
@@ -92,7 +92,7 @@ impl<'a> Includes<'a> {
         begin: &BTreeSet<String>,
         results: &mut Vec<Result<Converted, Failed>>,
         reporter: &dyn Reporter,
-    ) -> Result<BTreeMap<String, Node>, Error> {
+    ) -> Result<BTreeMap<String, Node>, Failure> {
         let mut nodes = BTreeMap::new();
         let mut seen = begin.clone();
         let mut wanted: Vec<String> = begin.iter().cloned().collect();

@@ -12,12 +12,13 @@ use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_progress::Failure;
 use rocwheel_system::{FileMetadata as _, Lock, is_same_file};
 use serde::{Deserialize, Serialize};
 
 use super::Write;
 use super::interruption_point::step;
-use crate::Error;
+use crate::error;
 
 /// Name of the journal, in the root of the tree, and prefix of the temporary names beside results.
 const FILE: &str = ".rocwheel-hipify";
@@ -87,7 +88,7 @@ pub(super) struct Journal {
 /// # Errors
 /// Another run that works in the tree; files of that run that have been changed since. In that case
 /// no file is changed.
-pub fn recover(tree: &Path) -> Result<Recovered, Error> {
+pub fn recover(tree: &Path) -> Result<Recovered, Failure> {
     let root = super::convert::root(tree)?;
     let Some(file) = locked(&root, &Missing::Leave)? else { return Ok(Recovered::Nothing) };
     let (journal, is_done) = Journal::read(root, file)?;
@@ -100,11 +101,24 @@ pub fn recover(tree: &Path) -> Result<Recovered, Error> {
 }
 
 /// Refuses a tree that a killed run has left half converted, and one in which another run works.
-pub(super) fn check(root: &Path) -> Result<(), Error> {
+pub(super) fn check(root: &Path) -> Result<(), Failure> {
     match locked(root, &Missing::Leave)? {
         None => Ok(()),
-        Some(_) => Err(Error::Unfinished(root.display().to_string())),
+        Some(_) => Err(unfinished(root)),
     }
+}
+
+/// A killed run has left the tree half converted.
+fn unfinished(root: &Path) -> Failure {
+    let text = format!("a conversion of `{}` was killed before it was complete", root.display());
+    Failure::message(text).with_hint("`--recover` undoes it, and so does the next conversion in place")
+}
+
+/// A journal that cannot be understood.
+fn damaged(path: &str, reason: &str) -> Failure {
+    let text = format!("could not understand `{path}`, which a conversion that was killed left: {reason}");
+    let hint = "take the tree from where it came, or remove the file if you know that the tree is complete";
+    Failure::message(text).with_hint(hint)
 }
 
 enum Missing {
@@ -112,7 +126,7 @@ enum Missing {
     Create,
 }
 
-fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
+fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Failure> {
     let path = root.join(FILE);
     loop {
         let mut options = fs_err::OpenOptions::new();
@@ -122,7 +136,7 @@ fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
             file => file?,
         };
         let Some(file) = Lock::try_exclusive(file)? else {
-            return Err(Error::Locked(root.display().to_string()));
+            return Err(error::locked(root));
         };
         // The previous holder may have removed it between opening and locking.
         if is_same_file(&file, &path) {
@@ -133,7 +147,7 @@ fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
 
 impl Journal {
     /// Records what will be written, before anything is written.
-    pub(super) fn begin(root: &Path, writes: &[Write]) -> Result<Self, Error> {
+    pub(super) fn begin(root: &Path, writes: &[Write]) -> Result<Self, Failure> {
         let entries = writes.iter().map(|write| Entry {
             path: write.path.clone(),
             replaced: fs_err::symlink_metadata(root.join(&write.path)).is_ok(),
@@ -145,7 +159,7 @@ impl Journal {
             return Err(io::Error::new(io::ErrorKind::NotFound, root.join(FILE).display().to_string()).into());
         };
         if file.metadata()?.len() > 0 {
-            return Err(Error::Unfinished(root.display().to_string()));
+            return Err(unfinished(root));
         }
         let mut journal = Self { root: root.to_owned(), file, begun: Begun::default(), staged: Vec::new() };
         step();
@@ -181,7 +195,7 @@ impl Journal {
     }
 
     /// Moves all results to their destinations. After an error, call [`Self::take_back`].
-    pub(super) fn put(&mut self, stamps: Vec<Stamp>) -> Result<(), Error> {
+    pub(super) fn put(&mut self, stamps: Vec<Stamp>) -> Result<(), Failure> {
         step();
         let line = Line::Staged(stamps);
         self.append(&line)?;
@@ -203,7 +217,7 @@ impl Journal {
     }
 
     /// Removes the files that were kept for undoing, and the journal.
-    pub(super) fn forget(self) -> Result<(), Error> {
+    pub(super) fn forget(self) -> Result<(), Failure> {
         for (index, entry) in self.begun.entries.iter().enumerate() {
             if entry.replaced {
                 step();
@@ -215,13 +229,17 @@ impl Journal {
     }
 
     /// Restores the tree. Repeating it, completely or partly, has the same result as doing it once.
-    pub(super) fn take_back(self) -> Result<(), Error> {
+    pub(super) fn take_back(self) -> Result<(), Failure> {
         let fates: Vec<Fate> = (0..self.begun.entries.len()).map(|index| self.fate(index)).collect();
         let entries = self.begun.entries.iter().zip(&fates);
         let changed = entries.filter(|(_, fate)| **fate == Fate::Foreign);
         let changed: Vec<String> = changed.map(|(entry, _)| entry.path.display().to_string()).collect();
         if !changed.is_empty() {
-            return Err(Error::ChangedSince { tree: self.root.display().to_string(), changed });
+            let (tree, changed) = (self.root.display(), changed.join("`, `"));
+            let text = format!("a conversion of `{tree}` was killed, and of what it wrote `{changed}` changed since");
+            return Err(Failure::message(text).with_hint(
+                "nothing was touched: keep what you need of these files, remove them, and take it back with `--recover`",
+            ));
         }
         for (index, fate) in fates.into_iter().enumerate() {
             let entry = &self.begun.entries[index];
@@ -274,7 +292,7 @@ impl Journal {
         path.with_file_name(format!("{FILE}-{index}.{what}"))
     }
 
-    fn append(&mut self, line: &Line) -> Result<(), Error> {
+    fn append(&mut self, line: &Line) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(line).map_err(io::Error::from)?;
         text.push(b'\n');
         Ok(self.file.write_all(&text)?)
@@ -282,7 +300,7 @@ impl Journal {
 
     /// Reads a journal that a run has left behind. The second result is `true` if everything was
     /// done.
-    fn read(root: PathBuf, mut file: Lock) -> Result<(Self, bool), Error> {
+    fn read(root: PathBuf, mut file: Lock) -> Result<(Self, bool), Failure> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         let shown = root.join(FILE).display().to_string();
@@ -292,10 +310,10 @@ impl Journal {
         // begun.
         for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             let line = serde_json::from_slice(line);
-            match line.map_err(|error| Error::Journal { path: shown.clone(), reason: error.to_string() })? {
+            match line.map_err(|error| damaged(&shown, &error.to_string()))? {
                 Line::Begun(begun) if begun.schema != SCHEMA => {
                     let reason = format!("its schema is {}, and this program knows {SCHEMA}", begun.schema);
-                    return Err(Error::Journal { path: shown, reason });
+                    return Err(damaged(&shown, &reason));
                 }
                 Line::Begun(begun) => journal.begun = begun,
                 Line::Staged(stamps) => journal.staged = stamps,
@@ -305,7 +323,7 @@ impl Journal {
         for path in journal.begun.entries.iter().map(|entry| &entry.path).chain(&journal.begun.folders) {
             if !path.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
                 let reason = format!("it names `{}`, which is not in the tree", path.display());
-                return Err(Error::Journal { path: shown, reason });
+                return Err(damaged(&shown, &reason));
             }
         }
         Ok((journal, is_done))

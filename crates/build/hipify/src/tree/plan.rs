@@ -5,20 +5,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_progress::{Interrupted, Reporter, Unit};
+use rocwheel_progress::{Exit, Failure, Interrupted, Reporter, Unit};
 
 use super::convert::{Converted, Converter, Failed, root};
 use super::includes::Includes;
 use super::{Counts, Plan, Request, Status, Write, journal, select};
 use crate::transform::path;
-use crate::{Defects, Error, Setting, Tables};
+use crate::{Defects, Setting, Tables, build_amd, error};
 
 /// Reads and converts everything without writing.
 ///
 /// # Errors
 /// A tree that a killed run has left half converted ([`super::recover`]); every source that has no
 /// result; the errors of reading.
-pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Result<Plan, Failure> {
     let root = root(&request.tree)?;
     journal::check(&root)?;
     let mut selection = request.selection.clone();
@@ -26,12 +26,12 @@ pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Resu
         if root.join(&copy.source).is_file() {
             selection.extra_files.push(copy.source.clone());
         } else if request.defects == Defects::Refuse {
-            return Err(Error::Missing { path: copy.source.clone(), wanted_by: "tools/amd_build/build_amd.py" });
+            return Err(missing(&copy.source, build_amd::FILE));
         }
     }
     for file in &selection.extra_files {
         if !root.join(file).is_file() && request.defects == Defects::Refuse {
-            return Err(Error::Missing { path: file.clone(), wanted_by: "the list of extra files" });
+            return Err(missing(file, "the list of extra files"));
         }
     }
     selection.extra_files.retain(|file| root.join(file).is_file());
@@ -51,7 +51,7 @@ pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Resu
             .into_par_iter()
             .map(|path| {
                 if reporter.interrupted() {
-                    return Err(Failed::Other(Error::Interrupted(Interrupted)));
+                    return Err(Failed::Other(Interrupted.into()));
                 }
                 reporter.advance(1);
                 converter.convert(&converter.read(path)?, &mut |_, _| None)
@@ -65,8 +65,18 @@ pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Resu
     assemble(&converter, converted)
 }
 
+fn missing(path: &str, wanted_by: &str) -> Failure {
+    Failure::message(format!("`{path}` is missing, which {wanted_by} names"))
+        .with_hint("is a submodule not checked out? `--fix-defects` continues without it")
+}
+
+fn outside(path: &str) -> Failure {
+    let text = format!("`{path}` is a link that leaves the tree, or is behind one: nothing is written there");
+    Failure::message(text).with_hint("replace the link by what it names, or skip it with `--ignore`")
+}
+
 /// All results sorted by path, or all errors.
-fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Error> {
+fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Failure> {
     let (mut converted, mut places, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for result in results {
         match result {
@@ -75,7 +85,7 @@ fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Err
             Err(Failed::Other(error)) => others.push(error),
         }
     }
-    if let Some(at) = others.iter().position(|error| matches!(error, Error::Interrupted(_))) {
+    if let Some(at) = others.iter().position(|error| error.exit() == Exit::Interrupted) {
         return Err(others.swap_remove(at));
     }
     // The order must not depend on threads.
@@ -85,7 +95,7 @@ fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Err
     }
     if !places.is_empty() {
         places.sort_by(|one, other| (&one.path, one.trouble.line).cmp(&(&other.path, other.trouble.line)));
-        return Err(Error::Defects(places));
+        return Err(error::defects(&places));
     }
     converted.sort_by(|one, other| one.file.source.cmp(&other.file.source));
     Ok(converted)
@@ -111,7 +121,7 @@ fn edits(converter: &Converter<'_>) -> Vec<Result<Converted, Failed>> {
 }
 
 /// Adds the copy of a result under its second name.
-fn copies(converter: &Converter<'_>, converted: &mut Vec<Converted>) -> Result<(), Error> {
+fn copies(converter: &Converter<'_>, converted: &mut Vec<Converted>) -> Result<(), Failure> {
     let Some(copy) = &converter.request.copy else { return Ok(()) };
     let made = converted.iter().find(|result| result.file.output.as_ref() == Some(&copy.from));
     let Some(made) = made else { return Ok(()) };
@@ -134,7 +144,7 @@ fn copies(converter: &Converter<'_>, converted: &mut Vec<Converted>) -> Result<(
 }
 
 /// Determines the paths of the results, and refuses results that would depend on the order.
-fn assemble(converter: &Converter<'_>, converted: Vec<Converted>) -> Result<Plan, Error> {
+fn assemble(converter: &Converter<'_>, converted: Vec<Converted>) -> Result<Plan, Failure> {
     let mut targets = Targets { root: &converter.root, folders: BTreeMap::new() };
     let mut counts = Counts::default();
     let mut files = Vec::with_capacity(converted.len());
@@ -149,7 +159,9 @@ fn assemble(converter: &Converter<'_>, converted: Vec<Converted>) -> Result<Plan
         if let (Some(bytes), Some(output)) = (result.bytes.take(), result.file.output.clone()) {
             let path = targets.of(&output)?;
             if output != result.file.source && sources.get(&output) == Some(&false) {
-                return Err(Error::Overwrites { source_path: result.file.source, output });
+                let (from, to) = (&result.file.source, &output);
+                let text = format!("`{from}` would become `{to}`, which is itself a source to convert");
+                return Err(Failure::message(text).with_hint("skip it with `--ignore`"));
             }
             match taken.get(&path).copied() {
                 // Another name of a source, or an edit of a file that is also converted.
@@ -165,7 +177,9 @@ fn assemble(converter: &Converter<'_>, converted: Vec<Converted>) -> Result<Plan
                 }
                 Some(other) => {
                     let first: &super::File = &files[writes[other].file];
-                    return Err(Error::SameOutput { first: first.source.clone(), second: result.file.source, output });
+                    let (first, second) = (&first.source, &result.file.source);
+                    let text = format!("`{first}` and `{second}` would both become `{output}`");
+                    return Err(Failure::message(text).with_hint("skip it with `--ignore`"));
                 }
                 None => {
                     counts.written_bytes += bytes.len() as u64;
@@ -213,16 +227,16 @@ struct Targets<'a> {
 impl Targets<'_> {
     /// The path of a file relative to the root with all links resolved; an error if it is outside
     /// the root or not a file.
-    fn of(&mut self, path: &str) -> Result<PathBuf, Error> {
+    fn of(&mut self, path: &str) -> Result<PathBuf, Failure> {
         let (folder, name) = path::split(path);
         if !self.folders.contains_key(folder) {
-            let real = self.folder(folder).ok_or_else(|| Error::Outside(folder.to_owned()))?;
+            let real = self.folder(folder).ok_or_else(|| outside(folder))?;
             self.folders.insert(folder.to_owned(), real);
         }
         let real = self.folders[folder].join(name);
         let place = self.root.join(&real);
         let is_link = match fs_err::symlink_metadata(&place) {
-            Ok(found) if found.is_dir() => return Err(Error::NotAFile(path.to_owned())),
+            Ok(found) if found.is_dir() => return Err(error::not_a_file(path)),
             Ok(found) => found.is_symlink(),
             Err(_) => false,
         };
@@ -230,7 +244,7 @@ impl Targets<'_> {
             return Ok(real);
         }
         let end = rocwheel_system::canonicalize(&place)?;
-        end.strip_prefix(self.root).map(Path::to_owned).map_err(|_| Error::Outside(path.to_owned()))
+        end.strip_prefix(self.root).map(Path::to_owned).map_err(|_| outside(path))
     }
 
     /// The folder with all links resolved. The missing part of the path is appended to the existing

@@ -1,15 +1,16 @@
 //! Input: a tree and patterns. Output: the files to convert, sorted.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use regex::bytes::{Regex, RegexBuilder};
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::tables::Algorithm;
 use crate::transform::path;
-use crate::{Error, Setting};
+use crate::{Setting, error};
 
 const SOURCES: [&str; 8] = [".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".in", ".hpp"];
 /// Endings of the headers in include folders.
@@ -41,7 +42,7 @@ pub(super) fn select(
     selection: &FileSelection,
     (setting, algorithm): (Setting, Algorithm),
     reporter: &dyn Reporter,
-) -> Result<BTreeSet<String>, Error> {
+) -> Result<BTreeSet<String>, Failure> {
     let includes = Patterns::new(&selection.includes)?;
     let ignores = Patterns::new(&selection.ignores)?;
     let mut files = BTreeSet::new();
@@ -87,7 +88,7 @@ fn walk(
     includes: &Patterns,
     reporter: &dyn Reporter,
     found: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let walk = WalkDir::new(root.join(below)).into_iter().filter_entry(|entry| {
         let path = rocwheel_system::slashed(entry.path().strip_prefix(root).unwrap_or(entry.path()));
         let left_out =
@@ -102,7 +103,7 @@ fn walk_all(
     below: &str,
     reporter: &dyn Reporter,
     found: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     entries(root, WalkDir::new(root.join(below)).into_iter(), reporter, found)
 }
 
@@ -113,10 +114,10 @@ fn entries(
     entries: impl Iterator<Item = walkdir::Result<DirEntry>>,
     reporter: &dyn Reporter,
     found: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     for entry in entries {
         reporter.check()?;
-        let entry = entry.map_err(|error| Error::Io(error.into()))?;
+        let entry = entry.map_err(io::Error::from)?;
         if entry.file_type().is_dir() {
             continue;
         }
@@ -124,7 +125,7 @@ fn entries(
         let Some(path) = relative.to_str() else {
             let shown = relative.display().to_string();
             if SOURCES.iter().any(|ending| shown.ends_with(ending)) {
-                return Err(Error::Name(shown));
+                return Err(error::not_unicode(shown));
             }
             continue;
         };
@@ -147,7 +148,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    fn new(patterns: &[String]) -> Result<Self, Error> {
+    fn new(patterns: &[String]) -> Result<Self, Failure> {
         let beginnings = patterns
             .iter()
             .map(|pattern| pattern.split(['*', '?', '[']).next().unwrap_or_default().to_owned())
@@ -158,7 +159,10 @@ impl Patterns {
         let alternatives: Vec<String> = patterns.iter().map(|pattern| translate(pattern)).collect();
         let whole = format!("^(?:{})$", alternatives.join("|"));
         let regex = RegexBuilder::new(&whole).unicode(false).dot_matches_new_line(true).build();
-        let regex = regex.map_err(|error| Error::Pattern(patterns.join("` or `"), Box::new(error)))?;
+        let regex = regex.map_err(|error| {
+            let text = format!("`{}` is not a pattern", patterns.join("` or `"));
+            Failure::other(error).context(text).with_exit(Exit::Usage)
+        })?;
         Ok(Self { regex: Some(regex), beginnings })
     }
 

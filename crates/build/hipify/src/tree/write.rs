@@ -2,19 +2,19 @@
 //! beside their destinations before the first one is moved; until the last one is moved, everything
 //! can be undone.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_output::Destination;
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Exit, Failure, Reporter, Unit};
 use rocwheel_system::{FileMetadata as _, Lock};
 use walkdir::WalkDir;
 
 use super::Plan;
 use super::interruption_point::step;
 use super::journal::{Journal, Stamp};
-use crate::Error;
+use crate::error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct WrittenCounts {
@@ -24,17 +24,17 @@ pub struct WrittenCounts {
 
 impl Plan {
     /// After an error or an interruption the tree is unchanged.
-    pub fn execute(&self, place: &Destination, reporter: &dyn Reporter) -> Result<WrittenCounts, Error> {
+    pub fn execute(&self, place: &Destination, reporter: &dyn Reporter) -> Result<WrittenCounts, Failure> {
         match place {
             Destination::InPlace if self.writes.is_empty() => {}
-            Destination::InPlace => self.write(reporter)?,
-            Destination::Folder(folder) => self.copy(folder, reporter)?,
+            Destination::InPlace => self.write(reporter).map_err(error::or_another_folder)?,
+            Destination::Folder(folder) => self.copy(folder, reporter).map_err(error::or_another_folder)?,
         }
         let bytes = self.writes.iter().map(|write| write.bytes.len() as u64).sum();
         Ok(WrittenCounts { files: self.writes.len() as u64, bytes })
     }
 
-    fn write(&self, reporter: &dyn Reporter) -> Result<(), Error> {
+    fn write(&self, reporter: &dyn Reporter) -> Result<(), Failure> {
         let mut journal = Journal::begin(&self.root, &self.writes)?;
         let staged = self.stage(&journal, reporter);
         match staged.and_then(|stamps| journal.put(stamps)) {
@@ -47,7 +47,7 @@ impl Plan {
         }
     }
 
-    fn stage(&self, journal: &Journal, reporter: &dyn Reporter) -> Result<Vec<Stamp>, Error> {
+    fn stage(&self, journal: &Journal, reporter: &dyn Reporter) -> Result<Vec<Stamp>, Failure> {
         for folder in journal.folders() {
             step();
             fs_err::create_dir(folder)?;
@@ -60,7 +60,7 @@ impl Plan {
             let replaced = journal.replaced(index).map(fs_err::metadata).transpose()?;
             create(&journal.beside(index), &write.bytes, replaced.as_ref())
         });
-        let stamps: Vec<Result<Stamp, Error>> = stamps.collect();
+        let stamps: Vec<Result<Stamp, Failure>> = stamps.collect();
         drop(stage);
         let stamps = stamps.into_iter().collect::<Result<_, _>>()?;
         reporter.check()?;
@@ -69,15 +69,17 @@ impl Plan {
 
     /// Writes a copy of the whole tree with the results in it. It gets its name when it is
     /// complete.
-    fn copy(&self, folder: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+    fn copy(&self, folder: &Path, reporter: &dyn Reporter) -> Result<(), Failure> {
         let folder = std::path::absolute(folder)?;
         let parent = folder.parent().unwrap_or(Path::new("/"));
         if fs_err::symlink_metadata(&folder).is_ok() {
-            return Err(Error::OutputExists(folder.display().to_string()));
+            let failure = Failure::message(format!("`{}` exists already", folder.display()));
+            return Err(failure.with_hint("choose a new folder, or convert in place"));
         }
         fs_err::create_dir_all(parent)?;
         if rocwheel_system::canonicalize(parent)?.starts_with(&self.root) {
-            return Err(Error::OutputInside(folder.display().to_string()));
+            let failure = Failure::message(format!("`{}` is in the tree that is to be copied", folder.display()));
+            return Err(failure.with_hint("choose a folder beside it").with_exit(Exit::Usage));
         }
         let staging = Staging::open(&folder)?;
         let copy = staging.tree();
@@ -94,7 +96,7 @@ impl Plan {
             }
             create(&path, &write.bytes, replaced.as_ref()).map(drop)
         });
-        let put: Vec<Result<(), Error>> = put.collect();
+        let put: Vec<Result<(), Failure>> = put.collect();
         drop(stage);
         put.into_iter().collect::<Result<(), _>>()?;
         Ok(rocwheel_system::rename(&copy, &folder)?)
@@ -102,7 +104,7 @@ impl Plan {
 }
 
 /// Writes a new file with the mode and owner of the file that it replaces.
-fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Result<Stamp, Error> {
+fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Result<Stamp, Failure> {
     // The file has the mode of every new file, reduced by the umask.
     let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
@@ -130,7 +132,7 @@ struct Staging {
 
 impl Staging {
     /// Locks the folder, and removes the files that a killed run has left in it.
-    fn open(folder: &Path) -> Result<Self, Error> {
+    fn open(folder: &Path) -> Result<Self, Failure> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let path = folder.with_file_name(format!(".{name}.rocwheel-hipify"));
         loop {
@@ -138,7 +140,7 @@ impl Staging {
             let lock = match Lock::at(&path.join("lock")) {
                 // The previous holder has removed the folder meanwhile.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                lock => lock?.ok_or_else(|| Error::Locked(folder.display().to_string()))?,
+                lock => lock?.ok_or_else(|| error::locked(folder))?,
             };
             let staging = Self { path, lock: Some(lock) };
             if fs_err::symlink_metadata(staging.tree()).is_ok() {
@@ -163,10 +165,10 @@ impl Drop for Staging {
     }
 }
 
-fn copy_tree(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+fn copy_tree(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Failure> {
     let mut files = Vec::new();
     for entry in WalkDir::new(from) {
-        let entry = entry.map_err(|error| Error::Io(error.into()))?;
+        let entry = entry.map_err(io::Error::from)?;
         let path = entry.path().strip_prefix(from).unwrap_or(entry.path()).to_owned();
         if entry.file_type().is_dir() {
             fs_err::create_dir(to.join(&path))?;
@@ -176,11 +178,11 @@ fn copy_tree(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Erro
         } else if entry.file_type().is_file() {
             files.push(path);
         } else {
-            return Err(Error::NotAFile(path.display().to_string()));
+            return Err(error::not_a_file(path.display()));
         }
     }
     let _stage = reporter.stage("copying", Some(files.len() as u64), Unit::Items);
-    files.par_iter().try_for_each(|path| -> Result<(), Error> {
+    files.par_iter().try_for_each(|path| -> Result<(), Failure> {
         reporter.check()?;
         reporter.advance(1);
         fs_err::copy(from.join(path), to.join(path))?;

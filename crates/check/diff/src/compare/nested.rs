@@ -5,18 +5,19 @@ use std::io::{BufReader, Read};
 
 use positioned_io::Cursor;
 use rocwheel_content::Content;
+use rocwheel_progress::Failure;
 
 use crate::change::{Change, ChangeKind};
 use crate::compare::Compared;
 use crate::findings::{Context, Findings, Opened};
 use crate::side::Named;
-use crate::{Error, error, pair, tarball};
+use crate::{error, pair, tarball};
 
 const WINDOW: usize = 1 << 18;
 
 /// Compares the members of two tar archives, without their compression, their order and their time
 /// stamps.
-pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
+pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Failure> {
     let (old, new) = (unpack(opened, &*opened.old, context)?, unpack(opened, &*opened.new, context)?);
     let mut findings = Findings::default();
     for pair in pair::entries(&old, &new) {
@@ -47,13 +48,17 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
 }
 
 /// Returns the members of a tar archive by their paths.
-fn unpack(opened: &Opened<'_>, content: &dyn Content, context: &Context<'_>) -> Result<BTreeMap<String, Named>, Error> {
+fn unpack(
+    opened: &Opened<'_>,
+    content: &dyn Content,
+    context: &Context<'_>,
+) -> Result<BTreeMap<String, Named>, Failure> {
     let entries = tarball::unpack(opened.key, content.open()?, context.scratch, context.reporter)?;
     Ok(entries.into_iter().map(|(path, entry)| (path.clone(), Named { path, entry })).collect())
 }
 
 /// Compares two static libraries. Time stamps and owners of their members are ignored.
-pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Error> {
+pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Failure> {
     let (old, new) = (members(opened, &*opened.old)?, members(opened, &*opened.new)?);
     if old == new {
         return Ok(Findings::note("the same members with other time stamps or owners"));
@@ -67,7 +72,7 @@ pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Error> {
 
 /// Returns hashes of members by name and by the number of earlier members with that name: compilers
 /// give several objects one name.
-fn members(opened: &Opened<'_>, content: &dyn Content) -> Result<BTreeMap<(String, usize), blake3::Hash>, Error> {
+fn members(opened: &Opened<'_>, content: &dyn Content) -> Result<BTreeMap<(String, usize), blake3::Hash>, Failure> {
     let mut archive = ar::Archive::new(BufReader::with_capacity(WINDOW, Cursor::new(content.open()?)));
     let (mut members, mut counts) = (BTreeMap::new(), BTreeMap::new());
     let mut buffer = vec![0; WINDOW];

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rocwheel_builder::Error;
 use rocwheel_builder::source_choice::{SourceChoice, SourceMemory};
 use rocwheel_console::environment;
 use rocwheel_console::failure::Result;
@@ -71,7 +70,7 @@ impl SourceArguments {
 }
 
 /// The path of a release archive in the cache, downloaded if it is not there.
-fn download(known: &KnownArchive, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
+fn download(known: &KnownArchive, reporter: &dyn Reporter) -> Result<PathBuf> {
     let cache = environment::cache().ok_or_else(|| {
         let hint = Some("set `ROCWHEEL_CACHE`".to_owned());
         rocwheel_recipe::Error::Request { reason: "there is no folder for downloads".into(), hint }

@@ -4,14 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_builder::Error;
 use rocwheel_builder::containers::PlannedContainer;
 use rocwheel_builder::execute::{JobOutcome, JobPlace, Listener};
 use rocwheel_builder::preflight::Estimated;
 use rocwheel_builder::schedule::JobResult;
 use rocwheel_builder::slurm::Submitted;
 use rocwheel_builder::source_choice::PlannedCheckout;
-use rocwheel_console::failure::Result;
+use rocwheel_console::failure::{Failure, Result};
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_console::progress::Display;
 use rocwheel_console::{failure_text, message};
@@ -50,8 +49,8 @@ impl Listener for Talk<'_> {
         }
     }
 
-    fn failed(&self, error: Error) {
-        failure_text::print(&error.into());
+    fn failed(&self, failure: Failure) {
+        failure_text::print(&failure);
     }
 
     fn submitted(&self, folder: &PlanFolder, submitted: &Submitted, cells: usize) {

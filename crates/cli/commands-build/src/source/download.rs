@@ -4,9 +4,8 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rocwheel_builder::Error;
 use rocwheel_console::environment;
-use rocwheel_console::failure::Result;
+use rocwheel_console::failure::{Failure, Result};
 use rocwheel_index::{Fetch as _, Http};
 use rocwheel_progress::{Reporter, Unit};
 use tempfile::NamedTempFile;
@@ -14,11 +13,9 @@ use url::Url;
 
 /// The path of an archive below `cache`, in a folder named after the digest. Downloads the archive
 /// if it is missing or damaged.
-pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
-    let url = Url::parse(address).map_err(|error| Error::Download {
-        attempt: format!("cannot understand the address `{address}`"),
-        source: error.into(),
-    })?;
+pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> Result<PathBuf> {
+    let url = Url::parse(address)
+        .map_err(|error| Failure::other(error).context(format!("cannot understand the address `{address}`")))?;
     let name = url.path_segments().and_then(|mut parts| parts.next_back()).filter(|name| !name.is_empty());
     let folder = cache.join("archives").join(sha256);
     let path = folder.join(name.unwrap_or("archive"));
@@ -27,9 +24,9 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
     }
     fs_err::create_dir_all(&folder)?;
     let mut file = NamedTempFile::new_in(&folder)?;
-    if let Err(source) = fetch(&url, &mut file, reporter) {
+    if let Err(failure) = fetch(&url, &mut file, reporter) {
         reporter.check()?;
-        return Err(Error::Download { attempt: format!("cannot fetch `{address}`"), source });
+        return Err(failure.context(format!("cannot fetch `{address}`")));
     }
     let found = rocwheel_source::sha256(file.path(), reporter)?;
     if found != sha256 {
@@ -40,15 +37,11 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
     Ok(path)
 }
 
-fn fetch(
-    url: &Url,
-    file: &mut NamedTempFile,
-    reporter: &dyn Reporter,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let http = Http::new(environment::proxy().as_deref())?;
-    let mut answer = http.get(url, "*/*")?;
+fn fetch(url: &Url, file: &mut NamedTempFile, reporter: &dyn Reporter) -> Result<()> {
+    let http = Http::new(environment::proxy().as_deref()).map_err(Failure::other)?;
+    let mut answer = http.get(url, "*/*").map_err(Failure::other)?;
     if !(200..300).contains(&answer.status) {
-        return Err(format!("the server answered with status {}", answer.status).into());
+        return Err(Failure::message(format!("the server answered with status {}", answer.status)));
     }
     let _stage = reporter.stage("Fetching the archive", None, Unit::Bytes);
     let written = copy(&mut answer.body, file, reporter);

@@ -190,7 +190,7 @@ fn within(tree: &Path, path: &Path) -> Result<String> {
 
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if !settings.tree.is_dir() {
-        return Err(rocwheel_hipify::Error::NoTree(settings.tree.display().to_string()).into());
+        return Err(rocwheel_hipify::no_tree(&settings.tree));
     }
     if settings.recover {
         return recover(&settings.tree, printer);
@@ -209,16 +209,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let names = Tables::read(&tables::find(settings.tables.as_deref().unwrap_or(&settings.tree))?)?;
     let plan = tree::plan(&request(settings, printer.format())?, &names, printer.reporter())?;
     if printer.format() == ResultFormat::Text && settings.diff {
-        let mut failed = None;
-        plan.diff(&mut |text| {
-            if failed.is_none() {
-                failed = printer.raw(text.as_bytes()).err();
-            }
-            Ok(())
-        })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        plan.diff(&mut |text| printer.raw(text.as_bytes()))?;
     }
     let written = match settings.mode {
         Mode::Execute => Some(plan.execute(&settings.place, printer.reporter())?),

@@ -170,7 +170,7 @@ pub fn options(output: &Path) -> ImportOptions {
     ImportOptions { output: output.to_owned(), allow_unresolved: Vec::new(), sonames: Sonames::Rename, version: None }
 }
 
-pub fn import(source: &ImportSource, options: &ImportOptions) -> Result<ImportReport, rocwheel_import::Error> {
+pub fn import(source: &ImportSource, options: &ImportOptions) -> Result<ImportReport, rocwheel_progress::Failure> {
     rocwheel_import::execute(&rocwheel_import::plan(source, options, &Silent)?, &Silent)
 }
 

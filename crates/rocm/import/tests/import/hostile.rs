@@ -1,8 +1,8 @@
 //! Input that is wrong, truncated or tries to write elsewhere, and outputs that are not ours.
 
 use rocwheel_fixtures::{Impatient, names};
-use rocwheel_import::{Error, ImportSource};
-use rocwheel_progress::{Exit, Hint as _};
+use rocwheel_import::ImportSource;
+use rocwheel_progress::{Exit, Failure};
 use tar::EntryType;
 
 use super::Set;
@@ -10,7 +10,7 @@ use super::fixture::{Packing, Tar, deb, import, library, listing, options};
 
 /// Imports one package with these files as the HIP runtime and returns the error, after checking
 /// that nothing was written.
-fn refused(tar: Tar) -> Error {
+fn refused(tar: Tar) -> Failure {
     let directory = tempfile::tempdir().unwrap();
     let path = deb(directory.path(), "libamdhip64-5", "5.2.3-8", tar, Packing::Xz);
     let output = directory.path().join("out");
@@ -33,7 +33,6 @@ fn members_that_lead_out_of_the_tree_are_refused() {
     ] {
         let error = refused(tar);
         let text = error.to_string();
-        assert!(matches!(error, Error::Unsafe { .. }), "{text}");
         assert!(text.contains(&format!("`{member}`")) && text.contains(reason), "{text}");
         assert!(text.contains("libamdhip64-5_5.2.3-8.deb"), "{text}");
         assert_eq!(error.hint().unwrap(), "leave its package out, or rename or remove the file");
@@ -68,7 +67,7 @@ fn names_that_no_file_may_have_are_skipped_with_their_files() {
         Tar::default().file("./usr/lib/liba\\b.so.1", b"x"),
     ] {
         let error = package(tar).unwrap_err();
-        assert!(matches!(error, Error::Unsafe { .. }), "{error}");
+        assert!(error.to_string().starts_with("refused to unpack `"), "{error}");
     }
 }
 
@@ -89,14 +88,14 @@ fn other_formats_of_packages_are_refused() {
     assert!(error.to_string().ends_with("changed.deb` has the format 3.0; only 2.x is supported"), "{error}");
     assert!(error.hint().unwrap().contains("dpkg-deb"));
     let error = attempt(b"\xff\0x\n").unwrap_err();
-    assert!(matches!(error, Error::Package { .. }), "{error}");
+    assert!(error.to_string().ends_with("its `debian-binary` names no version"), "{error}");
 }
 
 #[test]
 fn sparse_files_in_the_pax_format_are_refused() {
     let records = "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n27 GNU.sparse.name=./usr/x\n";
     let error = refused(Tar::default().records(records).file("./usr/GNUSparseFile.0/x", b"1\n0\n4\n"));
-    assert!(matches!(&error, Error::Sparse { member, .. } if member == "./usr/x"), "{error}");
+    assert!(error.to_string().starts_with("`./usr/x` of `"), "{error}");
     assert_eq!(error.hint().unwrap(), "pack it without `--sparse` (bsdtar: `--no-read-sparse`)");
 }
 
@@ -117,7 +116,7 @@ fn nothing_is_written_through_a_link() {
     let lost = report.skipped.iter().find(|skipped| skipped.path == "usr/lib/hole").unwrap();
     assert_eq!(lost.target.as_ref(), Some(&target));
     let inside = Tar::default().link("./usr/lib/a", "b").file("./usr/lib/b/x", b"x").file("./usr/lib/a/y", b"y");
-    assert!(matches!(refused(inside), Error::Collision { .. }));
+    assert!(refused(inside).to_string().contains(" is provided twice, by "));
 }
 
 #[test]
@@ -131,7 +130,7 @@ fn damaged_packages_are_named() {
     };
     for length in [0, 4, 8, 40, 70, 100, 200, good.len() / 2, good.len() - 300, good.len() - 2] {
         let error = attempt(&good[..length]);
-        assert!(matches!(error, Error::Package { .. } | Error::Damaged { .. }), "{length}: {error:?}");
+        assert!(error.hint().unwrap().starts_with("download the file again"), "{length}: {error:?}");
         assert!(error.to_string().contains("libbroken_1.deb"), "{length}: {error}");
         assert_eq!(error.exit(), Exit::Failed);
     }
@@ -139,7 +138,7 @@ fn damaged_packages_are_named() {
     let middle = good.len() - 400;
     flipped[middle] ^= 0xff;
     let error = attempt(&flipped);
-    assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
+    assert!(error.to_string().starts_with("could not read `"), "{error:?}");
     assert!(attempt(b"!<arch>\nno package at all").to_string().contains("libbroken_1.deb"));
     assert!(!set.path("out").exists());
 }
@@ -174,7 +173,7 @@ fn one_place_is_claimed_once() {
     let mut debs = set.debs.clone();
     debs.push(again);
     let error = import(&ImportSource::Debs(debs), &options(&set.path("out"))).unwrap_err();
-    assert!(matches!(error, Error::DuplicatePackage { .. }), "{error}");
+    assert_eq!(error.hint().unwrap(), "give one version of each package", "{error}");
 }
 
 #[test]
@@ -203,7 +202,8 @@ fn outputs_of_others_are_left_alone() {
     fs_err::create_dir(&output).unwrap();
     fs_err::write(output.join("mine"), "precious").unwrap();
     let error = import(&set.source(), &options(&output)).unwrap_err();
-    assert!(matches!(error, Error::Output(rocwheel_output::Error::NotOurs { .. })));
+    let cause = error.find::<rocwheel_output::Error>();
+    assert!(matches!(cause, Some(rocwheel_output::Error::NotOurs { .. })), "{error}");
     assert_eq!(listing(&output).len(), 1);
 }
 
@@ -236,5 +236,5 @@ fn an_input_without_rocm_is_refused() {
     let tar = Tar::default().file("./usr/share/x", b"x");
     let path = deb(directory.path(), "cowsay", "1-1", tar, Packing::Xz);
     let error = import(&ImportSource::Debs(vec![path]), &options(&directory.path().join("out"))).unwrap_err();
-    assert!(matches!(error, Error::Empty { .. }), "{error}");
+    assert!(error.to_string().starts_with("there is nothing to import in `"), "{error}");
 }

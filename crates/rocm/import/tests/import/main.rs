@@ -13,8 +13,8 @@ mod real;
 use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{Catalog, DistInfo, Manifest};
-use rocwheel_import::{Error, ImportSource, Sonames, rehearse};
-use rocwheel_progress::{Exit, Hint as _, Silent};
+use rocwheel_import::{ImportSource, Sonames, rehearse};
+use rocwheel_progress::{Exit, Silent};
 
 use fixture::{Packing, Tar, deb, import, library, listing, options};
 
@@ -325,7 +325,7 @@ fn the_version_is_the_runtime_s_or_what_is_said() {
     let set = Set::new(Packing::None);
     let source = set.without("libamdhip64-5");
     let error = rocwheel_import::plan(&source, &options(&set.path("out")), &Silent).unwrap_err();
-    assert!(matches!(error, Error::NoVersion));
+    assert!(error.to_string().starts_with("could not tell the ROCm version"), "{error}");
     let mut options = options(&set.path("out"));
     options.version = Some("6.4.0".into());
     assert_eq!(rocwheel_import::plan(&source, &options, &Silent).unwrap().version, "6.4.0");

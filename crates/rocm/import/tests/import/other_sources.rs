@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use rocwheel_artifact::Catalog;
-use rocwheel_import::{Error, ImportSource};
-use rocwheel_progress::{Hint as _, Silent};
+use rocwheel_import::ImportSource;
+use rocwheel_progress::Silent;
 
 use super::fixture::{Packing, Tar, deb, import, library, listing, options};
 
@@ -195,12 +195,12 @@ fn prefixes_without_rocm_are_refused() {
         import(&ImportSource::Prefix(directory.path().join(path)), &options(&directory.path().join("out"))).unwrap_err()
     };
     let error = attempt("opt/other");
-    assert!(matches!(error, Error::NoRocm { .. }), "{error}");
+    assert!(error.to_string().contains("does not look like a ROCm"), "{error}");
     assert!(error.hint().unwrap().contains("/opt/rocm"));
     let root = import(&ImportSource::Prefix("/".into()), &options(&directory.path().join("out"))).unwrap_err();
-    assert!(matches!(root, Error::NoRocm { .. }), "it is not walked: {root}");
+    assert!(root.to_string().starts_with("`/` does not look like a ROCm"), "it is not walked: {root}");
     fs_err::create_dir_all(directory.path().join("opt/empty/share/therock")).unwrap();
-    assert!(matches!(attempt("opt/empty"), Error::Empty { .. }));
+    assert!(attempt("opt/empty").to_string().starts_with("there is nothing to import in `"));
     let error = attempt("usr");
     assert!(error.to_string().contains("/var/lib/dpkg/status` to tell which files are ROCm's"), "{error}");
     assert!(error.hint().unwrap().contains("--deb"));
@@ -257,7 +257,7 @@ fn a_cut_tarball_is_an_error() {
     let whole = Packing::Gz.pack(&Tar::default().file("./lib/libamdhip64.so.7", &vec![7; 50_000]).finish());
     fs_err::write(&path, &whole[..whole.len() - 40]).unwrap();
     let error = import(&ImportSource::Tarball(path), &options(&directory.path().join("out"))).unwrap_err();
-    assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
+    assert!(error.hint().unwrap().starts_with("download the file again"), "{error:?}");
     assert_eq!(fs_err::read_dir(directory.path()).unwrap().count(), 1);
 }
 

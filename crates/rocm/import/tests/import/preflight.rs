@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_import::{Error, ImportOptions, ImportReport, ImportSource, Wanted};
-use rocwheel_progress::Hint as _;
+use rocwheel_import::{ImportOptions, ImportReport, ImportSource};
+use rocwheel_progress::Failure;
 
 use super::fixture::{self, Deb, Packing, Tar, import, library, listing, options};
 
@@ -46,13 +46,13 @@ impl Packages {
         self.debs.push(deb.write(self.directory.path(), tar, Packing::Gz));
     }
 
-    fn import_with(&self, change: impl Fn(&mut ImportOptions)) -> Result<ImportReport, Error> {
+    fn import_with(&self, change: impl Fn(&mut ImportOptions)) -> Result<ImportReport, Failure> {
         let mut options = options(&self.path("out"));
         change(&mut options);
         import(&ImportSource::Debs(self.debs.clone()), &options)
     }
 
-    fn import(&self) -> Result<ImportReport, Error> {
+    fn import(&self) -> Result<ImportReport, Failure> {
         self.import_with(|_| ())
     }
 }
@@ -103,7 +103,7 @@ fn all_missing_packages_are_named_before_anything_is_unpacked() {
     assert!(rest.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "a folder is left");
 
     let error = packages.import_with(|options| options.allow_unresolved = vec!["*".into()]).unwrap_err();
-    assert!(matches!(error, Error::Package { .. } | Error::Damaged { .. }), "{error}");
+    assert_eq!(error.hint().unwrap(), "download the file again; it is incomplete or no such archive", "{error}");
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn a_dependency_that_no_file_needs_is_not_missing() {
 fn a_library_loaded_by_name_is_missing_too() {
     let mut packages = Packages::new();
     packages.library("libamdhip64-7", "libamd-comgr3 (>= 7.2.0~)", "libamdhip64.so.7", &[]);
-    let error = packages.import().unwrap_err();
-    let Error::Unresolved { missing, .. } = &error else { panic!("{error}") };
-    assert_eq!((missing[0].library.as_str(), missing[0].wanted), ("libamd_comgr.so.*", Wanted::Loaded));
-    assert_eq!((missing[0].package.as_deref(), missing[0].certain), (Some("libamd-comgr3"), true));
+    let error = packages.import().unwrap_err().to_string();
+    assert!(error.contains("`libamd_comgr.so.*`"), "{error}");
+    let cause = "loaded at run time by `lib/libamdhip64.so.7` (in package `libamd-comgr3`)";
+    assert!(error.contains(cause), "{error}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_library_of_another_rocm_is_explained() {
     // Adding the other runtime does not help either.
     packages.library("libamdhip64-5", "libamd-comgr3", "libamdhip64.so.5", &[]);
     let error = packages.import().unwrap_err();
-    assert!(matches!(error, Error::TwoRuntimes { .. }), "{error}");
+    assert!(error.to_string().starts_with("the set has two HIP runtimes"), "{error}");
 }
 
 #[test]
@@ -179,8 +179,9 @@ fn what_only_a_program_of_the_system_needs_is_not_missing() {
         packages.debs.truncate(1);
         packages.debs.push(deb.write(packages.directory.path(), tar, Packing::Zst));
         // The HIP runtime loads libraries that this set lacks as well.
-        let Error::Unresolved { missing, .. } = packages.import().unwrap_err() else { panic!("{path}") };
-        assert_eq!(missing.iter().all(|one| one.library != "libzstd.so.1"), is_whole, "{path}: {missing:?}");
+        let error = packages.import().unwrap_err().to_string();
+        assert!(error.contains(" missing"), "{path}: {error}");
+        assert_eq!(!error.contains("`libzstd.so.1`"), is_whole, "{path}: {error}");
     }
 }
 
