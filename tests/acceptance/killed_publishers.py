@@ -1,5 +1,9 @@
 """Publishers that are killed, and readers that look on: what every state of a stream has to be."""
 
+import hashlib
+import itertools
+import json
+import os
 import random
 import re
 import shutil
@@ -7,10 +11,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, unquote
 
-from test_index import assert_every_link_is_true, pip, uv
+from buckets import Bucket, KillingBucket
+from test_index import Links, assert_every_link_is_true, pip, uv
 
 from command import Rocwheel
 from small_index import write_wheel
@@ -22,7 +30,7 @@ TEXTS = ("--also-in", "*.py")
 NOW = "2026-11-20T01:02:03Z"
 
 
-def write_set(folder: Path, version: str) -> Path:
+def write_set(folder: Path, version: str, targets: tuple[str, ...] = TARGETS) -> Path:
     """ROCm in small with an extra for each GPU, and the torch on it: all that people ask for."""
 
     def requires(text: str) -> str:
@@ -30,7 +38,7 @@ def write_set(folder: Path, version: str) -> Path:
 
     write_wheel(folder, "rocm_sdk_core", version, "Requires-Python: >=3.8")
     lines = [requires(f"rocm-sdk-core=={version}")]
-    for target in TARGETS:
+    for target in targets:
         write_wheel(folder, f"rocm_sdk_device_{target}", version, requires(f"rocm-sdk-core=={version}"))
         pinned = f"rocm-sdk-device-{target}=={version}; extra == 'device-{target}'"
         lines += [f"Provides-Extra: device-{target}", requires(pinned)]
@@ -143,6 +151,127 @@ def kill_promotions(rocwheel: Rocwheel, scratch: Path, points: int) -> None:
     rocwheel.run("release", "verify", release)
     rocwheel.run("release", "verify", staging)
     assert sorted(path.name for path in store.iterdir()) == ["release", "staging"], "staging folders are swept"
+
+
+def downloaded(bucket: Bucket, stream: str, folder: Path) -> dict[str, bool]:
+    """What a reader finds at this moment: the first page, the pages that it names, and then all
+    files that these name, which have their hashes. The answer is `True` for withdrawn files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    withdrawn = {}
+
+    def fetch(key: str) -> Path:
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bucket.ask("GET", f"/whl/{stream}/{quote(key)}")[0])
+        return path
+
+    for project in [link["href"] for link in Links(fetch("index.html")).links]:
+        for link in Links(fetch(f"{project}index.html")).links:
+            name = unquote(link["href"].partition("#")[0])
+            fetch(f"{project}{name}")
+            fetch(f"{project}{name}.metadata")
+        for row in json.loads(fetch(f"{project}index.v1_json").read_text())["files"]:
+            name, beside = row["filename"], f"{row['filename']}.metadata"
+            for key, digest in ((name, row["hashes"]["sha256"]), (beside, row["core-metadata"]["sha256"])):
+                assert hashlib.sha256(fetch(f"{project}{key}").read_bytes()).hexdigest() == digest, key
+            withdrawn[name] = bool(row["yanked"])
+    assert_every_link_is_true(folder)
+    for path in folder.rglob("*.metadata"):
+        if not withdrawn.get(path.stem, True):
+            for name, version in re.findall(r"^Requires-Dist: (\S+)==(\S+)$", path.read_text(), re.MULTILINE):
+                needed = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+                assert not withdrawn.get(needed, True), f"{path.stem} is offered, and {needed} is not"
+    return withdrawn
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command that changes a stream, and the files that its pages name afterwards."""
+
+    name: str
+    stream: str
+    words: tuple[object, ...]
+    after: set[str]
+
+
+class KilledCommands:
+    """Releases are published to a bucket and promoted, the one before is withdrawn, and old files
+    are pruned. Each command is killed twice before it is finished."""
+
+    def __init__(self, rocwheel: Rocwheel, bucket: Bucket, proxy: KillingBucket, scratch: Path) -> None:
+        self.rocwheel, self.bucket, self.proxy, self.scratch = rocwheel, bucket, proxy, scratch
+        self.environment = {**os.environ, **bucket.environment, "AWS_ENDPOINT_URL": proxy.address}
+        self.seen: dict[str, dict[str, bool]] = {"staging": {}, "release": {}}
+        self.chosen = random.Random(20261129)
+        # For each request of a run that nobody kills, the phase after it.
+        self.phases: dict[str, list[str]] = {}
+        self.points: dict[str, Iterator[int]] = {}
+        # How often a run was killed in a phase.
+        self.kills: Counter[tuple[str, str]] = Counter()
+        self.cut = 0
+        for stream in self.seen:
+            rules = b"[retention]\nversions = 1\ngrace-days = 0\nsnapshots = 3\n"
+            bucket.ask("PUT", f"/whl/{stream}/.release/stream.toml", rules)
+
+    def steps(self, number: int) -> Iterator[Step]:
+        version, store = f"7.0.{number}", "s3://wheels/whl"
+        candidate, before = f"{version}rc1", f"7.0.{number - 1}"
+
+        def files(version: str) -> set[str]:
+            names = (f"rocm_sdk_core-{version}", f"rocm-{version}", f"torch-2.14.{number}+rocm{version}")
+            return {f"{name}-py3-none-any.whl" for name in names}
+
+        dist, named = write_set(self.scratch / candidate, candidate, ()), ("--set", f"rocm-{candidate}")
+        staged, released = ({*self.seen[stream]} for stream in ("staging", "release"))
+        yield Step("publish", "staging", (*publish_words(dist, store, "staging"), *named), staged | files(candidate))
+        released |= files(version)
+        yield Step("promote", "release", (*promote_words(store, version), *named), released)
+        there = ("--store", store, "--stream", "release", "--now", NOW)
+        if number > 1:
+            words = ("release", "yank", f"rocm-sdk-core=={before}", "--reason", "bad", *there)
+            yield Step("yank", "release", words, released)
+        stream, left = ("staging", files(candidate)) if number % 2 else ("release", files(version))
+        words = ("release", "prune", "--orphans", *there[:3], stream, *there[4:])
+        yield Step("prune", stream, words, left)
+
+    def run(self, step: Step, last: int | None = None, is_cut: bool = False) -> None:
+        """Runs a command, which is killed at its request number `last`. `is_cut`: that arrives in
+        half."""
+
+        def start() -> subprocess.Popen[str]:
+            return self.rocwheel.start(*step.words, env=self.environment, start_new_session=True)
+
+        self.proxy.start(start, last, is_cut)
+        said = self.proxy.process.communicate(timeout=300)[1]
+        with self.proxy.alone:
+            killed, phases = self.proxy.is_killed, self.proxy.phases
+        assert self.proxy.process.returncode == (-signal.SIGKILL if killed else 0), f"{step}\n{said}"
+        assert killed or last is None or len(phases) < last
+        before, now = self.seen[step.stream], downloaded(self.bucket, step.stream, self.scratch / "seen")
+        if killed:
+            self.kills[step.name, phases[-1] if phases else "nothing written"] += 1
+            self.cut += len(phases) < last
+            assert {*before} & step.after <= {*now} <= {*before} | step.after, f"{step}: {now}"
+        elif last is None:
+            assert {*now} == step.after, f"{step}: {now}"
+            self.seen[step.stream] = now
+            if not self.kills:
+                self.phases[step.name] = phases
+                # The first request of every phase, then the second ones.
+                requests = sorted(range(len(phases)), key=lambda at: phases[:at].count(phases[at]))
+                self.points[step.name] = itertools.cycle(at + 1 for at in requests)
+
+    def kill(self, count: int) -> None:
+        for number in itertools.count(1):
+            for step in self.steps(number):
+                # Later ones do the same, each time.
+                if number > 4:
+                    self.run(step, next(self.points[step.name]))
+                    # What the next run finishes, it does not always finish either.
+                    self.run(step, self.chosen.randint(1, len(self.phases[step.name])), self.chosen.random() < 0.5)
+                self.run(step)
+            if self.kills.total() >= count:
+                return
 
 
 class Reader(threading.Thread):

@@ -1,27 +1,18 @@
 """A few killed publishers and one reader; in the long run fifty killed publications, fifty killed
-promotions, readers for as long as thirty publications take, and publishers to a bucket that lose
-power."""
+promotions, readers for as long as thirty publications take, and every command that changes a
+stream of a bucket, killed after each of its requests."""
 
 import os
-import random
-import re
-import signal
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from urllib.parse import quote, unquote
 
 import pytest
-from buckets import Bucket
-from killed_publishers import (
-    assert_whole,
-    kill_promotions,
-    kill_publishers,
-    publish_while_people_read,
-    publish_words,
-    timed,
-    write_set,
-)
-from serving import served
+from buckets import Bucket, KillingBucket, localstack, moto
+from killed_publishers import KilledCommands, downloaded, kill_promotions, kill_publishers, publish_while_people_read
+from serving import running, served
+from test_index import pip
 
 from command import Rocwheel, run
 
@@ -48,39 +39,28 @@ def test_readers_never_fail(rocwheel: Rocwheel, tmp_path: Path, count: int) -> N
         )
 
 
-def downloaded(bucket: Bucket, prefix: str, folder: Path) -> Path:
-    """What a reader sees of the bucket at this moment: pages first, as a resolver reads them."""
-    listing, _ = bucket.ask("GET", f"?list-type=2&max-keys=1000&prefix={prefix}/")
-    keys = [unquote(key) for key in re.findall(r"<Key>([^<]*)</Key>", listing.decode())]
-    assert "<IsTruncated>true" not in listing.decode()
-    for key in sorted(keys, key=lambda key: not key.endswith("index.html")):
-        path = folder / key.removeprefix(f"{prefix}/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(bucket.ask("GET", f"/{quote(key)}")[0])
-    return folder
-
-
 @pytest.mark.long
-def test_publishers_to_a_bucket_are_killed(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
-    """The lock of a killed publisher ends after a minute, and the next one finishes its work."""
-
-    def words(version: str) -> tuple[object, ...]:
-        return publish_words(write_set(tmp_path / version, version), "s3://wheels/whl", "nightly")
-
-    def publish(version: str) -> None:
-        run(rocwheel.binary, *words(version), "--wait", 180, environment=bucket.environment)
-
-    publish("7.0.0")
-    takes = timed(lambda: publish("7.0.1"))
-    chosen = random.Random(20261123)
-    for number in range(2, 8):
-        process = rocwheel.start(*words(f"7.0.{number}"), "--wait", 180, env={**os.environ, **bucket.environment})
-        # The first half of the time is the upload, without a lock.
-        time.sleep(chosen.uniform(takes / 3, takes))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert_whole(downloaded(bucket, "whl/nightly", tmp_path / f"seen-{number}"), tmp_path)
-    publish("7.0.99")
-    assert assert_whole(downloaded(bucket, "whl/nightly", tmp_path / "seen"), tmp_path) == "7.0.99"
-    said = run(rocwheel.binary, "release", "verify", "s3://wheels/whl/nightly", environment=bucket.environment)
-    assert "0 problems" in said.stderr
+@pytest.mark.parametrize("server", [moto, localstack])
+def test_commands_to_a_bucket_are_killed_in_every_phase(
+    rocwheel: Rocwheel, server: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
+) -> None:
+    """ROCWHEEL_KILLS is how many are killed at least."""
+    count, began = int(os.environ.get("ROCWHEEL_KILLS", "160")), time.monotonic()
+    with server(tmp_path) as endpoint:
+        bucket, proxy = Bucket(endpoint), KillingBucket(endpoint)
+        bucket.ask("PUT", "")
+        with running(proxy) as proxy.address:
+            killed = KilledCommands(rocwheel, bucket, proxy, tmp_path)
+            killed.kill(count)
+        for (name, phase), times in sorted(killed.kills.items()):
+            print(f"{name:8} {times:4} times after: {phase}")
+        print(f"{killed.kills.total()} kills, {killed.cut} in a request, {time.monotonic() - began:.0f} seconds")
+        assert {*killed.kills} >= {(name, phase) for name, phases in killed.phases.items() for phase in phases}
+        for stream in killed.seen:
+            words = ("--store", "s3://wheels/whl", "--stream", stream)
+            run(rocwheel.binary, "release", "verify", *words, environment=bucket.environment).says("0 problems")
+            pruned = rocwheel.json("release", "prune", "--dry-run", *words, environment=bucket.environment)
+            assert pruned["orphans"] == []
+            index = tmp_path / stream
+            downloaded(bucket, stream, index)
+            pip("install", "--dry-run", "--index-url", f"{index.as_uri()}/", "--target", tmp_path / "none", "torch")

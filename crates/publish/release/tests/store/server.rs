@@ -27,6 +27,8 @@ pub(crate) enum Fault {
     Lost,
     /// 409: another request with a condition is under way.
     Conflict,
+    /// 404: what a condition names was deleted.
+    Gone,
     Denied,
     /// The connection ends in the middle of the body of the answer.
     Reset,
@@ -72,6 +74,7 @@ impl Wrapper {
         match fault {
             Some(Fault::Busy) => error(S3ErrorCode::SlowDown),
             Some(Fault::Conflict) => error(S3ErrorCode::ConditionalRequestConflict),
+            Some(Fault::Gone) => error(S3ErrorCode::NoSuchKey),
             Some(Fault::Denied) => error(S3ErrorCode::AccessDenied),
             other => Ok(other),
         }

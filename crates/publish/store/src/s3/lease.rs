@@ -44,6 +44,8 @@ const NAP: Duration = Duration::from_millis(200);
 const RELEASE: Duration = Duration::from_secs(10);
 /// How often a race with other publishers is run again.
 const TRIES: usize = 5;
+/// The object that is written to see whether the server heeds conditions.
+const PROBE: &str = ".rocwheel/probe";
 /// The ETag of nothing.
 const WRONG: &str = "\"00000000000000000000000000000000\"";
 
@@ -249,7 +251,11 @@ impl LockObject<'_> {
         let digest = sha256(&bytes);
         let request = put_request(self.path, LOCK, bytes.into(), &digest, condition);
         let refusals = &[StatusCode::PRECONDITION_FAILED, StatusCode::CONFLICT, StatusCode::NOT_IMPLEMENTED];
-        let reply = self.send(request.answered_by(refusals))?;
+        let reply = match self.send(request.answered_by(refusals)) {
+            // What the condition names was deleted.
+            Err(Stop::Fault(BucketFault::Changed)) => return Ok(Written::Refused),
+            reply => reply?,
+        };
         Ok(match reply.status {
             StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT => Written::Refused,
             StatusCode::NOT_IMPLEMENTED => Written::Unsupported,
@@ -310,21 +316,11 @@ impl LockObject<'_> {
     }
 
     /// `true` if the server refuses what its conditions forbid.
-    fn heeds_conditions(&self, run: &str) -> Result<bool, Stop> {
-        let mut record = Record { owner: String::new(), run: run.to_owned(), held: false, life: 0, renewals: 0 };
-        let (mut exists, mut tries) = (false, 0);
-        while !exists && tries < TRIES {
-            tries += 1;
-            exists = match self.put(&record, &Condition::Absent)? {
-                Written::Done(_) => true,
-                // 409, or the answer to the first of two tries was lost.
-                Written::Refused => self.read()?.is_some(),
-                Written::Unsupported => return Ok(false),
-            };
-        }
-        record.renewals = 1;
-        let is_absent_heeded = self.put(&record, &Condition::Absent)? == Written::Refused;
-        record.renewals = 2;
+    fn heeds_conditions(&self) -> Result<bool, Stop> {
+        let record = Record { owner: String::new(), run: String::new(), held: false, life: 0, renewals: 0 };
+        // The first of the two may be the one that makes the object.
+        let is_absent_heeded = self.put(&record, &Condition::Absent)? == Written::Refused
+            || self.put(&record, &Condition::Absent)? == Written::Refused;
         Ok(is_absent_heeded && self.put(&record, &Condition::Is(WRONG.to_owned()))? == Written::Refused)
     }
 }
@@ -337,13 +333,11 @@ fn random() -> Result<String, BucketFault> {
 }
 
 /// Errors unless the server heeds the conditions that a lock needs. Some servers ignore them, and
-/// the write succeeds.
+/// the write succeeds. The object stays: a run that is killed leaves nothing of its own.
 pub(super) fn probe(store: &S3Store) -> Result<(), Error> {
-    let name = random().map_err(|fault| lock_error(store)(fault.into()))?;
-    let path = store.path(&format!(".rocwheel/probe-{name}"))?;
+    let path = store.path(PROBE)?;
     let object = LockObject { client: &store.client, path: &path, check: &|| store.client.check() };
-    let probed = object.heeds_conditions(&name);
-    let _ = store.client.finish(RELEASE, Request::new(Method::Delete, &path));
+    let probed = object.heeds_conditions();
     if probed.map_err(lock_error(store))? { Ok(()) } else { Err(lock_error(store)(BucketFault::NoConditions.into())) }
 }
 
