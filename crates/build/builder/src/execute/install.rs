@@ -179,9 +179,14 @@ impl Context<'_> {
         self.install("install-with", &wheels, None, INSTALLING, log)
     }
 
-    /// Installs the result for its checks.
+    /// Installs the result for its checks. pip keeps what an earlier result of the same version has
+    /// installed, unless it is told not to; of requirements it would install all again, too.
     pub(super) fn install_result(&self, outputs: &[BuiltFile], log: &mut Log) -> Result<Option<ProcessEnd>, Failure> {
         let wheels = self.made(outputs);
+        let replaced = [vec!["--force-reinstall".to_owned(), "--no-deps".to_owned()], wheels.clone()].concat();
+        if let Some(ended) = self.install("install-result", &replaced, None, INSTALLING, log)? {
+            return Ok(Some(ended));
+        }
         self.install("install-result", &wheels, None, INSTALLING, log)
     }
 

@@ -149,7 +149,7 @@ impl ContainerArguments {
     /// Returns no containers. `--image` with `--executor here` is an error.
     fn none(&self) -> Result<Option<Containers>> {
         match &self.image {
-            Some(image) if self.executor == Some(Executor::Here) => Err(image_without_containers(image).into()),
+            Some(image) if self.executor == Some(Executor::Here) => Err(image_without_containers(image)),
             _ => Ok(None),
         }
     }

@@ -81,7 +81,7 @@ for name, value in sorted(os.environ.items()):
 pathlib.Path("dist").mkdir(exist_ok=True)
 info = f"tiny-{version}.dist-info"
 files = {
-    "tiny.py": "",
+    "tiny.py": f"runs = {(pathlib.Path(os.environ['VIRTUAL_ENV']).parent / 'count').read_text()!r}" if how == "runs" else "",
     f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n",
     f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
 }
@@ -308,6 +308,18 @@ fn what_hangs_is_stopped_and_the_next_run_goes_on() {
     assert_eq!(fs_err::read_to_string(job(&context).join("count")).unwrap(), "xx");
     build(&context, &["--only", "count"]).exits(0).prints("done up to count");
     build(&context, &["--only", "cuont"]).ends(2, "hint: did you mean `count`?");
+}
+
+/// pip keeps an installed wheel of the same version: the checks would judge the one before.
+#[test]
+fn checks_judge_the_result_of_this_run() {
+    let context = context("runs");
+    let check = "install = true\n\n[[check]]\nname = \"import\"\n\
+                 run = [\"${python}\", \"-c\", \"import tiny; assert tiny.runs == open('${work}/count').read()\"]";
+    context.write("recipes/tiny.toml", format!("{RECIPE}{check}\n"));
+    build(&context, &["--keep"]).exits(0);
+    build(&context, &["--from", "count", "--keep", "--overwrite"]).exits(0);
+    assert_eq!(fs_err::read_to_string(job(&context).join("count")).unwrap(), "xx");
 }
 
 #[test]
