@@ -341,6 +341,9 @@ BUILT = {
     "build torchaudio": "test_rocm7_real.py",
     "build torchvision": "test_rocm7_real.py",
     "source checkout": SOURCES,
+    "kernels": HERE,
+    "repair": "test_repair.py",
+    "release publish": "test_release_publish.py",
 }
 FOLLOWED: dict[str, Page] = {
     "README.md": Page(read_me, {"audit X.whl": 1}, {"fuse": HERE}),

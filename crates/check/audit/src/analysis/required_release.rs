@@ -8,9 +8,9 @@ use rocwheel_index::requirement::Requirement;
 use rocwheel_tables::owners::{LibraryOwner, Owners};
 use rocwheel_tables::providers::{FIRST_ON_INDEXES, releases_of_runtime};
 
-use super::Context;
 use super::rocm_version::is_rocm;
 use super::verdict::Verdict;
+use super::{Context, file_name};
 use crate::declared::Extras;
 use crate::finding::Code;
 use crate::fix::{self, Fix};
@@ -116,10 +116,13 @@ pub(super) fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterato
     context.native(wheel).flat_map(|(_, object)| &object.elf.needed).chain(on_windows)
 }
 
-/// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm.
+/// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm, and is not PyTorch itself.
 pub(super) fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
     *context.linked_to_torch[wheel].get_or_init(|| {
-        needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch))
+        needed(context, wheel).any(|name| {
+            let is_own = context.native(wheel).any(|(path, _)| file_name(path) == name);
+            Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch) && !is_own
+        })
     })
 }
 
