@@ -53,8 +53,6 @@ impl BucketFault {
         let code = code(body).unwrap_or_else(|| status.to_string());
         match code.as_str() {
             "NoSuchBucket" => Self::NoBucket,
-            // LocalStack says this of `If-Match` where `s3s-fs` says 412.
-            "NoSuchKey" => Self::Changed,
             "InvalidAccessKeyId"
             | "SignatureDoesNotMatch"
             | "ExpiredToken"
