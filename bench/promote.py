@@ -7,7 +7,7 @@ ROCm have their version after the libraries, those of frameworks before. Besides
 kernel's ru_maxrss, the disk is looked at every 20 ms: a temporary copy would show as twice the set.
 
 A second set is made by the packer, of real libraries, and promoted with its record of the members
-that say the version and without. sha256sum of it is the floor: a promotion hashes all that it reads.
+that say the version and without. sha256sum of it is the floor: a promotion hashes what it reads.
 
 With --cold, no run finds a file in the page cache, and each ends when all it wrote is on the disk;
 it needs root. Nothing is removed before the end: ext4 without a journal gives no inode again that

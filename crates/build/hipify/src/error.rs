@@ -1,4 +1,4 @@
-//! What the original cannot convert, with file and line, and the failures that several modules have.
+//! What the original cannot convert, with file and line, and failures that several modules have.
 
 use std::fmt;
 use std::io;

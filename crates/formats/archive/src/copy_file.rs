@@ -7,8 +7,9 @@ use rocwheel_content::open_regular;
 use rocwheel_progress::{Reporter, Unit};
 
 use crate::Error;
-use crate::options::{WriteOptions, Written};
+use crate::options::WriteOptions;
 use crate::output::Output;
+use crate::written::Written;
 
 /// Number of bytes that are copied between two checks for an interruption.
 const DIRECT: u64 = 16 << 20;

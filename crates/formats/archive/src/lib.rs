@@ -19,13 +19,14 @@ mod reuse;
 pub mod tar;
 mod tar_gz;
 mod write;
+mod written;
 
 pub use copy_file::copy_file;
 pub use error::Error;
 pub use fault::Fault;
 pub use level::Level;
 pub use member_name::{case_collisions, check_member_name, check_tree};
-pub use options::{DEFAULT_EPOCH, FileDigest, WriteOptions, Written};
+pub use options::{DEFAULT_EPOCH, FileDigest, WriteOptions};
 pub use output::Beginning;
 pub use read::{
     DirectoryEntries, DistantMember, ForeignBytes, Listed, MemberKind, MemberMemory, MemberPlace, MemberStream, Sparse,
@@ -34,3 +35,4 @@ pub use read::{
 pub use reuse::{EarlierWheel, PackedSource, SearchedMembers};
 pub use tar_gz::TarGzWriter;
 pub use write::{WrittenMember, ZipSource, ZipWriter, file_mode, read_error};
+pub use written::Written;

@@ -11,7 +11,8 @@ use rocwheel_system::{copy_range, link_nameless, nameless_file, persist, tempora
 use tempfile::NamedTempFile;
 
 use crate::Error;
-use crate::options::{FileDigest, Written};
+use crate::options::FileDigest;
+use crate::written::Written;
 
 /// Fewer bytes than this are copied through the buffer: two writes cost more than a copy in memory.
 const WORTHWHILE: u64 = 1 << 18;

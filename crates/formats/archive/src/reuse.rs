@@ -21,8 +21,8 @@ use positioned_io::ReadAt;
 use rocwheel_content::{Digest, Reader, SharedFile};
 use rocwheel_progress::Reporter;
 
-use crate::options::Written;
 use crate::write::{CHUNK, Place, unpack_part};
+use crate::written::Written;
 pub use record::SearchedMembers;
 pub(crate) use record::{PackedMember, PackedPiece, PackingRecord};
 use record::{RecordFolder, WheelIdentity};

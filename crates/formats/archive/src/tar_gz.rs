@@ -9,9 +9,10 @@ use flate2::{Compression, GzBuilder};
 
 use crate::Error;
 use crate::level::Level;
-use crate::options::{WriteOptions, Written};
+use crate::options::WriteOptions;
 use crate::output::Output;
 use crate::tar::{END, TarBuilder, padding};
+use crate::written::Written;
 
 pub struct TarGzWriter {
     path: PathBuf,

@@ -19,10 +19,11 @@ use rocwheel_progress::Reporter;
 
 use crate::Error;
 use crate::level::Level;
-use crate::options::{FileDigest, WriteOptions, Written};
+use crate::options::{FileDigest, WriteOptions};
 use crate::output::{Beginning, Hashing, Output};
 use crate::read::{Listed, MemberKind, ZipFile};
 use crate::reuse::{KnownMember, PackedMember, PackedPiece, SearchedMembers, last_part};
+use crate::written::Written;
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 pub(crate) use deflate::{CHUNK, Place, unpack_part};
 pub(crate) use format::REGULAR_FILE;

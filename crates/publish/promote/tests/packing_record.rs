@@ -61,7 +61,8 @@ impl Set {
         records.write(&name, record.to_string().as_bytes()).expect("write");
     }
 
-    /// Changes a byte of the kernels, which are stored, far from the end of the wheel that identifies it.
+    /// Changes a byte of the kernels, which are stored, far from the end of the wheel, which
+    /// identifies it.
     fn damage(&self) {
         let mut bytes = fs::read(&self.wheel).expect("read");
         bytes[LIBRARY / 2] ^= 1;

@@ -438,7 +438,7 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     // PyTorch itself gets no requirement on PyTorch, however its files need each other.
     let needs_both = ["-l:libtorch.so", "-l:libamdhip64.so.7", "-Wl,-rpath,$ORIGIN/lib"];
     let own = pack("torch-2.7.0+rocm7.2", "cp312-cp312-manylinux_2_34_x86_64").with("torch/lib/libtorch.so", &library);
-    let own = own.with("torch/_C.cpython-312-x86_64-linux-gnu.so", &bench.module("", &needs_both));
+    let own = own.with("torch/_C.cpython-312-x86_64-linux-gnu.so", bench.module("", &needs_both));
     let report = bench.audit(&[own], &Options::default());
     let commands: Vec<&str> =
         report.findings.iter().filter_map(|finding| Some(finding.fix.as_ref()?.command())).collect();
