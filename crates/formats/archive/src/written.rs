@@ -12,6 +12,6 @@ pub struct Written {
     pub raw: u64,
     /// Size of the file in bytes.
     pub compressed: u64,
-    /// SHA-256 of the file in hexadecimal; `None` with [`FileDigest::Skip`](crate::FileDigest::Skip).
+    /// SHA-256 of the file in hexadecimal; `None` with [`Skip`](crate::FileDigest::Skip).
     pub sha256: Option<String>,
 }
