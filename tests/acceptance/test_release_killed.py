@@ -45,7 +45,7 @@ def test_commands_to_a_bucket_are_killed_in_every_phase(
     rocwheel: Rocwheel, server: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
 ) -> None:
     """ROCWHEEL_KILLS is how many are killed at least."""
-    count, began = int(os.environ.get("ROCWHEEL_KILLS", "160")), time.monotonic()
+    count, began = int(os.environ.get("ROCWHEEL_KILLS", "240")), time.monotonic()
     with server(tmp_path) as endpoint:
         bucket, proxy = Bucket(endpoint), KillingBucket(endpoint)
         bucket.ask("PUT", "")
