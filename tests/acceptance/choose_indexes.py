@@ -146,6 +146,10 @@ def new_glibc(own: Path, _: Path) -> None:
     write_pair(own, "2.9.1", "7.1.0", ("gfx942",), tag=f"{OWN_TAG}-{OWN_TAG}-manylinux_2_39_x86_64")
 
 
+def newest_glibc(own: Path, _: Path) -> None:
+    write_pair(own, "2.9.1", "7.1.0", ("gfx942",), tag=f"{OWN_TAG}-{OWN_TAG}-manylinux_2_44_x86_64")
+
+
 def cpu_build(own: Path, _: Path) -> None:
     write(own, "llama-cpp", "1.0+rocm7.1")
 

@@ -313,6 +313,19 @@ def test_pip_answers_where_there_is_no_uv(case: Case, tmp_path: Path) -> None:
     assert "neither uv nor pip is there" in alone.stderr and alone.stdout == ""
 
 
+def test_a_glibc_that_uv_has_no_name_for(case: Case, tmp_path: Path) -> None:
+    """Its names end at 2.40, and what it refuses for that may be there."""
+    case.make(made.newest_glibc)
+    arguments = "torch --gpu gfx942 --system"
+    said = json.loads(case.choose(f"{arguments} glibc2.44", "--json").stdout)
+    assert (said["verdict"], said["resolved_by"]) == ("yes", "pip"), said
+    assert case.choose(f"{arguments} glibc2.43", expect=1).stdout.startswith("no: ")
+    put(tmp_path / "python3", f'#!/bin/sh\ncase "$*" in *pip*) exit 1;; esac\nexec {sys.executable} "$@"\n', 0o755)
+    put(tmp_path / "uv", f'#!/bin/sh\nexec {UV} "$@"\n', 0o755)
+    alone = case.choose(f"{arguments} glibc2.44", "--python", tmp_path / "python3", expect=3, path=str(tmp_path))
+    assert "cannot tell" in alone.stderr and "install pip" in alone.stderr and alone.stdout == ""
+
+
 def test_a_pip_that_does_not_choose_for_another_python(case: Case, tmp_path: Path) -> None:
     """pip 23.2 holds its own Python against what a package requires, not that of its option."""
     download(tmp_path, "pip==23.2.1")

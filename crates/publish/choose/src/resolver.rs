@@ -94,6 +94,12 @@ pub(crate) fn uv_platform(target: &InstallTarget) -> String {
     format!("x86_64-manylinux_2_{known}")
 }
 
+/// `true` for a glibc newer than those that uv has names for: its refusal is about an older one.
+fn is_too_new_for_uv(target: &InstallTarget) -> bool {
+    target.platform != Platform::Windows
+        && target.glibc.is_some_and(|(_, minor)| !UV_GLIBC.iter().any(|known| *known >= minor))
+}
+
 impl Uv {
     /// `uv` without the user's settings, which would change the answer.
     pub(crate) fn command(&self) -> Command {
@@ -334,16 +340,25 @@ impl Resolvers {
         target: &InstallTarget,
     ) -> Result<(Outcome<Vec<LockedPackage>>, &'static str), Failure> {
         if let Some(uv) = &self.uv {
-            return match uv.lock(query)? {
-                Outcome::Refused(reason) => Ok((Outcome::Refused(reason), "uv")),
+            match uv.lock(query)? {
+                Outcome::Refused(_) if is_too_new_for_uv(target) => {}
+                Outcome::Refused(reason) => return Ok((Outcome::Refused(reason), "uv")),
                 Outcome::Found(text) => {
                     let packages = parse_lock(&text)
                         .map_err(|reason| Failure::message(format!("cannot read the lock of uv: {reason}")))?;
-                    Ok((Outcome::Found(packages), "uv"))
+                    return Ok((Outcome::Found(packages), "uv"));
                 }
-            };
+            }
         }
-        let Some(pip) = &self.pip else { return Err(missing()) };
+        let Some(pip) = &self.pip else {
+            if self.uv.is_none() {
+                return Err(missing());
+            }
+            let message = "cannot tell: uv was asked for its newest glibc, 2.40, and wheels may need this system's";
+            return Err(Failure::message(message)
+                .with_hint("install pip, which knows them all")
+                .with_exit(Exit::Partial));
+        };
         let mut words: Vec<String> = Vec::new();
         for (number, index) in query.indexes.iter().enumerate() {
             words.extend([if number == 0 { "--index-url" } else { "--extra-index-url" }.to_owned(), index.clone()]);
