@@ -33,3 +33,24 @@ pub struct PromotionRequest<'a> {
     /// Names of more files that do, such as those of the stream that the set goes into.
     pub published: &'a [String],
 }
+
+impl<'a> PromotionRequest<'a> {
+    /// All files of a folder, with the versions and targets that they have.
+    pub fn new(folder: &'a Path) -> PromotionRequest<'a> {
+        PromotionRequest {
+            folder,
+            files: None,
+            old: None,
+            new: None,
+            keep: &[],
+            include: &[],
+            ignore: &[],
+            copy: &[],
+            also_in: &[],
+            accept: &[],
+            beside: &[],
+            is_floating: false,
+            published: &[],
+        }
+    }
+}

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const OLD: &str = "7.12.0rc1";
 const LIBRARY: usize = 3 << 20;
 
-/// A set of one wheel, and the record that its packer made.
+/// A set of one wheel, and its packer's record.
 struct Set {
     folder: tempfile::TempDir,
     wheel: PathBuf,
@@ -70,21 +70,8 @@ impl Set {
     }
 
     fn plan(&self, records: &PackedSource) -> Result<PromotionPlan, Error> {
-        let request = PromotionRequest {
-            folder: self.wheel.parent().expect("folder"),
-            files: None,
-            old: None,
-            new: Some("7.12.0".parse().expect("version")),
-            keep: &[],
-            include: &[],
-            ignore: &[],
-            copy: &[],
-            also_in: &[],
-            accept: &[],
-            beside: &[],
-            is_floating: false,
-            published: &[],
-        };
+        let new = Some("7.12.0".parse().expect("version"));
+        let request = PromotionRequest { new, ..PromotionRequest::new(self.wheel.parent().expect("folder")) };
         plan_promotion(&request, records, &Silent)
     }
 

@@ -48,19 +48,10 @@ pub(super) fn complete(
     let keep: Vec<String> = targets.complete.iter().cloned().collect();
     let published: Vec<String> = work.stream.manifest.files.keys().map(|key| file_name(key).to_owned()).collect();
     let mut request = PromotionRequest {
-        folder: &work.settings.dist,
         files: Some(&files),
-        old: None,
-        new: None,
         keep: &keep,
-        include: &[],
-        ignore: &[],
-        copy: &[],
-        also_in: &[],
-        accept: &[],
-        beside: &[],
-        is_floating: false,
         published: &published,
+        ..PromotionRequest::new(&work.settings.dist)
     };
     let version = find_set_version(&request)?;
     let own = VersionChange::new(&version, &version)?;

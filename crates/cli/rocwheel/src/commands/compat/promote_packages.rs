@@ -79,21 +79,9 @@ impl Arguments {
             translation.flag("--force", true);
         } else {
             let include = if self.match_files == "*" { Vec::new() } else { vec![self.match_files.clone()] };
-            let request = PromotionRequest {
-                folder: &self.input_dir,
-                old: None,
-                new: None,
-                keep: &[],
-                include: &include,
-                ignore: &[BOOTSTRAP.to_owned()],
-                copy: &[],
-                also_in: &[],
-                accept: &[],
-                beside: &[],
-                is_floating: false,
-                files: None,
-                published: &[],
-            };
+            let ignore = [BOOTSTRAP.to_owned()];
+            let request =
+                PromotionRequest { include: &include, ignore: &ignore, ..PromotionRequest::new(&self.input_dir) };
             let old = find_set_version(&request)?;
             check_type(&old, self.src_version_type.unwrap_or(VersionType::Rc))?;
             let form = self.dest_version.as_deref().unwrap_or("release");
