@@ -44,7 +44,7 @@ struct Shared {
     recorded: Mutex<Vec<(EarlierWheel, PackingRecord)>>,
     known: RwLock<Known>,
     reused: AtomicU64,
-    /// What members are searched for while they are packed.
+    /// The text that the writer looks for in new members; set once.
     sought: OnceLock<String>,
     /// `true` after a record could not be written: one warning is enough.
     has_warned: AtomicBool,
@@ -173,7 +173,7 @@ impl PackedSource {
         }
     }
 
-    /// What members are searched for.
+    /// The text that the writer looks for in new members.
     pub(crate) fn sought(&self) -> Option<&str> {
         Some(self.0.as_ref()?.sought.get()?.as_str()).filter(|text| !text.is_empty())
     }

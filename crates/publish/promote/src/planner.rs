@@ -7,7 +7,7 @@ use crate::rules::Rules;
 
 pub(crate) struct Planner<'a> {
     pub(crate) rules: &'a Rules,
-    /// What this machine knows of the wheels that it packed.
+    /// Records of the wheels that this machine has packed.
     pub(crate) records: &'a PackedSource,
     pub(crate) memory: MemberMemory,
     pub(crate) reporter: &'a dyn Reporter,

@@ -192,7 +192,7 @@ fn repair_failure(error: repair::Error) -> Failure {
         return failure;
     }
     failure.with_hint(
-        "install what has it where this is built; without `--repair` the wheel is built as it is, and `rocwheel repair` has \
-         `--lib-path` and `--exclude` for it",
+        "install the package of that library on this machine; or build without `--repair`, and call `rocwheel repair` with \
+         `--lib-path` or `--exclude` afterwards",
     )
 }

@@ -39,10 +39,10 @@ pub(crate) struct PackingRecord {
 /// Which members of a wheel have a text, as the packer saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchedMembers {
-    /// What every member was searched for.
+    /// The text that was searched for.
     pub text: String,
-    /// SHA-256 of the whole wheel in hexadecimal. Who skips members because of a record compares
-    /// it: the wheel is found by its size and its end alone.
+    /// SHA-256 of the whole wheel in hexadecimal. The record is found by the size and the end of a
+    /// wheel, so a caller that skips members has to compare this.
     pub sha256: String,
     /// Names of the members that have the text; those of all others do not.
     pub members: BTreeSet<String>,

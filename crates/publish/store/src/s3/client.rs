@@ -375,7 +375,7 @@ fn judge(reply: Reply, request: &Request) -> Result<Reply, Failure> {
         BucketFault::Denied(_) if is_clock_off(&reply.headers) => {
             Failure::Lasting(BucketFault::Credentials("RequestTimeTooSkewed".to_owned()))
         }
-        // LocalStack says so of an object that `If-Match` names and that is gone, `s3s-fs` 412.
+        // The object of an `If-Match` is gone: LocalStack answers 404, `s3s-fs` 412.
         BucketFault::Other(_) if request.method == Method::Put && reply.status == StatusCode::NOT_FOUND => {
             Failure::Lasting(BucketFault::Changed)
         }

@@ -252,7 +252,7 @@ impl LockObject<'_> {
         let request = put_request(self.path, LOCK, bytes.into(), &digest, condition);
         let refusals = &[StatusCode::PRECONDITION_FAILED, StatusCode::CONFLICT, StatusCode::NOT_IMPLEMENTED];
         let reply = match self.send(request.answered_by(refusals)) {
-            // What the condition names was deleted.
+            // The lock was deleted since it was read.
             Err(Stop::Fault(BucketFault::Changed)) => return Ok(Written::Refused),
             reply => reply?,
         };
@@ -333,7 +333,7 @@ fn random() -> Result<String, BucketFault> {
 }
 
 /// Errors unless the server heeds the conditions that a lock needs. Some servers ignore them, and
-/// the write succeeds. The object stays: a run that is killed leaves nothing of its own.
+/// the write succeeds. The probe is one object that is never deleted, so killed runs leave no others.
 pub(super) fn probe(store: &S3Store) -> Result<(), Error> {
     let path = store.path(PROBE)?;
     let object = LockObject { client: &store.client, path: &path, check: &|| store.client.check() };
