@@ -54,7 +54,7 @@ def moto(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def localstack(folder: Path) -> Iterator[str]:
-    """LocalStack's S3, which is not moto's, in an environment of its own."""
+    """The S3 of LocalStack, which shares no code with moto, in a virtual environment of its own."""
     venv, port = folder / "venv", free_port()
     run(UV, "venv", "--quiet", "--python", sys.executable, venv)
     # 4.14 does not run on Python 3.11, and 4.12 not with what it requires as that is now.

@@ -203,7 +203,7 @@ class KilledCommands:
         self.environment = {**os.environ, **bucket.environment, "AWS_ENDPOINT_URL": proxy.address}
         self.seen: dict[str, dict[str, bool]] = {"staging": {}, "release": {}}
         self.chosen = random.Random(20261129)
-        # For each request of a run that nobody kills, the phase after it.
+        # Of each command, when nobody kills it: the last change before the end of each request.
         self.phases: dict[str, list[str]] = {}
         self.points: dict[str, Iterator[int]] = {}
         # How often a run was killed in a phase.
@@ -232,7 +232,7 @@ class KilledCommands:
             yield Step("yank", "release", words, released)
         stream, left = ("staging", files(candidate)) if number % 2 else ("release", files(version))
         words = ("release", "prune", "--orphans", *there[:3], stream, *there[4:])
-        yield Step("prune", stream, words, left)
+        yield Step(f"prune {stream}", stream, words, left)
 
     def run(self, step: Step, last: int | None = None, is_cut: bool = False) -> None:
         """Runs a command, which is killed at its request number `last`. `is_cut`: that arrives in
@@ -270,8 +270,13 @@ class KilledCommands:
                     # What the next run finishes, it does not always finish either.
                     self.run(step, self.chosen.randint(1, len(self.phases[step.name])), self.chosen.random() < 0.5)
                 self.run(step)
-            if self.kills.total() >= count:
+            if self.kills.total() >= count and not self.missed():
                 return
+            assert number < count, self.missed()
+
+    def missed(self) -> set[tuple[str, str]]:
+        """The phases in which no run was killed."""
+        return {(name, phase) for name, phases in self.phases.items() for phase in phases} - {*self.kills}
 
 
 class Reader(threading.Thread):
