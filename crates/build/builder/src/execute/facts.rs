@@ -126,10 +126,13 @@ impl Context<'_> {
         if name == "rocm.bitcode" {
             let program = Path::new(&self.fact("rocm.clang")?).join("clang").to_string_lossy().into_owned();
             let folder = self.ask(vec![program.clone(), "-print-resource-dir".to_owned()])?;
-            return match folder {
-                Ok(folder) => Ok(format!("{folder}/amdgcn/bitcode")),
-                Err(answer) => Err(no_fact(name, &format!("`{program}` says: {answer}"), None)),
-            };
+            let folder = folder.map_err(|answer| no_fact(name, &format!("`{program}` says: {answer}"), None))?;
+            let bitcode = format!("{folder}/amdgcn/bitcode");
+            if !Path::new(&bitcode).is_dir() {
+                let hint = "Debian's package rocm-device-libs has them; HIP_DEVICE_LIB_PATH names another folder";
+                self.reporter.warn(&format!("there are no device libraries in `{bitcode}`: {hint}"));
+            }
+            return Ok(bitcode);
         }
         if let Rocm::Prefix { path, version } = &self.job.rocm {
             return Ok(match name {
