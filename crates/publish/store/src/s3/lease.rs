@@ -333,7 +333,8 @@ fn random() -> Result<String, BucketFault> {
 }
 
 /// Errors unless the server heeds the conditions that a lock needs. Some servers ignore them, and
-/// the write succeeds. The probe is one object that is never deleted, so killed runs leave no others.
+/// the write succeeds. The probe is one object that is never deleted, so that killed runs leave no
+/// others.
 pub(super) fn probe(store: &S3Store) -> Result<(), Error> {
     let path = store.path(PROBE)?;
     let object = LockObject { client: &store.client, path: &path, check: &|| store.client.check() };
