@@ -94,10 +94,12 @@ pub(crate) fn uv_platform(target: &InstallTarget) -> String {
     format!("x86_64-manylinux_2_{known}")
 }
 
-/// `true` for a glibc newer than those that uv has names for: its refusal is about an older one.
-fn is_too_new_for_uv(target: &InstallTarget) -> bool {
+/// `true` if uv refuses wheels for their platform, and was asked about an older glibc than the
+/// target's, because it has no name for that one.
+fn is_about_older_glibc(reason: &str, target: &InstallTarget) -> bool {
     target.platform != Platform::Windows
         && target.glibc.is_some_and(|(_, minor)| !UV_GLIBC.iter().any(|known| *known >= minor))
+        && reason.contains("platform")
 }
 
 impl Uv {
@@ -341,7 +343,7 @@ impl Resolvers {
     ) -> Result<(Outcome<Vec<LockedPackage>>, &'static str), Failure> {
         if let Some(uv) = &self.uv {
             match uv.lock(query)? {
-                Outcome::Refused(_) if is_too_new_for_uv(target) => {}
+                Outcome::Refused(reason) if is_about_older_glibc(&reason, target) => {}
                 Outcome::Refused(reason) => return Ok((Outcome::Refused(reason), "uv")),
                 Outcome::Found(text) => {
                     let packages = parse_lock(&text)
