@@ -41,3 +41,6 @@ summarize() {
     rm -rf "$scratch"
 }
 trap 'summarize $?' EXIT
+# Without these, a run that somebody ends has passed: the last command before the signal had.
+trap 'exit 129' HUP
+trap 'exit 143' TERM

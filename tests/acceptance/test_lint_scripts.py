@@ -2,6 +2,7 @@
 and prose end at 100 columns."""
 
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -169,3 +170,13 @@ def test_without_names_it_looks_at_tracked_files(tmp_path: Path) -> None:
     subprocess.run(["git", "-C", tmp_path, "add", "tracked.md"], check=True)
     result = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (1, "tracked.md:1: 103 columns\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_somebody_ends_has_not_passed(number: signal.Signals) -> None:
+    script = f". '{SCRIPTS / 'steps.bash'}'; try one true; echo ready; try two sleep 1"
+    with subprocess.Popen(["bash", "-c", f"kind=quick; {script}"], stdout=subprocess.PIPE, text=True) as run_of_tests:
+        assert run_of_tests.stdout and run_of_tests.stdout.readline() == "ready\n"
+        run_of_tests.send_signal(number)
+        said = run_of_tests.stdout.read()
+    assert run_of_tests.returncode == 128 + number and "summary: quick FAILED" in said, said
