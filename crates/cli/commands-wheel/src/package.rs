@@ -312,8 +312,7 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let reuse = settings.reuse.source(Some(&request.output), printer)?;
     let request = &Request { reuse, ..request.clone() };
     let mut folder = OutputFolder::open(&request.output)?;
-    let unpacking = folder.unpacking(settings.reuse.folders());
-    let unpacking = if settings.reuse.is_off() { unpacking.anew() } else { unpacking };
+    let unpacking = settings.reuse.unpacking(folder.unpacking(settings.reuse.folders()));
     let artifacts = Artifacts::open(request, &unpacking, printer)?;
     let plan = artifacts.plan(request, printer)?;
     tell_sizes(&plan, printer);

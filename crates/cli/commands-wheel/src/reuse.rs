@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use rocwheel_archive::{EarlierWheel, PackedSource};
+use rocwheel_artifact::archive::Scratch;
 use rocwheel_attest::PublicKey;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::Printer;
@@ -44,6 +45,10 @@ pub struct ReuseArguments {
     /// stream's newest wheels are reused as if this machine had packed them
     #[arg(long, value_name = "FILE", requires = "reuse")]
     reuse_key: Vec<PathBuf>,
+    /// Unpack what is reused, and compare it with the content. Otherwise the hashes of both in the
+    /// records are believed
+    #[arg(long, conflicts_with = "no_reuse")]
+    verify_reuse: bool,
     /// Compress everything, and record nothing for later runs
     #[arg(long)]
     no_reuse: bool,
@@ -61,9 +66,13 @@ impl ReuseArguments {
         places.map(Path::new)
     }
 
-    /// `true` if nothing of earlier runs is used.
-    pub(crate) fn is_off(&self) -> bool {
-        self.no_reuse
+    /// The scratch directory for archives, as these options want it.
+    pub(crate) fn unpacking(&self, scratch: Scratch) -> Scratch {
+        match (self.no_reuse, self.verify_reuse) {
+            (true, _) => scratch.anew(),
+            (_, true) => scratch.compare(),
+            _ => scratch,
+        }
     }
 
     /// The earlier wheels, with those in `output`.
@@ -75,6 +84,9 @@ impl ReuseArguments {
             return Ok(PackedSource::default());
         };
         let source = records_below(&cache);
+        if self.verify_reuse {
+            source.verify();
+        }
         if let Some(output) = output {
             // It may be missing, or a folder that the command refuses later.
             let _ = add_earlier_wheels(&source, output);

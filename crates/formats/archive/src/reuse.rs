@@ -1,12 +1,13 @@
 //! Input: wheels of earlier runs, and the records of how this program packed them. Output: the
 //! packed form of a content that one of them has, so that it is not compressed again.
 //!
-//! A piece, that is a small member or a 4 MiB chunk of a large one, is found by the checksum that
-//! a ZIP file needs anyway. Then its packed bytes are compared with the hash in the record,
-//! unpacked, and compared with the content byte for byte. The packer has to be ours, with the same
-//! level: so the result has the bytes of a run without this source, whatever happened to the
-//! wheels. A wheel without a record is not used, because its packer is not known. The record of
-//! another machine is used if the caller trusts it, and then for the packer alone.
+//! A piece, that is a small member or a 4 MiB chunk of a large one, is found by the BLAKE3 hash of
+//! its content. The record says what this packer made of that content: bytes with another BLAKE3
+//! hash, which are compared with those in the wheel. So the result has the bytes of a run without
+//! this source, whatever happened to the wheels, as long as the record is true; with
+//! [`PackedSource::verify`] the packed bytes are unpacked as well, and compared with the content. A
+//! wheel without a record is not used, because its packer is not known, and the record of another
+//! machine only if the caller trusts it.
 
 mod record;
 
@@ -27,8 +28,6 @@ pub use record::SearchedMembers;
 pub(crate) use record::{PackedMember, PackedPiece, PackingRecord};
 use record::{RecordFolder, WheelIdentity};
 
-/// Number of pieces with the same checksum and length that are compared with a content.
-const MOST_CANDIDATES: usize = 4;
 /// A wheel whose compressed members have fewer bytes in all, before compression, is not recorded:
 /// it is compressed in less time than a record takes.
 const WORTHWHILE: u64 = 1 << 20;
@@ -46,6 +45,8 @@ struct Shared {
     reused: AtomicU64,
     /// The text that the writer looks for in new members; set once.
     sought: OnceLock<String>,
+    /// `true` if packed bytes are unpacked and compared before they are used.
+    verifies: AtomicBool,
     /// `true` after a record could not be written: one warning is enough.
     has_warned: AtomicBool,
 }
@@ -93,17 +94,18 @@ enum RecordOrigin {
 
 #[derive(Default)]
 struct Known {
-    pieces: HashMap<PieceKey, Vec<Piece>>,
+    pieces: HashMap<PieceKey, Piece>,
     /// Large members by the last part of their name and their size.
     members: HashMap<(String, u64), Vec<Arc<KnownMember>>>,
 }
 
-/// What decides which bytes a piece is packed to, with its checksum for its content.
+/// What decides which bytes a piece is packed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PieceKey {
     /// The library's number of the compression level.
     pub(crate) level: u8,
-    pub(crate) crc32: u32,
+    /// BLAKE3 hash of the bytes before compression.
+    pub(crate) content: [u8; 32],
     /// Bytes before compression.
     pub(crate) size: usize,
     pub(crate) place: Place,
@@ -156,6 +158,7 @@ impl PackedSource {
             known: RwLock::default(),
             reused: AtomicU64::new(0),
             sought: OnceLock::new(),
+            verifies: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
         })))
     }
@@ -182,6 +185,13 @@ impl PackedSource {
     /// packed it. The wheel is the recorded one only if its SHA-256 is.
     pub fn searched(&self, wheel: &SharedFile) -> Option<SearchedMembers> {
         self.record(wheel)?.searched
+    }
+
+    /// Unpacks what is reused, and compares it with the content, as if records could lie.
+    pub fn verify(&self) {
+        if let Some(shared) = &self.0 {
+            shared.verifies.store(true, Ordering::Relaxed);
+        }
     }
 
     pub fn add(&self, wheel: EarlierWheel) {
@@ -222,8 +232,7 @@ impl PackedSource {
     }
 
     /// Adds a wheel with a record of another machine, as [`PackedSource::record_of`] returned it.
-    /// The caller trusts its author to name the packer. Everything else in it is compared with the
-    /// bytes, or computed again.
+    /// The caller trusts its author to say what the packer made of which content.
     ///
     /// Returns `false` for a record that is damaged, or of another packer; then nothing is added.
     pub fn add_recorded(&self, wheel: EarlierWheel, record: &[u8]) -> bool {
@@ -303,13 +312,8 @@ impl PackedSource {
         scratch: &mut Vec<u8>,
     ) -> Option<Found> {
         let shared = self.0.as_ref()?;
-        let candidates: Vec<Piece> = {
-            let known = shared.known.read().unwrap_or_else(PoisonError::into_inner);
-            known.pieces.get(&key)?.iter().take(MOST_CANDIDATES).cloned().collect()
-        };
-        let piece = candidates.into_iter().find(|piece| piece.holds(window, key.place, packed, scratch))?;
-        shared.reused.fetch_add(window.len() as u64, Ordering::Relaxed);
-        Some(Found { blake3: piece.blake3, sha256: piece.sha256 })
+        let piece = shared.known.read().unwrap_or_else(PoisonError::into_inner).pieces.get(&key)?.clone();
+        shared.read(&piece, (key.place, window), packed, scratch)
     }
 
     /// Like [`PackedSource::find`] for a chunk of a known member.
@@ -322,15 +326,32 @@ impl PackedSource {
     ) -> Option<Found> {
         let shared = self.0.as_ref()?;
         let (_, piece) = member.pieces.get(number).filter(|(known, _)| *known == key)?;
-        if !piece.holds(window, key.place, packed, scratch) {
-            return None;
-        }
-        shared.reused.fetch_add(window.len() as u64, Ordering::Relaxed);
-        Some(Found { blake3: piece.blake3, sha256: None })
+        shared.read(piece, (key.place, window), packed, scratch)
     }
 }
 
 impl Shared {
+    /// Reads the packed bytes of a piece into `packed` if they are the recorded ones.
+    fn read(
+        &self,
+        piece: &Piece,
+        (place, window): (Place, &[u8]),
+        packed: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Option<Found> {
+        if !piece.read(packed) {
+            return None;
+        }
+        if self.verifies.load(Ordering::Relaxed) {
+            scratch.resize(window.len(), 0);
+            if !unpack_part(packed, place, scratch) || scratch != window {
+                return None;
+            }
+        }
+        self.reused.fetch_add(window.len() as u64, Ordering::Relaxed);
+        Some(Found { blake3: piece.blake3, sha256: piece.sha256 })
+    }
+
     fn learn(&self, wheel: &Arc<EarlierWheel>, record: &PackingRecord, origin: RecordOrigin) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for member in &record.members {
@@ -344,7 +365,7 @@ impl Shared {
                 let start = number as u64 * CHUNK as u64;
                 let size = (member.size - start).min(CHUNK as u64) as usize;
                 let place = if number + 1 == count { Place::Last } else { Place::Inner };
-                let key = PieceKey { level: piece.level, crc32: piece.crc32, size, place };
+                let key = PieceKey { level: piece.level, content: piece.content, size, place };
                 let piece = Piece {
                     wheel: Arc::clone(wheel),
                     offset: piece.offset,
@@ -352,11 +373,8 @@ impl Shared {
                     blake3: piece.blake3,
                     sha256: (!is_large && origin == RecordOrigin::Own).then_some(member.sha256),
                 };
-                let same = known.pieces.entry(key).or_default();
                 // Equal files are in many wheels, and one of them is enough.
-                if same.iter().all(|known| known.blake3 != piece.blake3) {
-                    same.push(piece.clone());
-                }
+                known.pieces.entry(key).or_insert_with(|| piece.clone());
                 pieces.push((key, piece));
             }
             if is_large && origin == RecordOrigin::Own {
@@ -374,20 +392,15 @@ impl Shared {
 }
 
 impl Piece {
-    /// Reads the packed bytes into `packed`. `true` if they are the recorded ones and unpack to
-    /// `window`.
-    fn holds(&self, window: &[u8], place: Place, packed: &mut Vec<u8>, scratch: &mut Vec<u8>) -> bool {
+    /// Reads the packed bytes into `packed`. `true` if they are the recorded ones.
+    fn read(&self, packed: &mut Vec<u8>) -> bool {
         let end = self.offset.checked_add(u64::from(self.length));
         if end.is_none_or(|end| end > self.wheel.size) || self.length as usize > CHUNK + CHUNK / 256 {
             return false;
         }
         packed.resize(self.length as usize, 0);
         let read = self.wheel.with_reader(|reader| reader.read_exact_at(self.offset, packed));
-        if read.is_err() || *blake3::hash(packed).as_bytes() != self.blake3 {
-            return false;
-        }
-        scratch.resize(window.len(), 0);
-        unpack_part(packed, place, scratch) && scratch == window
+        read.is_ok() && *blake3::hash(packed).as_bytes() == self.blake3
     }
 }
 

@@ -277,17 +277,48 @@ fn a_record_names_the_members_that_have_a_text() {
     assert_eq!(Wheel::open(&copied.path).expect("open").searched(&records), None);
 }
 
+/// A record with a change, and with the checksum of what it says then.
+fn changed_record(record: &[u8], change: &dyn Fn(&mut serde_json::Value)) -> Vec<u8> {
+    let text = std::str::from_utf8(record).expect("text");
+    let mut record = serde_json::from_str(text.split_once('\n').expect("two lines").1).expect("JSON");
+    change(&mut record);
+    let record = record.to_string();
+    format!("{}\n{record}", blake3::hash(record.as_bytes()).to_hex()).into_bytes()
+}
+
 #[test]
-fn a_record_of_another_machine_is_trusted_for_the_packer_alone() {
+fn a_record_that_lies_is_found_out() {
     let night = Night::new();
     let own = PackedSource::new(night.path("records")).record_of(&night.first).expect("record");
-    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
-        let text = String::from_utf8(own.clone()).expect("text");
-        let mut record = serde_json::from_str(text.split_once('\n').expect("two lines").1).expect("JSON");
-        change(&mut record);
-        let record = record.to_string();
-        format!("{}\n{record}", blake3::hash(record.as_bytes()).to_hex()).into_bytes()
+    // The first chunks of two libraries, each with the packed bytes of the other.
+    let lie = changed_record(&own, &|record| {
+        let chunks = record["members"].as_array_mut().expect("members").iter_mut().map(|member| &mut member["pieces"]);
+        let mut chunks = chunks.filter(|pieces| pieces.as_array().is_some_and(|pieces| pieces.len() == 3));
+        let (one, other) = (chunks.next().expect("a library"), chunks.next().expect("another"));
+        std::mem::swap(&mut one[0]["content"], &mut other[0]["content"]);
+    });
+    let written = |verifies: bool| {
+        let source = PackedSource::new(night.path("none"));
+        assert!(source.add_recorded(EarlierWheel::at(&night.first).expect("wheel"), &lie));
+        if verifies {
+            source.verify();
+        }
+        let output = tempfile::tempdir().expect("folder");
+        let written = write_with(&night.second, output.path(), LEVEL, &source);
+        let script = "import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).testzip())";
+        let damaged = python(script, [&written.path]);
+        (fs_err::read(&written.path).expect("read") == night.expected, damaged.trim().to_owned())
     };
+    // Neither Python nor `audit`, `release verify` and installers take such a wheel for a good one.
+    assert_eq!(written(false), (false, "_rocm_1_1/lib/libchanged.so.1".to_owned()));
+    assert_eq!(written(true), (true, "None".to_owned()));
+}
+
+#[test]
+fn a_record_of_another_machine_is_trusted_for_what_the_packer_made() {
+    let night = Night::new();
+    let own = PackedSource::new(night.path("records")).record_of(&night.first).expect("record");
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| changed_record(&own, change);
     let each_member = |record: &mut serde_json::Value, change: &dyn Fn(&mut serde_json::Value)| {
         record["members"].as_array_mut().expect("members").iter_mut().for_each(change);
     };
@@ -310,6 +341,8 @@ fn a_record_of_another_machine_is_trusted_for_the_packer_alone() {
     assert!(reused(&changed(&|record| each_member(record, &far))).1 < all.1);
     let long = |member: &mut serde_json::Value| member["pieces"][0]["length"] = u32::MAX.into();
     assert!(reused(&changed(&|record| each_member(record, &long))).1 < all.1);
+    let unknown = |member: &mut serde_json::Value| member["pieces"][0]["content"] = zeros.clone().into();
+    assert!(reused(&changed(&|record| each_member(record, &unknown))).1 < all.1);
     let few = |member: &mut serde_json::Value| member["pieces"] = serde_json::json!([]);
     assert_eq!(reused(&changed(&|record| each_member(record, &few))), (true, 0));
     let other = changed(&|record| record["packer"] = "zlib 1.3, level 6".into());

@@ -1,10 +1,10 @@
 //! Input: how the members of a wheel were packed. Output: a record of it in a file, and back. The
 //! file is found by the end of the wheel, which names all members and their checksums.
 //!
-//! A record says nothing that is believed without a look at the bytes: pieces are compared with
-//! their BLAKE3 hash, unpacked and compared with the new content. What the record alone knows is
-//! the packer, and the SHA-256 of a member whose bytes turned out to be the same. And it says where
-//! a text is ([`SearchedMembers`]), which is believed of this machine's own records only.
+//! A record is believed in what the packer made of which content, both as BLAKE3 hashes, and in
+//! the SHA-256 of a member all of whose chunks are known. Both the content and the packed bytes are
+//! hashed before they are used. And it says where a text is ([`SearchedMembers`]), which is believed
+//! of this machine's own records only.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -67,8 +67,9 @@ pub(crate) struct PackedMember {
 pub(crate) struct PackedPiece {
     /// The library's number of the compression level.
     pub(crate) level: u8,
-    /// Checksum of the bytes before compression.
-    pub(crate) crc32: u32,
+    /// Hash of the bytes before compression.
+    #[serde(with = "hash_text")]
+    pub(crate) content: [u8; 32],
     /// Position in the wheel.
     pub(crate) offset: u64,
     /// Number of packed bytes.
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     fn record(name: &str) -> PackingRecord {
-        let piece = PackedPiece { level: 5, crc32: 7, offset: 1 << 40, length: 9, blake3: [3; 32] };
+        let piece = PackedPiece { level: 5, content: [7; 32], offset: 1 << 40, length: 9, blake3: [3; 32] };
         let member = PackedMember { file_name: name.to_owned(), size: 10, sha256: [255; 32], pieces: vec![piece] };
         let searched =
             SearchedMembers { text: "1rc1".to_owned(), sha256: "7".repeat(64), members: [name.to_owned()].into() };

@@ -277,7 +277,7 @@ fn small(workshop: &Workshop, source: &ZipSource<'_>, index: usize) -> Result<Pa
     let crc32 = crc32fast::hash(&window);
     let is_hit = workshop.is_hit(&window);
     let mut output = workshop.buffer();
-    let key = workshop.key(0, crc32, window.len(), Place::Last).filter(|_| !is_packed(source.name));
+    let key = if is_packed(source.name) { None } else { workshop.key(0, &window, Place::Last) };
     let found = key.and_then(|key| workshop.find(key, &window, &mut output)).filter(|_| output.len() < window.len());
     let digest = found.as_ref().and_then(|found| found.sha256).unwrap_or_else(|| sha256(&window));
     let deflated = if found.is_some() {
@@ -318,8 +318,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     }
     let mut output = workshop.buffer();
     let place = if start + length as u64 == size { Place::Last } else { Place::Inner };
-    let sum = crc32.clone().finalize();
-    let key = workshop.key(start, sum, length, place).filter(|_| large.method == Method::Deflated);
+    let key = (large.method == Method::Deflated).then(|| workshop.key(start, &window, place)).flatten();
     let Some(key) = key else {
         workshop.give_back(output);
         return Ok(Part { number, crc32, size: length as u64, data: PartData::Window(window), is_hit, piece: None });
@@ -337,10 +336,12 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
 }
 
 impl Workshop {
-    /// The key of a piece that begins at `start`; `None` if nothing is compressed.
-    fn key(&self, start: u64, crc32: u32, size: usize, place: Place) -> Option<PieceKey> {
+    /// The key of a piece that begins at `start`; `None` if nothing is compressed. Nothing is hashed
+    /// if nothing is recorded.
+    fn key(&self, start: u64, window: &[u8], place: Place) -> Option<PieceKey> {
         let level = deflate::level_number(self.level_at(start))?;
-        Some(PieceKey { level, crc32, size, place })
+        let content = if self.reuse.is_active() { *blake3::hash(window).as_bytes() } else { [0; 32] };
+        Some(PieceKey { level, content, size: window.len(), place })
     }
 
     /// `true` if bytes have the text that is searched for.
@@ -375,7 +376,7 @@ impl Workshop {
     fn piece(&self, key: PieceKey, found: Option<Found>, packed: &[u8]) -> Option<PackedPiece> {
         self.reuse.is_active().then(|| PackedPiece {
             level: key.level,
-            crc32: key.crc32,
+            content: key.content,
             offset: 0,
             length: packed.len() as u32,
             blake3: found.map_or_else(|| *blake3::hash(packed).as_bytes(), |found| found.blake3),
@@ -418,7 +419,7 @@ pub(super) fn known_member(workshop: &Workshop, source: &ZipSource<'_>) -> Resul
         window.resize((size - start).min(CHUNK as u64) as usize, 0);
         read(&reader, source, start, &mut window)?;
         let place = if start + window.len() as u64 == size { Place::Last } else { Place::Inner };
-        let key = workshop.key(start, crc32fast::hash(&window), window.len(), place);
+        let key = workshop.key(start, &window, place);
         members.retain(|member| key.is_some_and(|key| member.has(number, key)));
     }
     workshop.give_back(window);

@@ -147,12 +147,13 @@ pub struct Scratch {
     folder: PathBuf,
     earlier: Vec<PathBuf>,
     anew: bool,
+    compares: bool,
 }
 
 impl Scratch {
     /// The directory is created when it is needed.
     pub fn new(folder: impl Into<PathBuf>) -> Scratch {
-        Scratch { folder: folder.into(), earlier: Vec::new(), anew: false }
+        Scratch { folder: folder.into(), earlier: Vec::new(), anew: false, compares: false }
     }
 
     /// `true` if a directory of this name below a scratch directory is one that this module made.
@@ -165,6 +166,13 @@ impl Scratch {
     #[must_use]
     pub fn anew(self) -> Scratch {
         Scratch { anew: true, ..self }
+    }
+
+    /// Compares all files with those of earlier trees, also if an earlier run unpacked the very same
+    /// archive.
+    #[must_use]
+    pub fn compare(self) -> Scratch {
+        Scratch { compares: true, ..self }
     }
 
     /// Adds the scratch directory of another run, which may not exist and is not changed.
@@ -217,12 +225,11 @@ impl Scratch {
         fs_err::create_dir_all(&self.folder)?;
         let temporary = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&self.folder)?;
         let tree = temporary.path().join(TREE);
-        let newest = self.newest(label).filter(|_| !self.anew);
-        let unpacked = match unpack_unchanged((archive, *state), (&tree, newest.as_deref()), reporter) {
-            Err(Error::OlderChanged { .. }) => unpack_unchanged((archive, *state), (&tree, None), reporter),
-            unpacked => unpacked,
+        let tree_state = match self.link_same(&place, &tree) {
+            Some(linked) => linked,
+            None => self.unpack_and_compare((archive, label), *state, (&tree, reporter))?,
         };
-        fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n{}\n", unpacked?))?;
+        fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n{tree_state}\n"))?;
         if place.exists() && !self.has(&place) {
             fs_err::remove_dir_all(&place)?;
         }
@@ -233,6 +240,59 @@ impl Scratch {
         }
         Ok(place.join(TREE))
     }
+
+    /// Makes `tree` of second names of what an earlier run unpacked from the same archive, and
+    /// returns its state; `None` if there is no such tree, or it is not as it was made.
+    fn link_same(&self, place: &Path, tree: &Path) -> Option<String> {
+        if self.anew || self.compares {
+            return None;
+        }
+        let name = place.file_name()?;
+        let (same, state) = self.earlier.iter().find_map(|folder| {
+            let same = folder.join(name);
+            let state = recorded_state(&same)?;
+            (device_of(&same) == device_of(&self.folder)).then_some((same, state))
+        })?;
+        // A file that was written to has another state under its second name, too.
+        let linked = link_tree(&same.join(TREE), tree).and_then(|()| state_of(tree));
+        if linked.is_ok_and(|linked| linked == state) {
+            return Some(state);
+        }
+        let _ = fs_err::remove_dir_all(tree);
+        None
+    }
+
+    /// Unpacks an archive and shares files with the newest earlier tree of this label.
+    fn unpack_and_compare(
+        &self,
+        (archive, label): (&Path, &str),
+        state: FileState,
+        (tree, reporter): (&Path, &dyn Reporter),
+    ) -> Result<String, Error> {
+        let newest = self.newest(label).filter(|_| !self.anew);
+        match unpack_unchanged((archive, state), (tree, newest.as_deref()), reporter) {
+            Err(Error::OlderChanged { .. }) => unpack_unchanged((archive, state), (tree, None), reporter),
+            unpacked => unpacked,
+        }
+    }
+}
+
+/// Makes a tree of second names of the files of another one, on the same file system.
+fn link_tree(from: &Path, to: &Path) -> io::Result<()> {
+    let mut links = Vec::new();
+    for entry in WalkDir::new(from) {
+        let entry = entry?;
+        let path = to.join(entry.path().strip_prefix(from).map_err(io::Error::other)?);
+        if entry.file_type().is_dir() {
+            fs_err::create_dir(&path)?;
+            rocwheel_system::set_mode(&path, entry.metadata()?.mode(entry.path()))?;
+        } else if entry.file_type().is_symlink() {
+            links.push((fs_err::read_link(entry.path())?, path));
+        } else {
+            fs_err::hard_link(entry.path(), &path)?;
+        }
+    }
+    rocwheel_system::make_links(links)
 }
 
 /// Unpacks an archive that must be in this state before and after. Returns the state of the tree.
@@ -323,8 +383,12 @@ fn provide_archives(
 
 /// `true` if the tree was unpacked to its end, and has not been changed since.
 fn is_intact(place: &Path) -> bool {
-    let Ok(text) = fs_err::read_to_string(place.join(COMPLETE)) else { return false };
-    text.lines().nth(1).is_some_and(|state| state_of(&place.join(TREE)).is_ok_and(|now| now == state))
+    recorded_state(place).is_some_and(|state| state_of(&place.join(TREE)).is_ok_and(|now| now == state))
+}
+
+/// The state of the tree in a place when it was complete.
+fn recorded_state(place: &Path) -> Option<String> {
+    fs_err::read_to_string(place.join(COMPLETE)).ok()?.lines().nth(1).map(str::to_owned)
 }
 
 /// A digest of the names, kinds, modes, sizes and times in a tree. No file is read, so it differs
