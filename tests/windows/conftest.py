@@ -2,6 +2,7 @@
 there is nothing to compare with. scripts/run-tests-windows names the programs."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "acceptance"))
 
-from pair import SYSTEMS, Pair  # noqa: E402  (what it imports is in the other folder)
+import therock  # noqa: E402  (it is in the other folder, and so is what these import)
+from pair import SYSTEMS, Pair  # noqa: E402
+from windows_python import WindowsPython  # noqa: E402
 
 from command import Rocwheel  # noqa: E402
 
@@ -49,6 +52,30 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
 def starter() -> list[str]:
     """The words before any other program for Windows: those of Wine, none on Windows itself."""
     return [] if os.name == "nt" else [str(program("ROCWHEEL_WINE").binary)]
+
+
+@pytest.fixture(scope="session")
+def dist(windows: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of a build for Windows."""
+    if os.name == "nt":
+        pytest.skip("Debian's compilers make the libraries of the build")
+    place = tmp_path_factory.mktemp("packages")
+    (place / "build").mkdir()
+    therock.BUILDS["windows"](place / "build")
+    windows.run("package", "--windows-artifacts", "build", "--output", "out", cwd=place)
+    return place / "out/dist"
+
+
+@pytest.fixture(scope="session")
+def python(dist: Path, starter: list[str], tmp_path_factory: pytest.TempPathFactory) -> WindowsPython:
+    """The packages, installed by pip on Windows."""
+    assert "ROCWHEEL_WINDOWS_PYTHON" in os.environ, "ROCWHEEL_WINDOWS_PYTHON is not set: run scripts/run-tests-windows"
+    place = tmp_path_factory.mktemp("python") / "Python (x86)"
+    shutil.copytree(os.environ["ROCWHEEL_WINDOWS_PYTHON"], place)
+    python = WindowsPython(place, starter)
+    where = ("--no-index", "--no-cache-dir", "--find-links", dist)
+    python.run("-m", "pip", "install", "--quiet", *where, "rocm[libraries,devel,device-gfx1151]")
+    return python
 
 
 @pytest.fixture

@@ -1,91 +1,129 @@
-"""The build that `recipe show` prints for Windows, run by the command prompt with programs that
-write down how they were called."""
+"""The builds that `recipe show` prints for Windows, run by the command prompt and Python for
+Windows with modules that write down how they were called: pip, build, and what the sources have.
 
-import os
+Wine's findstr knows no sets of letters, and its command prompt finds no files by a pattern in
+quotes: the line that installs the finished wheel does nothing there.
+"""
+
+import json
 from pathlib import Path
 
 import pytest
+from windows_python import WindowsPython, on_windows
 
 from command import Rocwheel, run
 
-STUB = r"""
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <windows.h>
-int main(int count, char **words) {
-    FILE *calls = fopen(getenv("CALLS"), "ab");
-    const char *name = strrchr(words[0], '\\') ? strrchr(words[0], '\\') + 1 : words[0];
-    fprintf(calls, "%s", name);
-    for (int at = 1; at < count; at++) fprintf(calls, "|%s", words[at]);
-    fprintf(calls, "\n");
-    fclose(calls);
-    const char *line = GetCommandLineA();
-    if (strstr(line, "--root")) puts("C:\\Program Files (x86)\\rocm sdk");
-    else if (strstr(line, "find_libraries")) puts("['amdhip64', 'hipblas']");
-    else if (count > 1 && !strcmp(words[1], "version")) puts("7.10.0");
-    return getenv("FAILS") && strstr(line, getenv("FAILS"));
-}
+# A module that is run or imported, and the `setup.py` of the sources.
+MODULE = """\
+import json, os, subprocess, sys, zipfile
+call = [{name!r}, *sys.argv[1:]]
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(json.dumps(call) + "\\n")
+if os.environ.get("FAILS") in call:
+    sys.exit(1)
+if "--cmake-only" in call:
+    print("--   USE_ROCM              : ON")
+elif "build_ext" in call:
+    subprocess.check_call(["cmake", "--build", "."])
+elif "--wheel" in call or "bdist_wheel" in call:
+    os.mkdir("dist")
+    with zipfile.ZipFile("dist/" + os.environ["RECIPE"] + "-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("x-1.dist-info/METADATA", "Name: x\\n\\n")
+__version__ = "1"
+class cuda: is_available = bool
 """
 STARTER = r"""@echo off
-set "PATH=Z:{here}\programs;%PATH%"
-set "CALLS=Z:{here}\calls.txt"
-set "VCToolsRedistDir=Z:{here}\VC (x86)"
-set "libuv_ROOT=Z:{here}\uv"
-set "SOURCE=Z:{here}\the sources"
+set "PATH={python};{python}\Scripts;%PATH%"
+set "PYTHONPATH={here}\modules"
+set "CALLS={here}\calls.txt"
+set "VCToolsRedistDir={here}\VC (x86)"
+set "libuv_ROOT={here}\uv"
+set "SOURCE={here}\the sources"
+set "ROCWHEEL={here}\rocwheel.cmd"
+set "RECIPE={recipe}"
 set "FAILS={fails}"
-call "Z:{here}\build.cmd"
+call "{here}\build.cmd"
 """
 
 
 @pytest.fixture
-def here(linux: Rocwheel, tmp_path: Path) -> Path:
-    """The batch file, the programs, and what torch's tree and Visual Studio have."""
-    if os.name == "nt":
-        pytest.skip("MinGW makes the programs, in the root that Wine is in")
-    for folder in ("programs", "VC (x86)/14.40/onecore", "uv/bin", "the sources/torch"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "VC (x86)/14.40/onecore/libomp140.x86_64.dll").write_text("omp")
-    (tmp_path / "uv/bin/uv.dll").write_text("uv")
-    for name, text in {
-        "version.txt": "2.9.0\n",
-        "pyproject.toml": 'build-backend = "scikit_build_core.build"\n',
-        "requirements-build.txt": "",
-    }.items():
-        (tmp_path / "the sources" / name).write_text(text)
-    (tmp_path / "stub.c").write_text(STUB)
-    root = Path(os.environ["ROCWHEEL_WINE_FILES"]).parent / "root"
-    gcc = ["chroot", root, "/usr/bin/x86_64-w64-mingw32-gcc", tmp_path / "stub.c", "-o"]
-    for name in ("python", "rocm-sdk"):
-        run(*gcc, tmp_path / f"programs/{name}.exe", environment={"PATH": "/usr/sbin:/usr/bin:/bin"})
-    script = linux.run("recipe", "show", "torch", "--platform", "windows", "--gpu-targets", "gfx1100").stdout
-    (tmp_path / "build.cmd").write_text(script, newline="\r\n")
+def here(tmp_path: Path) -> Path:
+    """The modules, and what Visual Studio and the trees of the projects have."""
+    files = {
+        "VC (x86)/14.40/onecore/libomp140.x86_64.dll": "omp",
+        "uv/bin/uv.dll": "uv",
+        "the sources/version.txt": "2.9.0\n",
+        "the sources/pyproject.toml": 'build-backend = "scikit_build_core.build"\n',
+        "the sources/requirements-build.txt": "",
+        "the sources/setup.py": MODULE.format(name="setup.py"),
+        "the sources/torch/__init__.py": "import torch._rocm_init\n",
+        "llvm/include/llvm.h": "",
+        "rocwheel.cmd": "@python -m rocwheel %*",
+        "calls.txt": "",
+    }
+    for name in ("pip", "build", "rocwheel"):
+        files[f"modules/{name}/__init__.py"] = ""
+        files[f"modules/{name}/__main__.py"] = MODULE.format(name=name)
+    for name in ("torch", "triton", "torchvision", "torchaudio"):
+        files[f"modules/{name}/__init__.py"] = MODULE.format(name=name)
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
     return tmp_path
 
 
-def start(here: Path, starter: list[str], fails: str = "", expect: int = 0) -> list[list[str]]:
-    text = STARTER.format(here=str(here).replace("/", "\\"), fails=fails)
-    (here / "start.cmd").write_text(text, newline="\r\n")
-    run(*starter, "cmd", "/c", "start.cmd", cwd=here, expect=expect)
-    return [line.split("|") for line in (here / "calls.txt").read_text().splitlines()]
+def start(
+    rocwheel: Rocwheel, here: Path, python: WindowsPython, *recipe: str, fails: str = "", expect: int = 0
+) -> tuple[list[list[str]], str]:
+    """The calls, and what was printed."""
+    script = rocwheel.run("recipe", "show", *recipe, "--platform", "windows", "--gpu-targets", "gfx1100").stdout
+    (here / "build.cmd").write_text(script.replace("[^_:]*", " .*"), newline="\r\n")
+    words = {"here": on_windows(here), "python": on_windows(python.folder), "recipe": recipe[0], "fails": fails}
+    (here / "start.cmd").write_text(STARTER.format(**words), newline="\r\n")
+    said = run(*python.starter, "cmd", "/c", "start.cmd", cwd=here, expect=expect)
+    return [json.loads(line) for line in (here / "calls.txt").read_text().splitlines()], said.stdout + said.stderr
 
 
-def test_the_command_prompt_runs_the_batch_file(here: Path, starter: list[str]) -> None:
-    calls = start(here, starter)
-    assert calls[:2] == [["rocm-sdk", "version"], ["rocm-sdk", "path", "--root"]]
-    assert [call[:4] for call in calls if "build" in call and "--wheel" in call] == [
-        ["python", "-m", "build", "--wheel"]
-    ]
-    (build,) = (call for call in calls if "--no-isolation" in call)
-    assert "-Cwheel.force-include.torch/_rocm_init.py=torch/_rocm_init.py" in build
-    assert build[-1] == "--skip-dependency-check"
+MADE = {
+    "torch": "build --wheel --no-isolation -Cwheel.force-include.torch/_rocm_init.py=torch/_rocm_init.py",
+    "triton": "build --wheel",
+    "torchvision": "setup.py bdist_wheel",
+    "torchaudio": "setup.py bdist_wheel",
+}
+
+
+@pytest.mark.parametrize("recipe", MADE)
+def test_a_build(linux: Rocwheel, here: Path, python: WindowsPython, recipe: str) -> None:
+    after = ["--torch", "2.9"] if recipe in ("torchvision", "torchaudio") else []
+    calls, said = start(linux, here, python, recipe, *after)
+    assert "recognize" not in said and "Traceback" not in said, said
+    lines = [" ".join(call) for call in calls]
+    assert [line for line in lines if line.startswith(MADE[recipe])], lines
+    assert (here / f"the sources/dist/{recipe}-1-py3-none-any.whl").is_file() and lines[-1] == recipe, lines
+    if recipe == "torchaudio":
+        assert "rocwheel edit --in-place --no-audit --requires torch dist\\torchaudio-1-py3-none-any.whl" in lines
+    if recipe == "triton":
+        # The program stops before it compiles: there is no cmake.
+        assert "setup.py build_ext" in lines
+    if recipe != "torch":
+        return
+    (build,) = (call for call in calls if call[0] == "build")
+    assert build[-1] == "--skip-dependency-check" and "setup.py build --cmake --cmake-only" in lines
     init = (here / "the sources/torch/_rocm_init.py").read_text()
-    assert "preload_shortnames=['amdhip64', 'hipblas']," in init and "check_version='7.10.0')" in init
+    assert "preload_shortnames=['amd_comgr', 'amdhip64', 'hiprtc', 'hipblas']," in init, init
+    assert f"check_version='{python.run('-m', 'rocm_sdk', 'version').stdout.strip()}')" in init
     compile(init, "_rocm_init.py", "exec")
     libraries = sorted(path.name for path in (here / "the sources/torch/lib").iterdir())
     assert libraries == ["libomp140.x86_64.dll", "uv.dll"]
 
 
-def test_a_step_that_fails_ends_the_batch_file(here: Path, starter: list[str]) -> None:
-    calls = start(here, starter, fails="requirements.txt", expect=1)
-    assert "requirements.txt" in calls[-1][-2] and not [call for call in calls if "--wheel" in call]
+def test_sources_that_never_import_the_hook(linux: Rocwheel, here: Path, python: WindowsPython) -> None:
+    """The check is a Python program of several lines, and a batch file has no such words."""
+    (here / "the sources/torch/__init__.py").write_text("")
+    calls, said = start(linux, here, python, "torch", expect=1)
+    assert calls == [] and "torch/__init__.py never imports torch._rocm_init" in said, said
+
+
+def test_a_step_that_fails_ends_the_batch_file(linux: Rocwheel, here: Path, python: WindowsPython) -> None:
+    calls, _ = start(linux, here, python, "torch", fails="--yes", expect=1)
+    assert calls == [["pip", "uninstall", "--yes", "torch"]]

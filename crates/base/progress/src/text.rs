@@ -72,14 +72,21 @@ pub fn shell_word(word: &str) -> String {
     quoted + "'"
 }
 
-/// A path as an argument of a command, as [`shell_word`]: `./` keeps one that begins with a dash
-/// from being an option, and the empty path is the working directory.
+/// A path of this machine as an argument of a command for its shell: `./` keeps one that begins
+/// with a dash from being an option, and the empty path is the working directory.
 pub fn shell_path(path: &Path) -> String {
+    let word = if cfg!(windows) { command_prompt_word } else { shell_word };
     match &*path.to_string_lossy() {
         "" => ".".to_owned(),
-        text if text.starts_with('-') => shell_word(&format!("./{text}")),
-        text => shell_word(text),
+        text if text.starts_with('-') => word(&format!("./{text}")),
+        text => word(text),
     }
+}
+
+/// A path as the command prompt of Windows and PowerShell read it.
+fn command_prompt_word(path: &str) -> String {
+    let mut special = path.chars().filter(|letter| !letter.is_alphanumeric());
+    if special.all(|letter| r"-_./\:=+~".contains(letter)) { path.to_owned() } else { format!("\"{path}\"") }
 }
 
 /// As [`shell_word`], but for letters that may keep their meaning for the shell, such as the `$` of
@@ -145,9 +152,12 @@ mod tests {
             assert_eq!(shell_word(text), quoted);
             assert_eq!(one_line(quoted), quoted, "it is not escaped again");
         }
-        for (path, argument) in [("", "."), ("-x/a b", "'./-x/a b'"), ("a", "a"), ("--x", "./--x")] {
+        let quoted = if cfg!(windows) { "\"./-x/a b\"" } else { "'./-x/a b'" };
+        for (path, argument) in [("", "."), ("-x/a b", quoted), ("a", "a"), ("--x", "./--x")] {
             assert_eq!(shell_path(Path::new(path)), argument);
         }
+        assert_eq!(command_prompt_word(r"C:\b\venv"), r"C:\b\venv");
+        assert_eq!(command_prompt_word(r"C:\it's (1)\venv"), "\"C:\\it's (1)\\venv\"");
         assert_eq!(shell_word_with("${name.A,B}/x", |letter| letter == '$'), "${name.A,B}/x");
     }
 

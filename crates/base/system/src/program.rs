@@ -3,7 +3,7 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +21,19 @@ pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
     }
     let folders = std::env::join_paths(std::env::split_paths(path).filter(|folder| folder.is_absolute())).ok()?;
     which::which_in_global(name, Some(folders)).ok()?.next()
+}
+
+/// The name under which installers put Python on PATH. The `python3` of Windows is a program that
+/// opens its shop.
+pub const PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+
+/// The path at which a virtual environment has a program such as `python` or `pip`.
+pub fn program_of(environment: &Path, name: &str) -> PathBuf {
+    if cfg!(windows) {
+        environment.join("Scripts").join(format!("{name}.exe"))
+    } else {
+        environment.join("bin").join(name)
+    }
 }
 
 /// A child, and every process that it has started. On Unix it is a process group, on Windows a job.

@@ -134,7 +134,7 @@ pub(crate) fn words(options: &[Vec<String>]) -> impl Iterator<Item = &str> {
 /// of the environment (pip 22.3).
 fn install(distribution: &Distribution, options: &[&str]) -> Option<Fix> {
     let environment = distribution.installed()?.environment()?;
-    let python = environment.join("bin/python");
+    let python = rocwheel_system::program_of(environment, "python");
     let mut words = vec!["pip".to_owned(), "--python".to_owned(), shell_path(&python), "install".to_owned()];
     words.extend(options.iter().map(|option| shell_word(option)));
     Some(Fix { path: distribution.path.clone(), step: Step::Install, command: words.join(" ") })
@@ -220,7 +220,7 @@ pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
 
 /// Proposes that the program that expanded a devel tree completes it.
 pub(crate) fn devel_tree(distribution: &Distribution) -> Option<Fix> {
-    let program = distribution.installed()?.environment()?.join("bin/rocm-sdk");
+    let program = rocwheel_system::program_of(distribution.installed()?.environment()?, "rocm-sdk");
     let command = format!("{} init --repair", shell_path(&program));
     program.is_file().then(|| Fix { path: distribution.path.clone(), step: Step::Install, command })
 }

@@ -26,7 +26,7 @@ pub use installation_path::PythonEnvironment;
 use installation_path::{Destination, entry_points};
 pub use installed::Installed;
 use package_folder::Found;
-pub use package_folder::PackageFolder;
+pub use package_folder::{PackageFolder, prefix_of};
 pub use refused_wheel::RefusedWheel;
 
 /// The files of an environment. Paths are relative to its prefix, with `/`:

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::{Options, SetLibraryPath};
 use rocwheel_loader::simulation::Root;
-use rocwheel_loader::site::PackageFolder;
-use rocwheel_progress::{Reporter, shell_word};
+use rocwheel_loader::site::{PackageFolder, prefix_of};
+use rocwheel_progress::{Reporter, shell_path};
 use serde::Serialize;
 
 use crate::access::{self, Session};
@@ -126,14 +126,22 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
     let kernels = installed.as_ref().map(|installed| installed.kernels(&["rocm-sdk", "torch", "amd-torch"]));
     let kernels = kernels.unwrap_or_default();
     let mut gpus = Vec::new();
+    let without_files = match (system.wsl, tree.is_windows()) {
+        (true, _) => Some(("WSL", "`rocminfo` in WSL")),
+        (_, true) => Some(("Windows", "`hipInfo` of rocm-sdk-core")),
+        _ => None,
+    };
     if system.wsl {
         let own = installed.as_ref().map(|installed| runtime_folders(tree, installed)).unwrap_or_default();
         wsl::check(tree, variables, (&own, container), &mut symptoms);
+    }
+    if let Some((system, program)) = without_files {
         if patient.needs_gpu {
             let symptom = Symptom::new("not-read").fill("question", "Whether a GPU can be used");
-            symptoms.push(symptom.seen("/sys/class/kfd/kfd/topology/nodes", "WSL has none"));
+            symptoms.push(symptom.seen("/sys/class/kfd/kfd/topology/nodes", format!("{system} has none")));
         }
-        unexamined.push(Unexamined::new("the GPUs", "in WSL no file shows them", "`rocminfo` in WSL"));
+        let preposition = if system == "WSL" { "in" } else { "on" };
+        unexamined.push(Unexamined::new("the GPUs", format!("{preposition} {system} no file shows them"), program));
     } else {
         gpus = examine_gpus(patient, (container, &kernels), (&mut symptoms, &mut unexamined));
     }
@@ -359,7 +367,7 @@ fn unreadable(question: &str, folder: &Path, error: &rocwheel_loader::Error) -> 
         return Symptom::not_read(question, &folder.to_string_lossy(), &fault);
     };
     if source.kind() == std::io::ErrorKind::PermissionDenied {
-        let folder = shell_word(&folder.to_string_lossy());
+        let folder = shell_path(folder);
         let words = ReadFault::Denied.words();
         return Symptom::new("packages-denied").fill("folder", &folder).seen(path.to_string_lossy(), words);
     }
@@ -467,7 +475,7 @@ fn audit(
                 Symptom::new("library-path").fill("folder", &directories.join(":")).weighing(Gravity::Error)
             }
             _ if finding.severity == Severity::Error && is_about_loading(finding.code) => {
-                let folder = shell_word(&installed.folder.path().to_string_lossy());
+                let folder = shell_path(installed.folder.path());
                 let symptom = Symptom::new("library-not-found").fill("folder", &folder);
                 match finding.fix.as_ref() {
                     Some(fix) => symptom.fill("command", fix.command()),
@@ -512,7 +520,7 @@ fn examine_installer(
     symptoms: &mut Vec<Symptom>,
 ) -> bool {
     let Patient { tree, variables, .. } = patient;
-    let prefix = prefix_of(tree, installed);
+    let prefix = environment_of(tree, installed);
     let has_index =
         installer::check_indexes(tree, variables, (&prefix, patient.directory.as_deref()), targets, symptoms);
     installer::check_conda(tree, &prefix, symptoms);
@@ -521,8 +529,8 @@ fn examine_installer(
 }
 
 /// The environment around a folder of packages, as a path of the machine.
-fn prefix_of(tree: &MachineTree, installed: &Installed) -> String {
-    tree.path_inside(installed.folder.path().ancestors().nth(3).unwrap_or(Path::new("/")))
+fn environment_of(tree: &MachineTree, installed: &Installed) -> String {
+    tree.path_inside(prefix_of(installed.folder.path()).unwrap_or(Path::new("/")))
 }
 
 /// `true` for a folder in one of these; `/venv-old` is not in `/venv`.
@@ -539,7 +547,7 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
     else {
         return;
     };
-    let prefix = prefix_of(tree, installed);
+    let prefix = environment_of(tree, installed);
     let mut own: Vec<String> = installed.beside.iter().map(|folder| tree.path_inside(folder.path())).collect();
     own.push(prefix.clone());
     let is_said = symptoms.iter().any(|symptom| symptom.name == "library-path");

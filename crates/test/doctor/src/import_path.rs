@@ -8,6 +8,9 @@
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_loader::site::{PackageFolder, prefix_of};
+use rocwheel_system::PYTHON;
+
 use crate::Error;
 use crate::finding::Evidence;
 use crate::installed::has_gpu_packages;
@@ -36,7 +39,7 @@ impl ImportPath {
     /// That of an environment or a folder of packages. Of a folder in an environment, the others
     /// belong to it as well.
     pub fn of_folder(folder: &Path, tree: &MachineTree, variables: &SessionVariables) -> ImportPath {
-        let inside = folder.ancestors().nth(3).filter(|_| folder.ends_with("site-packages"));
+        let inside = prefix_of(folder).filter(|_| folder.ends_with("site-packages"));
         let environment = [Some(folder), inside].into_iter().flatten().find(|prefix| prefix.join(SETTINGS).is_file());
         if let Some(prefix) = environment {
             let beside = folders_of_base(prefix, tree, variables);
@@ -65,15 +68,21 @@ impl ImportPath {
             return Err(Error::NoProgram { path, link: fs_err::read_link(&given).ok() });
         }
         let Ok(real) = rocwheel_system::canonicalize(&given) else { return Err(Error::NoProgram { path, link: None }) };
-        let version = real.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let mut version = real.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         if !version.starts_with("python") {
             return Err(Error::NoPackages { path: program.to_owned() });
         }
-        let prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.parent()?.parent());
+        // On Windows the program is not in a folder of programs.
+        let above = if cfg!(windows) { 1 } else { 2 };
+        let prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.ancestors().nth(above));
         let prefixes: Vec<&Path> = prefixes.collect();
         let named = prefixes.iter().map(|prefix| prefix.join("lib").join(&version).join("site-packages"));
         let found = named.into_iter().find(|folder| folder.is_dir());
         let found = found.or_else(|| prefixes.iter().find_map(|prefix| site_packages(prefix)));
+        // Nor does its name tell the version.
+        if let Some(own) = found.as_deref().filter(|_| cfg!(windows)).and_then(version_of) {
+            version = own;
+        }
         let mut before: Vec<PathBuf> = users(&version, tree, variables).into_iter().collect();
         if real.starts_with("/usr/bin") {
             before.extend(existing(tree, &format!("/usr/local/lib/{version}/dist-packages")));
@@ -109,8 +118,8 @@ impl ImportPath {
         }
         let mut seen: Vec<Evidence> = ACTIVE.iter().map(|name| Evidence::new(*name, "not set")).collect();
         let path = variables.filled("PATH").unwrap_or_default();
-        let Some(shim) = rocwheel_system::find_program("python3", path) else {
-            seen.push(Evidence::new("PATH", "no `python3`"));
+        let Some(shim) = rocwheel_system::find_program(PYTHON, path) else {
+            seen.push(Evidence::new("PATH", format!("no `{PYTHON}`")));
             return Err(seen);
         };
         let (program, chosen_by) = match (Session { directory, variables }).look_through(&shim) {
@@ -147,7 +156,8 @@ fn of_candidates(before: Vec<PathBuf>, own: PathBuf) -> ImportPath {
 fn folders_of_base(prefix: &Path, tree: &MachineTree, variables: &SessionVariables) -> Vec<PathBuf> {
     let text = fs_err::read_to_string(prefix.join(SETTINGS)).unwrap_or_default();
     let is_on = setting(&text, "include-system-site-packages").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let base = setting(&text, "home").and_then(|home| home.rsplit_once('/')).map(|(base, _)| base);
+    let home = setting(&text, "home");
+    let base = if cfg!(windows) { home } else { home.and_then(|home| home.rsplit_once('/')).map(|(base, _)| base) };
     let (Some(base), Some(own), true) = (base, site_packages(prefix), is_on) else { return Vec::new() };
     let Some(version) = version_of(&own) else { return Vec::new() };
     let mut folders: Vec<PathBuf> = users(&version, tree, variables).into_iter().collect();
@@ -156,6 +166,7 @@ fn folders_of_base(prefix: &Path, tree: &MachineTree, variables: &SessionVariabl
         "/usr/lib/python3/dist-packages".to_owned(),
         format!("{base}/lib/{version}/site-packages"),
         format!("{base}/lib64/{version}/site-packages"),
+        format!("{base}/Lib/site-packages"),
     ];
     for path in system.iter().filter(|path| base == "/usr" || !path.ends_with("/dist-packages")) {
         folders.extend(existing(tree, path).filter(|folder| !folders.contains(folder)));
@@ -177,9 +188,11 @@ fn users(version: &str, tree: &MachineTree, variables: &SessionVariables) -> Opt
     }
     let base = match variables.filled("PYTHONUSERBASE") {
         Some(base) => base.to_owned(),
+        None if tree.is_windows() => format!("{}/Python", variables.filled("APPDATA")?),
         None => format!("{}/.local", variables.filled("HOME")?),
     };
-    existing(tree, &format!("{base}/lib/{version}/site-packages"))
+    let library = if tree.is_windows() { version.replace("python3.", "Python3") } else { format!("lib/{version}") };
+    existing(tree, &format!("{base}/{library}/site-packages"))
 }
 
 /// The value of a key of `pyvenv.cfg`.
@@ -191,6 +204,9 @@ pub(crate) fn setting<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 /// The name of the Python of a folder of packages: `python3.12`.
 fn version_of(folder: &Path) -> Option<String> {
     let name = folder.parent()?.file_name()?.to_str()?;
+    if name.eq_ignore_ascii_case("lib") {
+        return Some(format!("python{}", PackageFolder::find(folder).ok()??.python()?));
+    }
     name.starts_with("python").then(|| name.to_owned())
 }
 
@@ -204,7 +220,8 @@ fn site_packages(prefix: &Path) -> Option<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     folders.sort();
-    folders.pop()
+    let on_windows = prefix.join("Lib").join("site-packages");
+    folders.pop().or_else(|| on_windows.is_dir().then_some(on_windows))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::shell_word;
+use rocwheel_loader::site::prefix_of;
+use rocwheel_progress::shell_path;
 use rocwheel_wheel::PythonVersion;
 
 use crate::finding::Symptom;
@@ -17,7 +18,7 @@ const MOST_LINKS: usize = 16;
 /// Compares the Python that an environment starts with the one that its packages are for. A copy of
 /// a machine need not have its programs, so this is for the machine itself.
 pub(crate) fn check(installed: &Installed, symptoms: &mut Vec<Symptom>) {
-    let (Some(prefix), Some(python)) = (installed.folder.path().ancestors().nth(3), installed.python) else { return };
+    let (Some(prefix), Some(python)) = (prefix_of(installed.folder.path()), installed.python) else { return };
     let Ok(settings) = fs_err::read_to_string(prefix.join("pyvenv.cfg")) else { return };
     let program = prefix.join("bin/python");
     let end = match end_of(&program) {
@@ -31,7 +32,7 @@ pub(crate) fn check(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     } else {
         "does not exist".to_owned()
     };
-    let folder = shell_word(&prefix.to_string_lossy());
+    let folder = shell_path(prefix);
     let command = if setting(&settings, "uv").is_some() {
         format!("uv venv --allow-existing --python {version} {folder}")
     } else {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pep440_rs::Version;
 use rocwheel_loader::site::{Distribution, PackageFolder};
-use rocwheel_progress::shell_word;
+use rocwheel_progress::{shell_path, shell_word};
 use rocwheel_tables::DevicePackages;
 use rocwheel_wheel::Headers;
 
@@ -91,7 +91,7 @@ pub(crate) fn check_kernels(
     if kernels.is_empty() && offered.is_empty() {
         if !gpus.is_empty() {
             let why = "the names of their files do not tell for which GPUs they are";
-            let decides = format!("`rocwheel kernels {}`", shell_word(&installed.folder.path().to_string_lossy()));
+            let decides = format!("`rocwheel kernels {}`", shell_path(installed.folder.path()));
             unexamined.push(Unexamined::new("the kernels of ROCm's libraries", why, decides));
         }
         return;

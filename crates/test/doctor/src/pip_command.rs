@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use rocwheel_progress::shell_word;
+use rocwheel_loader::site::prefix_of;
+use rocwheel_progress::{shell_path, shell_word};
 
 use crate::import_path::setting;
 use crate::installed::Installed;
@@ -34,11 +35,11 @@ pub(crate) enum Installer {
 impl Installer {
     /// That of the environment of packages.
     pub(crate) fn of(installed: &Installed, variables: &SessionVariables) -> Installer {
-        let Some(prefix) = installed.folder.path().ancestors().nth(3) else { return Installer::Pip };
+        let Some(prefix) = prefix_of(installed.folder.path()) else { return Installer::Pip };
         let settings = fs_err::read_to_string(prefix.join("pyvenv.cfg")).ok();
         let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variables.filled(name));
         let is_active = active.filter_map(|path| rocwheel_system::canonicalize(path).ok()).any(|path| path == prefix);
-        let path = shell_word(&prefix.to_string_lossy());
+        let path = shell_path(prefix);
         if prefix.join("pipx_metadata.json").is_file() {
             return Installer::Pipx(shell_word(&prefix.file_name().unwrap_or_default().to_string_lossy()));
         }
@@ -52,18 +53,14 @@ impl Installer {
                 return Installer::ManagedPip;
             }
             // That of pyenv or of a user's own build: `pip` on PATH may be of another one.
-            let own = prefix.join("bin/python3");
+            let own = prefix.join(if cfg!(windows) { "python.exe" } else { "bin/python3" });
             let found = rocwheel_system::find_program("pip", variables.filled("PATH").unwrap_or_default());
-            let is_other = found.is_none_or(|pip| pip.parent() != own.parent());
-            return if own.is_file() && is_other {
-                Installer::PipOf(shell_word(&own.to_string_lossy()))
-            } else {
-                Installer::Pip
-            };
+            let is_other = found.is_none_or(|pip| pip != rocwheel_system::program_of(prefix, "pip"));
+            return if own.is_file() && is_other { Installer::PipOf(shell_path(&own)) } else { Installer::Pip };
         }
         match (installed.get("pip").is_some(), is_active) {
             (true, true) => Installer::Pip,
-            (true, false) => Installer::PipOf(shell_word(&prefix.join("bin/python").to_string_lossy())),
+            (true, false) => Installer::PipOf(shell_path(&rocwheel_system::program_of(prefix, "python"))),
             (false, _) => Installer::PipFor(path),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use pep440_rs::Version;
 use rocwheel_loader::site::Distribution;
-use rocwheel_progress::shell_word;
+use rocwheel_progress::{shell_path, shell_word};
 use rocwheel_tables::DevicePackages;
 
 use crate::builds::{self, Builds, Kind};
@@ -81,7 +81,7 @@ pub(crate) fn check(
     let Some(name) = name else {
         if !kernels(installed, torch, gpus, symptoms) {
             let why = "the names of its files do not tell for which GPUs they are";
-            let decides = format!("`rocwheel kernels {}`", shell_word(&installed.folder.path().to_string_lossy()));
+            let decides = format!("`rocwheel kernels {}`", shell_path(installed.folder.path()));
             unexamined.push(Unexamined::new("the kernels of torch", why, decides));
         }
         return;

@@ -155,6 +155,11 @@ impl MachineTree {
         self.root.as_deref()
     }
 
+    /// `true` for this machine if it runs Windows, which has none of Linux's files.
+    pub(crate) fn is_windows(&self) -> bool {
+        cfg!(windows) && self.root.is_none()
+    }
+
     /// The path of the machine for a folder that the user named, which may be inside of the copy.
     pub(crate) fn path_inside(&self, folder: &Path) -> String {
         let inside = self.root.as_ref().and_then(|root| folder.strip_prefix(root).ok());
@@ -169,6 +174,10 @@ impl MachineTree {
 
     /// The path of this machine for a path of the tree. Links of a copy are followed inside of it.
     pub(crate) fn locate(&self, path: &str) -> Result<PathBuf, ReadFault> {
+        // On Windows it would be on the drive of the working directory.
+        if self.is_windows() && path.starts_with('/') {
+            return Err(ReadFault::Absent);
+        }
         let Some(root) = &self.root else { return Ok(PathBuf::from(path)) };
         let mut pending = parts(Path::new(path));
         let mut found = root.clone();

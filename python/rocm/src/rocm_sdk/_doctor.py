@@ -37,6 +37,8 @@ NOT_LOOKED_AT = {
     "why": "this is the part that needs no program",
     "decides": "`rocwheel doctor`",
 }
+if os.name == "nt":
+    NOT_LOOKED_AT["what"] = f"the GPUs, {NOT_LOOKED_AT['what']}"
 
 
 @dataclass
@@ -198,6 +200,8 @@ def examine(
 def _gpus(machine: Machine, found: list[Finding]) -> list[Gpu]:
     hidden: list[int] = []
     gpus: list[Gpu] = []
+    if machine.is_windows:
+        return gpus
     try:
         names = machine.names(NODES)
     except FileNotFoundError:

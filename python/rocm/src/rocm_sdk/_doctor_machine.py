@@ -15,6 +15,8 @@ from pathlib import Path
 
 # Limit in bytes of a file of the kernel.
 SMALL = 1 << 16
+# A named pipe would block. Windows has none among its files, and no such flags.
+FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class AccessError(OSError):
@@ -26,6 +28,8 @@ class Machine:
         self._root = root
         self.variables = variables
         self._notes = _notes(root / "doctor.toml") if root else {}
+        # It has none of Linux's files; their paths would be those of the working directory's drive.
+        self.is_windows = root is None and os.name == "nt"
 
     def _locate(self, path: str) -> Path:
         return self._root / self.real(path).lstrip("/") if self._root else Path(path)
@@ -60,8 +64,11 @@ class Machine:
             return f"/{path.relative_to(self._root.resolve())}"
         return str(path)
 
+    def _is_foreign(self, path: str) -> bool:
+        return self.is_windows and path.startswith("/")
+
     def _refuse(self, path: str) -> None:
-        name = self._notes.get(path, {}).get("error")
+        name = "ENOENT" if self._is_foreign(path) else self._notes.get(path, {}).get("error")
         if name:
             number = getattr(errno, name)
             raise OSError(number, os.strerror(number))
@@ -71,8 +78,7 @@ class Machine:
         FileNotFoundError as the kernel says."""
         try:
             self._refuse(path)
-            # A named pipe would block.
-            descriptor = os.open(self._locate(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(self._locate(path), os.O_RDONLY | FLAGS)
             with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise AccessError("is not a file")
@@ -100,7 +106,7 @@ class Machine:
             raise AccessError(self.words(error)) from error
 
     def exists(self, path: str) -> bool:
-        if self._notes.get(path, {}).get("error") == "ENOENT":
+        if self._is_foreign(path) or self._notes.get(path, {}).get("error") == "ENOENT":
             return False
         return self._locate(path).exists()
 
@@ -114,7 +120,7 @@ class Machine:
         """Opens a device as the runtime does. A copy is judged by modes, owners and groups."""
         self._refuse(path)
         if self._root is None:
-            os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+            os.close(os.open(path, os.O_RDWR | FLAGS))
             return
         if not self.exists(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

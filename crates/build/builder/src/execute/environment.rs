@@ -118,10 +118,7 @@ impl Context<'_> {
 }
 
 pub(super) fn interpreter_of(venv: &Path) -> PathBuf {
-    if cfg!(windows) {
-        return venv.join("Scripts").join("python.exe");
-    }
-    let names = ["bin/python", "bin/python3"].map(|name| venv.join(name));
+    let names = ["python", "python3"].map(|name| rocwheel_system::program_of(venv, name));
     // Debian's own Python has the second name alone.
     names.iter().find(|path| path.exists()).unwrap_or(&names[0]).clone()
 }

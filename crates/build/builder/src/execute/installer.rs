@@ -67,6 +67,5 @@ pub(super) fn prerelease_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
 }
 
 pub(super) fn has_pip(venv: &Path) -> bool {
-    let program = if cfg!(windows) { "Scripts/pip.exe" } else { "bin/pip" };
-    venv.join(program).exists()
+    rocwheel_system::program_of(venv, "pip").exists()
 }

@@ -26,6 +26,19 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// A Python program of several lines, which no batch file can hold, as one of a single line.
+fn on_one_line(program: &str) -> String {
+    let mut line = String::from("exec('");
+    for letter in program.chars() {
+        match letter {
+            '\n' => line.push_str("\\n"),
+            '\'' | '"' | '\\' => line.push_str(&format!("\\x{:02x}", u32::from(letter))),
+            _ => line.push(letter),
+        }
+    }
+    line + "')"
+}
+
 /// A text that `echo` prints, also in a block.
 fn printed(text: &str) -> String {
     escaped(text, |part| {
@@ -115,7 +128,9 @@ impl Dialect for Batch {
     }
 
     fn command(&self, words: &[String]) -> String {
-        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        let words =
+            words.iter().map(|word| if word.contains('\n') { quoted(&on_one_line(word)) } else { quoted(word) });
+        words.collect::<Vec<_>>().join(" ")
     }
 
     fn action(&self, action: &Action) -> Vec<String> {

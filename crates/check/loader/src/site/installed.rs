@@ -12,6 +12,7 @@ use rocwheel_system::{FileIdentity, FileMetadata as _};
 use rocwheel_wheel::RecordRow;
 use rocwheel_wheel::read::WheelProblem;
 
+use super::package_folder::prefix_of;
 use crate::Error;
 
 /// Limit for the bytes of a file that are held in memory.
@@ -104,7 +105,7 @@ impl Installed {
 
     /// The virtual environment that contains the packages; `None` if they are not in one.
     pub fn environment(&self) -> Option<&Path> {
-        self.folder.ancestors().nth(3).filter(|prefix| prefix.join("pyvenv.cfg").is_file())
+        prefix_of(&self.folder).filter(|prefix| prefix.join("pyvenv.cfg").is_file())
     }
 
     /// The path of a file on this machine.

@@ -38,7 +38,7 @@ enum InfoFolder {
 pub struct PackageFolder {
     /// Absolute, with links resolved.
     path: PathBuf,
-    /// The environment that contains it, if its path is `lib/python3.12/site-packages` in one.
+    /// The environment that contains it, if its path is one of [`prefix_of`] in one.
     environment: Option<(PathBuf, PythonVersion)>,
 }
 
@@ -63,6 +63,29 @@ struct DirInfo {
     editable: bool,
 }
 
+/// The prefix of the Python whose packages are in a folder, which is `lib/python3.12/site-packages`
+/// in it, or `Lib/site-packages` on Windows.
+pub fn prefix_of(packages: &Path) -> Option<&Path> {
+    let library = packages.parent()?;
+    let is_of_windows = packages.ends_with("site-packages") && library.file_name()?.eq_ignore_ascii_case("lib");
+    library.ancestors().nth(if is_of_windows { 1 } else { 2 })
+}
+
+/// The version of a Python for Windows, in whose paths it is not: by the settings of a virtual
+/// environment, or by the name of its library.
+fn version_on_windows(prefix: &Path) -> Option<PythonVersion> {
+    let settings = fs_err::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
+    let mut pairs = settings.lines().filter_map(|line| line.split_once('='));
+    let version = pairs.find(|(key, _)| ["version", "version_info"].contains(&key.trim()));
+    if let Some((_, version)) = version {
+        let mut numbers = version.trim().split('.');
+        return format!("{}.{}", numbers.next()?, numbers.next()?).parse().ok();
+    }
+    let libraries = names(prefix).ok()?;
+    let mut numbers = libraries.iter().filter_map(|name| name.strip_prefix("python3")?.strip_suffix(".dll"));
+    format!("3.{}", numbers.find(|number| !number.is_empty())?).parse().ok()
+}
+
 fn is_info(name: &str) -> bool {
     name.ends_with(".dist-info") || name.ends_with(".egg-info")
 }
@@ -85,6 +108,10 @@ impl PackageFolder {
                     }
                 }
             }
+            let on_windows = given.join("Lib").join("site-packages");
+            if on_windows.is_dir() {
+                folders.insert(on_windows);
+            }
             // Some systems have a second folder for compiled packages, which may be empty.
             let filled = folders.iter().filter(|folder| names(folder).is_ok_and(|names| !names.is_empty()));
             let mut filled: Vec<PathBuf> = filled.cloned().collect();
@@ -103,11 +130,14 @@ impl PackageFolder {
 
     fn of(path: PathBuf) -> PackageFolder {
         let environment = (|| {
-            let python = path.parent()?;
-            let version = python.file_name()?.to_str()?.strip_prefix("python")?.parse().ok()?;
-            let library = python.parent()?;
-            let is_layout = path.file_name()? == "site-packages" && library.file_name()?.to_str()?.starts_with("lib");
-            is_layout.then(|| Some((library.parent()?.to_owned(), version)))?
+            let (prefix, library) = (prefix_of(&path)?, path.parent()?);
+            let version = match library.file_name()?.to_str()?.strip_prefix("python") {
+                Some(version) => version.parse().ok()?,
+                None => version_on_windows(prefix)?,
+            };
+            let inside = path.strip_prefix(prefix).ok()?.to_str()?;
+            let is_layout = path.ends_with("site-packages") && inside.to_ascii_lowercase().starts_with("lib");
+            is_layout.then(|| (prefix.to_owned(), version))
         })();
         PackageFolder { path, environment }
     }
@@ -382,5 +412,27 @@ mod tests {
         assert_eq!(of("/usr/lib64/python3.12/site-packages").environment.unwrap().0, Path::new("/usr"));
         assert_eq!(of("/usr/lib/python3/dist-packages").environment, None);
         assert_eq!(of("/srv/packages").environment, None);
+    }
+
+    #[test]
+    fn packages_of_windows_are_in_one_folder() {
+        for (file, text) in [
+            ("pyvenv.cfg", "home = C:\\Python313\nversion_info = 3.13.1\n"),
+            ("pyvenv.cfg", "home = C:\\Python313\nversion = 3.13.1\n"),
+            ("python313.dll", ""),
+        ] {
+            let prefix = tempfile::tempdir().unwrap();
+            let prefix = rocwheel_system::canonicalize(prefix.path()).unwrap();
+            let packages = prefix.join("Lib").join("site-packages");
+            fs_err::create_dir_all(&packages).unwrap();
+            fs_err::write(prefix.join("python3.dll"), "").unwrap();
+            fs_err::write(prefix.join(file), text).unwrap();
+            let given = if file == "pyvenv.cfg" { &prefix } else { &packages };
+            let folder = PackageFolder::find(given).unwrap().unwrap();
+            assert_eq!(folder, PackageFolder::of(packages));
+            let python = folder.python().unwrap();
+            assert_eq!((python.to_string().as_str(), folder.is_of_environment()), ("3.13", true));
+            assert_eq!(folder.place(python).packages(), "Lib/site-packages");
+        }
     }
 }

@@ -65,13 +65,15 @@ pub(super) fn print(diagnosis: &Diagnosis, printer: &Printer) -> Result<()> {
 fn facts(diagnosis: &Diagnosis) -> Vec<(&'static str, String)> {
     let system = &diagnosis.system;
     let mut facts = Vec::new();
-    let kernel = system.kernel.as_deref().unwrap_or("unknown");
-    let driver = match (&system.driver, system.driver_loaded, system.wsl) {
-        (Some(version), ..) => format!("amdgpu {version}"),
-        (None, Some(true), _) => "amdgpu of the kernel".to_owned(),
-        (None, _, true) => "that of Windows".to_owned(),
-        (None, Some(false), false) => "amdgpu is not loaded".to_owned(),
-        (None, None, false) => "no file tells whether amdgpu is loaded".to_owned(),
+    let is_windows = cfg!(windows) && diagnosis.root.is_none();
+    let unnamed = if is_windows { "Windows" } else { "unknown" };
+    let kernel = system.kernel.as_deref().unwrap_or(unnamed);
+    let driver = match (&system.driver, system.driver_loaded) {
+        (Some(version), _) => format!("amdgpu {version}"),
+        (None, Some(true)) => "amdgpu of the kernel".to_owned(),
+        (None, _) if system.wsl || is_windows => "that of Windows".to_owned(),
+        (None, Some(false)) => "amdgpu is not loaded".to_owned(),
+        (None, None) => "no file tells whether amdgpu is loaded".to_owned(),
     };
     facts.push(("Kernel", format!("{kernel}; {driver}")));
     if let Some(container) = system.container {

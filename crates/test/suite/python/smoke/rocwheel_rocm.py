@@ -39,6 +39,9 @@ NOT_LOADED = re.compile(
 )
 """Libraries that only a compiler, a profiler or another program loads."""
 
+IS_WINDOWS = os.name == "nt"
+HIP = re.compile(r"amdhip64_\d+\.dll" if IS_WINDOWS else r"libamdhip64\.so\.\d+")
+
 
 def recorded(distribution: importlib.metadata.Distribution) -> list[tuple[Path, int | None]]:
     """The rows of RECORD, path and size. `Distribution.files` leaves out files that do not exist,
@@ -62,8 +65,10 @@ def libraries(distribution: importlib.metadata.Distribution) -> Iterator[Path]:
                 yield base / table["platform_package"] / row["path"]
         return
     for path in files:
-        is_library = re.search(r"\.so(\.\d+)*$", path.name) and path.parent.name in ("lib", "lib64")
-        if is_library and not path.name.endswith(".so") and not NOT_LOADED.search(str(path)):
+        is_library = re.search(r"\.so(\.\d+)+$", path.name) and path.parent.name in ("lib", "lib64")
+        if IS_WINDOWS:
+            is_library = path.suffix == ".dll" and path.parent.name == "bin"
+        if is_library and not NOT_LOADED.search(path.as_posix()):
             yield base / path
 
 
@@ -128,14 +133,23 @@ def rocm_files() -> None:
 def rocm_load(path: str) -> None:
     """One library, in this process alone."""
     assert Path(path).exists(), f"{path} is missing"
-    ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL | os.RTLD_NOW)
+    add_folders()
+    ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL | getattr(os, "RTLD_NOW", 0))
+
+
+def add_folders() -> None:
+    """On Windows libraries are found in the folders that a process names, as `rocm_sdk` does."""
+    if IS_WINDOWS:
+        ours = [distribution for name, distribution in installed().items() if is_rocm(name)]
+        for folder in {path.parent for distribution in ours for path in libraries(distribution)}:
+            os.add_dll_directory(str(folder))
 
 
 def hip_library() -> str | None:
     for name, distribution in installed().items():
         if is_rocm(name):
             for file, _ in recorded(distribution):
-                if re.fullmatch(r"libamdhip64\.so\.\d+", file.name):
+                if HIP.fullmatch(file.name):
                     return str(distribution.locate_file(file))
     return None
 
@@ -145,7 +159,8 @@ class Hip:
 
     def __init__(self) -> None:
         path = hip_library()
-        assert path, "no installed package has libamdhip64.so"
+        assert path, "no installed package has the HIP runtime"
+        add_folders()
         self.library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
 
     def call(self, name: str, *arguments: object) -> None:

@@ -34,7 +34,8 @@ def check_tools(report: Report, site: Path) -> None:
                 report.skip(tool.name, "it has no probe")
                 continue
             if probe.needs_gpu and not has_gpu:
-                report.skip(tool.name, f"needs a GPU, and none is in {_dist_info.KFD_TOPOLOGY}")
+                none = "none is looked for on Windows" if os.name == "nt" else f"none is in {_dist_info.KFD_TOPOLOGY}"
+                report.skip(tool.name, f"needs a GPU, and {none}")
                 continue
             missing = [name for name in _needs(package, tool, probe) if not _is_there(name, ours, packages)]
             if missing:

@@ -240,9 +240,9 @@ pub(crate) fn base_program(directory: &Path) -> ProgramLine {
 
 /// The Python of the active environment, or that of the PATH.
 pub(crate) fn default_python() -> Result<PathBuf> {
-    let active =
-        environment::first_of(&["VIRTUAL_ENV", "CONDA_PREFIX"]).map(|folder| Path::new(&folder).join("bin/python"));
-    let found = active.filter(|path| path.is_file()).or_else(|| environment::program("python3"));
+    let active = environment::first_of(&["VIRTUAL_ENV", "CONDA_PREFIX"])
+        .map(|folder| rocwheel_system::program_of(Path::new(&folder), "python"));
+    let found = active.filter(|path| path.is_file()).or_else(|| environment::program(rocwheel_system::PYTHON));
     found.ok_or_else(|| Usage::new("there is no Python").hint("name one with `--python`").into())
 }
 
