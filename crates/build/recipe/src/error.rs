@@ -3,7 +3,7 @@
 use std::io;
 
 use rocwheel_process::NotStarted;
-use rocwheel_progress::{Exit, Hint};
+use rocwheel_progress::{Exit, Failure, Hint};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -55,7 +55,7 @@ pub enum Error {
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),
     #[error(transparent)]
-    Archive(#[from] rocwheel_source::Error),
+    Archive(#[from] Failure),
     /// rocwheel does not understand the version of a Python.
     #[error(transparent)]
     PythonVersion(#[from] rocwheel_wheel::InvalidPythonVersion),
@@ -121,7 +121,7 @@ impl Hint for Error {
             }
             Error::Rocm(error) => return error.hint(),
             Error::Artifact(error) => return error.hint(),
-            Error::Archive(error) => return error.hint(),
+            Error::Archive(failure) => return failure.hint().map(str::to_owned),
             Error::PythonVersion(error) => return error.hint(),
             Error::NoProgram(error) => return error.hint(),
             Error::Locked { .. } => "wait until it has ended".into(),
@@ -131,7 +131,7 @@ impl Hint for Error {
 
     fn rows(&self) -> Vec<String> {
         match self {
-            Error::Archive(error) => error.rows(),
+            Error::Archive(failure) => failure.rows().to_vec(),
             _ => Vec::new(),
         }
     }
@@ -143,7 +143,7 @@ impl Hint for Error {
             Error::Locked { .. } => Exit::TryAgain,
             Error::Rocm(error) => error.exit(),
             Error::Artifact(error) => error.exit(),
-            Error::Archive(error) => error.exit(),
+            Error::Archive(failure) => failure.exit(),
             Error::PythonVersion(error) => error.exit(),
             _ => Exit::Failed,
         }
