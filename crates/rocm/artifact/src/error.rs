@@ -148,7 +148,7 @@ pub enum Error {
     },
     /// An error in the name of a GPU target, or in a table.
     #[error(transparent)]
-    Rocm(#[from] rocwheel_tables::Error),
+    Rocm(#[from] rocwheel_progress::Failure),
 }
 
 impl Error {
@@ -214,7 +214,7 @@ impl Hint for Error {
             Self::NoArtifacts { .. } => {
                 "an artifact is called {name}_{component}_{target} and holds artifact_manifest.txt"
             }
-            Self::Rocm(error) => return error.hint(),
+            Self::Rocm(failure) => return failure.hint().map(str::to_owned),
             _ => return None,
         };
         Some(text.to_owned())
@@ -223,7 +223,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Rocm(error) => error.exit(),
+            Self::Rocm(failure) => failure.exit(),
             Self::UnknownArchive { .. } | Self::UnknownLevel { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
