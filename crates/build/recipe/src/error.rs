@@ -3,7 +3,7 @@
 use std::io;
 
 use rocwheel_process::NotStarted;
-use rocwheel_progress::{Exit, Hint};
+use rocwheel_progress::{Exit, Failure, Hint};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -49,13 +49,12 @@ pub enum Error {
     },
     #[error("{reason}")]
     Source { reason: String, hint: Option<String> },
-    #[error(transparent)]
-    Rocm(#[from] rocwheel_tables::Error),
     /// A file of an installed ROCm is damaged.
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),
+    /// An error of the tables, or of the sources.
     #[error(transparent)]
-    Archive(#[from] rocwheel_source::Error),
+    Failure(#[from] Failure),
     /// rocwheel does not understand the version of a Python.
     #[error(transparent)]
     PythonVersion(#[from] rocwheel_wheel::InvalidPythonVersion),
@@ -119,9 +118,8 @@ impl Hint for Error {
                 let more = more.as_ref().map(|more| format!("; {more}")).unwrap_or_default();
                 format!("it can be built for {}{more}", known.join(", "))
             }
-            Error::Rocm(error) => return error.hint(),
             Error::Artifact(error) => return error.hint(),
-            Error::Archive(error) => return error.hint(),
+            Error::Failure(failure) => return failure.hint().map(str::to_owned),
             Error::PythonVersion(error) => return error.hint(),
             Error::NoProgram(error) => return error.hint(),
             Error::Locked { .. } => "wait until it has ended".into(),
@@ -131,7 +129,7 @@ impl Hint for Error {
 
     fn rows(&self) -> Vec<String> {
         match self {
-            Error::Archive(error) => error.rows(),
+            Error::Failure(failure) => failure.rows().to_vec(),
             _ => Vec::new(),
         }
     }
@@ -141,9 +139,8 @@ impl Hint for Error {
             Error::Interrupted(_) => Exit::Interrupted,
             Error::Unknown { .. } | Error::Request { .. } | Error::Targets { .. } => Exit::Usage,
             Error::Locked { .. } => Exit::TryAgain,
-            Error::Rocm(error) => error.exit(),
             Error::Artifact(error) => error.exit(),
-            Error::Archive(error) => error.exit(),
+            Error::Failure(failure) => failure.exit(),
             Error::PythonVersion(error) => error.exit(),
             _ => Exit::Failed,
         }

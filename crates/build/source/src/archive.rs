@@ -6,10 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rocwheel_content::{PACK_WITHOUT_SPARSE, hexadecimal, open_regular, pax_sparse_name, sha256_of};
-use rocwheel_progress::{Interrupted, Reporter, Unit, Watched};
+use rocwheel_progress::{Failure, Interrupted, Reporter, Unit, Watched};
 use tar::EntryType;
-
-use crate::error::Error;
 
 /// Memory limit of the xz decoder in bytes; level 9 needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;
@@ -22,14 +20,14 @@ pub struct Unpacked {
 }
 
 /// SHA-256 of a file, in lower-case hexadecimal.
-pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
+pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Failure> {
     let file = open_regular(path)?;
     let size = file.metadata()?.len();
     let stage = reporter.stage("Checking the archive", Some(size), Unit::Bytes);
     let digest = sha256_of(Watched::new(file, reporter));
     drop(stage);
     let digest =
-        digest.map_err(|error| if reporter.interrupted() { Error::Interrupted(Interrupted) } else { error.into() })?;
+        digest.map_err(|error| if reporter.interrupted() { Interrupted.into() } else { Failure::from(error) })?;
     Ok(hexadecimal(&digest))
 }
 
@@ -39,22 +37,27 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
 /// # Errors
 /// The file is not a tar archive, is damaged or has no files; or it has devices, sparse files in
 /// the PAX format, or members or links that lead out of the folder.
-pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
+pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Failure> {
     let file = open_regular(archive)?;
     let stage = reporter.stage("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
     let unpacked = unpack_into(archive, file, folder, reporter)?;
     drop(stage);
     if unpacked.files == 0 {
-        return Err(Error::Archive { path: archive.to_owned(), reason: "it has no files".into() });
+        return Err(refused(archive, "it has no files"));
     }
     lift(folder)?;
     Ok(unpacked)
 }
 
-fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
-    let wrong = |reason: String| Error::Archive { path: path.to_owned(), reason };
+fn refused(archive: &Path, reason: &str) -> Failure {
+    Failure::message(format!("could not take the source archive `{}`: {reason}", archive.display()))
+        .with_hint("a `.tar.gz`, `.tar.xz`, `.tar.bz2`, `.tar.zst` or `.tar` with sources is needed")
+}
+
+fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Failure> {
+    let wrong = |reason: String| refused(path, &reason);
     let failed = |error: io::Error| {
-        if reporter.interrupted() { Error::Interrupted(Interrupted) } else { wrong(error.to_string()) }
+        if reporter.interrupted() { Interrupted.into() } else { wrong(error.to_string()) }
     };
     let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched::new(file, reporter))).map_err(failed)?);
     let mut unpacked = Unpacked { newest: 0, files: 0 };
@@ -187,7 +190,7 @@ fn stays_inside(place: &Path, target: &Path) -> bool {
 }
 
 /// Moves everything one folder up if it is all in one folder.
-fn lift(folder: &Path) -> Result<(), Error> {
+fn lift(folder: &Path) -> Result<(), Failure> {
     let entries = fs_err::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     let [only] = &entries[..] else { return Ok(()) };
     if !only.file_type()?.is_dir() {
@@ -232,7 +235,7 @@ mod tests {
         builder.into_inner().unwrap()
     }
 
-    fn take(bytes: &[u8]) -> (tempfile::TempDir, Result<Unpacked, Error>) {
+    fn take(bytes: &[u8]) -> (tempfile::TempDir, Result<Unpacked, Failure>) {
         let folder = tempfile::tempdir().unwrap();
         let archive = folder.path().join("a.tar");
         fs_err::write(&archive, bytes).unwrap();

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::{Sha256, hexadecimal};
-use rocwheel_progress::{Interrupted, Reporter, Silent, Unit};
+use rocwheel_progress::{Failure, Interrupted, Reporter, Silent, Unit};
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::{self, PatchConflict};
 use crate::git::{Git, without_secret};
 use crate::patch_files::PatchGroup;
 use crate::patches;
@@ -89,7 +89,7 @@ impl Plan {
         convert: &dyn Convert,
         reporter: &dyn Reporter,
         finished: &mut dyn FnMut(&CheckoutReport),
-    ) -> Result<Vec<CheckoutReport>, Error> {
+    ) -> Result<Vec<CheckoutReport>, Failure> {
         let mut outcomes = Vec::new();
         for checkout in &self.checkouts {
             if let Some(warning) = &checkout.warning {
@@ -111,7 +111,7 @@ fn one(
     git: &Git,
     convert: &dyn Convert,
     reporter: &dyn Reporter,
-) -> Result<CheckoutReport, Error> {
+) -> Result<CheckoutReport, Failure> {
     // Pins are read first, so that a folder is made only for a reference that exists.
     let checkout = &Checkout {
         reference: checkout.reference.resolved()?,
@@ -122,7 +122,7 @@ fn one(
     if let (Movement::Locked, Reference::Named { name, .. }) = (checkout.movement, &reference)
         && !pins::is_commit(name)
     {
-        return Err(Error::MayMove { project: checkout.project.clone(), reference: name.clone() });
+        return Err(error::may_move(&checkout.project, name));
     }
     if let Reference::Archive(SourceArchive { path, .. }) = &reference {
         // The archive is opened before anything is made, so that a wrong path leaves nothing
@@ -197,7 +197,7 @@ struct Tree {
 }
 
 impl Run<'_> {
-    fn walk(&mut self) -> Result<(), Error> {
+    fn walk(&mut self) -> Result<(), Failure> {
         for (at, step) in self.checkout.steps.iter().enumerate() {
             match step {
                 CheckoutStep::Protect => self.protect()?,
@@ -224,7 +224,7 @@ impl Run<'_> {
     }
 
     /// `true` if the last run had the same request and the tree is untouched since.
-    fn is_there(&mut self) -> Result<bool, Error> {
+    fn is_there(&mut self) -> Result<bool, Failure> {
         self.state.fingerprint = self.fingerprint()?;
         if !self.tree.as_left || self.before.fingerprint != self.state.fingerprint {
             return Ok(false);
@@ -239,7 +239,7 @@ impl Run<'_> {
     }
 
     /// Digest of everything that decides the result.
-    fn fingerprint(&self) -> Result<String, Error> {
+    fn fingerprint(&self) -> Result<String, Failure> {
         let mut digest = Sha256::new();
         let steps = serde_json::to_string(&self.checkout.steps).map_err(std::io::Error::from)?;
         digest.update(format!("{}\n{}\n{steps}\n", env!("CARGO_PKG_VERSION"), self.state.commit).as_bytes());
@@ -258,7 +258,7 @@ impl Run<'_> {
 
     /// Checks the commit out over the existing tree. Files worth keeping are kept under a ref
     /// first.
-    fn move_to_commit(&mut self) -> Result<(), Error> {
+    fn move_to_commit(&mut self) -> Result<(), Failure> {
         let scratch = self.folder.scratch()?;
         // A run that is killed after this point leaves an incomplete tree; the state records that.
         self.has_moved = true;
@@ -303,7 +303,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn submodules(&mut self, depth: Option<u32>, jobs: Option<u16>) -> Result<(), Error> {
+    fn submodules(&mut self, depth: Option<u32>, jobs: Option<u16>) -> Result<(), Failure> {
         let repository = &self.repository;
         if repository.gitlinks()?.is_empty() {
             return Ok(());
@@ -329,20 +329,20 @@ impl Run<'_> {
         repository.mark_submodules("--skip-worktree")
     }
 
-    fn patch(&mut self, group: &PatchGroup) -> Result<(), Error> {
+    fn patch(&mut self, group: &PatchGroup) -> Result<(), Failure> {
         patches::apply(&self.repository, group)?;
         self.outcome.patches += group.files.len() as u64;
         self.applied += 1;
         Ok(())
     }
 
-    fn build_environment(&mut self, values: &BTreeMap<String, String>) -> Result<(), Error> {
+    fn build_environment(&mut self, values: &BTreeMap<String, String>) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(values).map_err(std::io::Error::from)?;
         fs_err::write(self.checkout.directory.join(BUILD_ENVIRONMENT), text)?;
         Ok(())
     }
 
-    fn hipify(&mut self) -> Result<(), Error> {
+    fn hipify(&mut self) -> Result<(), Failure> {
         let tree = &self.checkout.directory;
         if !tree.join(CONVERTED).exists() {
             return Ok(());
@@ -350,15 +350,15 @@ impl Run<'_> {
         let converted = self.convert.convert(tree, self.repository.reporter);
         self.outcome.converted = converted.map_err(|source| {
             if self.repository.reporter.interrupted() {
-                Error::Interrupted(Interrupted)
-            } else {
-                Error::Hipify { path: tree.clone(), source }
+                return Interrupted.into();
             }
+            let text = format!("could not convert the sources in `{}`", tree.display());
+            Failure::from(std::io::Error::other(source)).context(text)
         })?;
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), Error> {
+    fn commit(&mut self) -> Result<(), Failure> {
         for path in self.own_repositories()? {
             let repository = self.repository.submodule(&path);
             if repository.commit_all(HIPIFY_MESSAGE, UPSTREAM)? {
@@ -369,12 +369,12 @@ impl Run<'_> {
     }
 
     /// The checkout, and its submodules if this run includes them.
-    fn own_repositories(&self) -> Result<Vec<String>, Error> {
+    fn own_repositories(&self) -> Result<Vec<String>, Failure> {
         let with_submodules = self.checkout.steps.iter().any(|step| matches!(step, CheckoutStep::Submodules { .. }));
         if with_submodules { self.repository.all() } else { Ok(vec![String::new()]) }
     }
 
-    fn left(&self, checkout: &Repository<'_>) -> Result<BTreeMap<String, Left>, Error> {
+    fn left(&self, checkout: &Repository<'_>) -> Result<BTreeMap<String, Left>, Failure> {
         let scratch = self.folder.scratch()?;
         let mut left = BTreeMap::new();
         for path in checkout.all()? {
@@ -386,7 +386,7 @@ impl Run<'_> {
         Ok(left)
     }
 
-    fn describe(&mut self) -> Result<(), Error> {
+    fn describe(&mut self) -> Result<(), Failure> {
         self.outcome.origin.clone_from(&self.state.origin);
         self.outcome.reference.clone_from(&self.state.reference);
         self.outcome.commit.clone_from(&self.state.commit);
@@ -401,16 +401,16 @@ impl Run<'_> {
     }
 
     /// Cleans up after a failure so that the next run, or the user, can continue.
-    fn failed(&mut self, error: &Error) -> Result<(), Error> {
-        match error {
+    fn failed(&mut self, failure: &Failure) -> Result<(), Failure> {
+        match failure.find::<PatchConflict>() {
             // The user continues here; work that is finished by hand is then the user's.
-            Error::Conflict { .. } => {
+            Some(_) => {
                 self.state.fingerprint.clear();
                 let heads = self.repository.all()?.into_iter().map(|path| {
                     let head = self.repository.submodule(&path).head()?.unwrap_or_default();
                     Ok((path, Left { head, tree: None }))
                 });
-                self.state.repositories = heads.collect::<Result<_, Error>>()?;
+                self.state.repositories = heads.collect::<Result<_, Failure>>()?;
                 self.state.phase = Phase::Done;
                 let groups = self.checkout.steps.iter().filter_map(|step| match step {
                     CheckoutStep::Patch(group) => Some((group.stage, group.repository.clone())),
@@ -433,7 +433,7 @@ impl Run<'_> {
 
     /// Records what an incomplete run has left, so that the next run can distinguish it from the
     /// user's later work.
-    fn stopped(&self) -> Result<(), Error> {
+    fn stopped(&self) -> Result<(), Failure> {
         // The user may have asked to stop. With that reporter git would not run at all.
         let repository = Repository { reporter: &Silent, ..self.repository.clone() };
         repository.remove_torn()?;

@@ -15,10 +15,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rocwheel_progress::{Interrupted, Reporter, shell_word};
+use rocwheel_progress::{Failure, Interrupted, Reporter, shell_word};
 use rocwheel_system::RunningGroup;
 
-use crate::error::Error;
+use crate::error;
 use crate::folder_lock::FolderLock;
 use crate::git_failure::GitFailure;
 
@@ -56,12 +56,12 @@ pub(crate) struct Call<'a> {
 
 pub(crate) enum Broken {
     Failed(GitFailure),
-    Other(Error),
+    Other(Failure),
 }
 
 impl Git {
     /// git with an environment from which all variables `GIT_*` are removed.
-    pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Git, Error> {
+    pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Git, Failure> {
         let variables = environment.into_iter().filter(|(name, _)| {
             let name = name.to_string_lossy();
             !name.starts_with("GIT_")
@@ -135,22 +135,22 @@ impl Call<'_> {
     }
 
     /// Runs the command; `attempt` becomes part of the error.
-    pub(crate) fn expect(self, attempt: impl Into<String>, reporter: &dyn Reporter) -> Result<Answer, Error> {
-        self.run(reporter).map_err(|broken| broken.into_error(attempt))
+    pub(crate) fn expect(self, attempt: impl Into<String>, reporter: &dyn Reporter) -> Result<Answer, Failure> {
+        self.run(reporter).map_err(|broken| broken.into_failure(attempt))
     }
 
     /// Runs the command; `true` if its exit code is 0.
-    pub(crate) fn succeeds(self, reporter: &dyn Reporter) -> Result<bool, Error> {
+    pub(crate) fn succeeds(self, reporter: &dyn Reporter) -> Result<bool, Failure> {
         self.wait(reporter).map(|(status, ..)| status.success())
     }
 
     /// Runs the command and returns its output without trailing white space; `None` if it fails.
-    pub(crate) fn answer(self, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+    pub(crate) fn answer(self, reporter: &dyn Reporter) -> Result<Option<String>, Failure> {
         let (status, output, _) = self.wait(reporter)?;
         Ok(status.success().then(|| String::from_utf8_lossy(&output).trim_end().to_owned()))
     }
 
-    fn wait(self, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
+    fn wait(self, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Failure> {
         let mut command = self.git.bare();
         command.current_dir(self.directory).args(&self.arguments);
         settings::apply(&mut command, self.git.settings.iter().chain(&self.settings));
@@ -174,7 +174,7 @@ impl Call<'_> {
             std::io::ErrorKind::NotFound if !self.directory.is_dir() => {
                 std::io::Error::new(source.kind(), format!("there is no folder `{}`", self.directory.display())).into()
             }
-            _ => Error::NoGit { source },
+            _ => error::no_git(source),
         })?;
         if let Some(lock) = &self.git.lock {
             lock.has_begun(child.id())?;
@@ -184,7 +184,7 @@ impl Call<'_> {
 }
 
 /// Reads both outputs to their end, and ends the process if the user stops the work.
-fn watch(mut child: RunningGroup, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
+fn watch(mut child: RunningGroup, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Failure> {
     let (done, finished) = mpsc::channel();
     let output = child.stdout.take().map(|stream| gather(stream, usize::MAX, done.clone()));
     let complaint = child.stderr.take().map(|stream| gather(stream, LONGEST_COMPLAINT, done));
@@ -205,7 +205,7 @@ fn watch(mut child: RunningGroup, reporter: &dyn Reporter) -> Result<(ExitStatus
         |thread: Option<thread::JoinHandle<Vec<u8>>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
     let (output, complaint) = (joined(output), joined(complaint));
     if interrupted || (reporter.interrupted() && !status.success()) {
-        return Err(Error::Interrupted(Interrupted));
+        return Err(Interrupted.into());
     }
     Ok((status, output, complaint))
 }
@@ -245,10 +245,10 @@ impl Answer {
 }
 
 impl Broken {
-    pub(crate) fn into_error(self, attempt: impl Into<String>) -> Error {
+    pub(crate) fn into_failure(self, attempt: impl Into<String>) -> Failure {
         match self {
-            Broken::Failed(failure) => Error::git(attempt)(failure),
-            Broken::Other(error) => error,
+            Broken::Failed(failure) => Failure::from(failure).context(format!("could not {}", attempt.into())),
+            Broken::Other(failure) => failure,
         }
     }
 }

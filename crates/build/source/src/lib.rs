@@ -24,11 +24,11 @@ mod running_git;
 mod state;
 mod table;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 
 pub use archive::{Unpacked, sha256, unpack};
 pub use checkout::{CheckoutReport, CheckoutStatus, Convert};
-pub use error::Error;
+pub use error::checksum;
 pub use git::{Git, without_secret};
 pub use git_failure::GitFailure;
 pub use hipified::Hipify;
@@ -50,6 +50,6 @@ pub fn check_out(
     git: &Git,
     convert: &dyn Convert,
     reporter: &dyn Reporter,
-) -> Result<Vec<CheckoutReport>, Error> {
+) -> Result<Vec<CheckoutReport>, Failure> {
     Plan::new(request, table)?.execute(git, convert, reporter, &mut |_| {})
 }

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::error;
 use crate::git::{Git, without_secret};
 use crate::pins;
 use crate::repository::{Repository, UPSTREAM};
@@ -40,11 +40,13 @@ pub struct ManifestProject {
 impl SourceManifest {
     /// Reads a manifest.
     /// An error names the project and the field.
-    pub fn read(path: &Path) -> Result<SourceManifest, Error> {
+    pub fn read(path: &Path) -> Result<SourceManifest, Failure> {
         let size = fs_err::metadata(path)?.len();
         let manifest =
             if size > LARGEST { Err(format!("it has {size} bytes")) } else { Self::parse(&fs_err::read(path)?) };
-        manifest.map_err(|reason| Error::Manifest { path: path.to_owned(), reason })
+        manifest.map_err(|reason| {
+            Failure::message(format!("could not understand the manifest `{}`: {reason}", path.display()))
+        })
     }
 
     /// Parses the text of a manifest; the error is the reason.
@@ -122,10 +124,10 @@ fn text_of(key: &str, fields: &Map<String, Value>, field: &str) -> Result<Option
 ///
 /// # Errors
 /// The text is not a version (PEP 440).
-pub fn suffix(rocm_version: &str) -> Result<String, Error> {
-    let version: pep440_rs::Version = rocm_version.parse().map_err(|_| Error::Request {
-        reason: format!("`{rocm_version}` is not a version of ROCm"),
-        hint: Some("it is written as Python packages have it, such as `7.14.0` or `7.14.0a20260501`".into()),
+pub fn suffix(rocm_version: &str) -> Result<String, Failure> {
+    let version: pep440_rs::Version = rocm_version.parse().map_err(|_| {
+        error::request(format!("`{rocm_version}` is not a version of ROCm"))
+            .with_hint("it is written as Python packages have it, such as `7.14.0` or `7.14.0a20260501`")
     })?;
     let word = if rocm_version.contains("dev") { "devrocm" } else { "rocm" };
     Ok(format!("+{word}{}", version.to_string().replace('+', "-")))
@@ -140,7 +142,7 @@ pub fn describe(
     table: &Table,
     git: &Git,
     reporter: &dyn Reporter,
-) -> Result<SourceManifest, Error> {
+) -> Result<SourceManifest, Failure> {
     let mut manifest = SourceManifest::default();
     for project in &table.projects {
         let wanted =
@@ -165,22 +167,23 @@ fn entry(
     sources: &ManifestSources,
     table: &Table,
     repository: &Repository<'_>,
-) -> Result<ManifestProject, Error> {
+) -> Result<ManifestProject, Failure> {
     let Some(key) = project.manifest.clone() else {
         let reason = format!("manifests of schema {SCHEMA} do not have {}", project.name);
-        return Err(Error::Request { reason, hint: None });
+        return Err(error::request(reason));
     };
     if !directory.join(".git").exists() {
-        return Err(Error::NoCheckout { project: project.name.clone(), path: directory.to_owned() });
+        return Err(Failure::message(format!("there is no checkout of {} in `{}`", project.name, directory.display()))
+            .with_hint("check it out first, or say where it is with `--root` or `--directory`"));
     }
     let state = state::read(directory);
     let tagged = repository.commit(&format!("refs/tags/{UPSTREAM}"))?;
-    let commit = tagged.ok_or_else(|| Error::NoTag { path: directory.to_owned(), tag: UPSTREAM })?;
+    let commit = tagged.ok_or_else(|| error::no_tag(directory))?;
     let origin =
         repository.git.at(directory).args(["config", "--local", "remote.origin.url"]).answer(repository.reporter)?;
     let Some(origin) = origin.filter(|_| state.archive.is_none()) else {
         let reason = format!("`{}` comes from no repository, so a manifest cannot say where from", directory.display());
-        return Err(Error::Request { reason, hint: Some("remove the project".into()) });
+        return Err(error::request(reason).with_hint("remove the project"));
     };
     let origin = without_secret(&origin);
     let repo = origin.strip_suffix(".git").unwrap_or(&origin).to_owned();
@@ -205,7 +208,7 @@ fn triton_version(
     sources: &ManifestSources,
     table: &Table,
     repository: &Repository<'_>,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, Failure> {
     let torch =
         sources.checkouts.iter().find(|(name, _)| table.project(name).is_ok_and(|project| project.name == "torch"));
     let Some((_, directory)) = torch else { return Ok(None) };

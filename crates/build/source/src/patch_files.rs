@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
 use serde::{Deserialize, Serialize};
-
-use crate::error::Error;
 
 /// Options of `git am`. Three-way merging leaves conflict markers in files to which a patch does
 /// not apply, and is otherwise the same.
@@ -40,7 +39,7 @@ pub(crate) const PINNED_SET: &str = "rocm-custom";
 
 /// Names of the patch sets in the folder of a project, including names with a `/`.
 /// A folder that does not exist has no sets.
-pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
+pub fn sets(folder: &Path) -> Result<Vec<String>, Failure> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
@@ -63,7 +62,7 @@ pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
 
 /// The patches of a set: first those for the checkout itself, then by path of the submodule. `own`
 /// is the folder of the checkout's patches.
-pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
+pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Failure> {
     let mut found: Vec<PatchGroup> = Vec::new();
     for (parent, stage, files) in groups(set, set)? {
         let repository = if parent == own { String::new() } else { parent };
@@ -75,7 +74,7 @@ pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
 
 /// All folders with patches below `folder`: the path of the repository relative to `root`, the
 /// stage and the patches.
-fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>)>, Error> {
+fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>)>, Failure> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let path = entry?.path();
@@ -97,7 +96,7 @@ fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>
     Ok(found)
 }
 
-pub(crate) fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let path = entry?.path();

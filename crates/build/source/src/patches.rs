@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::{Interrupted, Reporter, Silent, shell_word};
+use rocwheel_progress::{Exit, Failure, Reporter, Silent, shell_word};
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::{self, PatchConflict};
 use crate::git::{Broken, Git};
 use crate::patch_files::{PINNED_SET, PatchGroup, Stage, am_options, patch_files, read, set_of_archive, sets};
 use crate::pins;
@@ -36,22 +36,27 @@ pub struct Group {
 ///
 /// # Errors
 /// A patch does not apply, and git waits with it for the user; or the submodule does not exist.
-pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(), Error> {
+pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(), Failure> {
     let repository = checkout.submodule(&group.repository);
     if !repository.path.join(".git").exists() {
         let path = group.files.first().and_then(|file| file.parent()).unwrap_or(Path::new("")).to_owned();
-        return Err(Error::PatchTarget { path, repository: group.repository.clone() });
+        let (path, repository) = (path.display(), &group.repository);
+        return Err(Failure::message(format!(
+            "`{path}` holds patches for `{repository}`, which is no submodule of the checkout"
+        ))
+        .with_hint("check the submodules out, or remove the folder from the patch set"));
     }
     let call =
         repository.git.at(&repository.path).arg("am").args(am_options(&group.files)).arg("--").args(&group.files);
     match call.run(repository.reporter) {
         Ok(_) => Ok(()),
-        Err(Broken::Other(Error::Interrupted(_))) => {
-            // The user has not seen the state yet, so nothing is lost.
-            let _ = repository.git.at(&repository.path).args(["am", "--abort"]).succeeds(&Silent);
-            Err(Error::Interrupted(Interrupted))
+        Err(Broken::Other(failure)) => {
+            if failure.exit() == Exit::Interrupted {
+                // The user has not seen the state yet, so nothing is lost.
+                let _ = repository.git.at(&repository.path).args(["am", "--abort"]).succeeds(&Silent);
+            }
+            Err(failure)
         }
-        Err(Broken::Other(error)) => Err(error),
         Err(Broken::Failed(source)) => {
             let waiting = repository.unfinished()?.is_some();
             let patch = waiting.then(|| current_patch(&repository, &group.files)).transpose()?.flatten();
@@ -63,13 +68,13 @@ pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(),
             if files.is_empty() {
                 files = source.named_after("error: patch failed: ");
             }
-            Err(Error::Conflict { path: repository.path.clone(), patch, files, waiting, source: Box::new(source) })
+            Err(PatchConflict { path: repository.path.clone(), patch, files, waiting, source }.into())
         }
     }
 }
 
 /// The patch at which git stopped.
-fn current_patch(repository: &Repository<'_>, files: &[PathBuf]) -> Result<Option<PathBuf>, Error> {
+fn current_patch(repository: &Repository<'_>, files: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
     let place = repository
         .run(&["rev-parse", "--path-format=absolute", "--git-path", "rebase-apply/next"], "find the patch")?;
     let number = fs_err::read_to_string(place).ok().and_then(|text| text.trim().parse::<usize>().ok());
@@ -89,7 +94,7 @@ pub struct PatchSet {
 impl PatchSet {
     /// The set of a checkout in a folder of sets by project. `name` overrides the default set of
     /// the checkout.
-    pub fn of(checkout: &Path, patches: &Path, name: Option<&str>, table: &Table) -> Result<PatchSet, Error> {
+    pub fn of(checkout: &Path, patches: &Path, name: Option<&str>, table: &Table) -> Result<PatchSet, Failure> {
         let state = state::read(checkout);
         let known = table.project(&state.project).map(|project| project.directory.clone());
         let own = known.unwrap_or_else(|_| checkout.file_name().unwrap_or_default().to_string_lossy().into_owned());
@@ -97,10 +102,8 @@ impl PatchSet {
             (Some(name), _) => name.to_owned(),
             (None, "") if state.archive.is_some() => set_of_archive(&state.origin),
             (None, "") => {
-                return Err(Error::Request {
-                    reason: format!("`{}` does not say which patch set is its", checkout.display()),
-                    hint: Some("name it with `--set`".into()),
-                });
+                let reason = format!("`{}` does not say which patch set is its", checkout.display());
+                return Err(error::request(reason).with_hint("name it with `--set`"));
             }
             (None, reference) => match &state.branch {
                 Some(branch) => branch.clone(),
@@ -117,12 +120,12 @@ impl PatchSet {
     ///
     /// # Errors
     /// A tag is missing, work is not committed, or the set cannot be written.
-    pub fn save(&self, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
+    pub fn save(&self, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Failure> {
         let folder = self.open(git, reporter)?;
         let git = folder.git(git);
         let checkout = Repository::new(&git, &self.checkout, reporter);
         if checkout.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
-            return Err(Error::NoTag { path: self.checkout.clone(), tag: UPSTREAM });
+            return Err(error::no_tag(&self.checkout));
         }
         let repositories = checkout.all()?;
         let mut unsaved = Vec::new();
@@ -133,7 +136,7 @@ impl PatchSet {
             }
         }
         if !unsaved.is_empty() {
-            return Err(Error::Dirty { path: self.checkout.clone(), found: unsaved });
+            return Err(error::dirty(&self.checkout, unsaved));
         }
         fs_err::create_dir_all(&self.set)?;
         let staging = tempfile::Builder::new().prefix(".saving-").tempdir_in(&self.set)?;
@@ -178,7 +181,7 @@ impl PatchSet {
     }
 
     /// Moves the new patches of a repository into the set and removes the previous ones.
-    fn replace(&self, path: &str, stage: Stage, staging: &Path, groups: &[Group]) -> Result<(), Error> {
+    fn replace(&self, path: &str, stage: Stage, staging: &Path, groups: &[Group]) -> Result<(), Failure> {
         let place = Path::new(if path.is_empty() { self.own.as_str() } else { path }).join(stage.folder());
         let target = self.set.join(&place);
         if target.is_dir() {
@@ -202,13 +205,13 @@ impl PatchSet {
     /// Applies the patches of one stage, or of both if `stage` is `None`. Those for converted
     /// sources are applied only if the sources are converted.
     /// It fails if the tree has uncommitted work or a patch does not apply.
-    pub fn apply(&self, stage: Option<Stage>, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
+    pub fn apply(&self, stage: Option<Stage>, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Failure> {
         let folder = self.open(git, reporter)?;
         let git = folder.git(git);
         let checkout = Repository::new(&git, &self.checkout, reporter);
         if !self.set.is_dir() {
             let folder = self.set.parent().unwrap_or(&self.set);
-            return Err(Error::NoPatchSet { path: self.set.clone(), known: sets(folder)? });
+            return Err(error::no_patch_set(&self.set, &sets(folder)?));
         }
         let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
         let stage = stage.unwrap_or(if is_converted { Stage::Hipified } else { Stage::Base });
@@ -228,7 +231,7 @@ impl PatchSet {
             }
         }
         if !found.is_empty() {
-            return Err(Error::Dirty { path: self.checkout.clone(), found });
+            return Err(error::dirty(&self.checkout, found));
         }
         let mut applied = Vec::new();
         for mut group in groups {
@@ -250,9 +253,9 @@ impl PatchSet {
         Ok(applied)
     }
 
-    fn open(&self, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Error> {
+    fn open(&self, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Failure> {
         if !self.checkout.join(".git").exists() {
-            return Err(Error::NotGit { path: self.checkout.clone() });
+            return Err(error::not_git(&self.checkout));
         }
         Folder::open(&self.checkout, git, reporter)
     }
@@ -270,7 +273,7 @@ fn change(patch: &[u8]) -> Option<Vec<u8>> {
     Some(lines.join(&b'\n').trim_ascii_end().to_vec())
 }
 
-fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Error> {
+fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> Result<BTreeSet<Vec<u8>>, Failure> {
     let mut found = BTreeSet::new();
     if !repository.path.join(".git").exists() || repository.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
         return Ok(found);
@@ -284,9 +287,9 @@ fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> R
 }
 
 /// The ranges of the user's commits: before the conversion and after it.
-fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
+fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Failure> {
     let Some(upstream) = repository.commit(&format!("refs/tags/{UPSTREAM}"))? else {
-        return Err(Error::NoTag { path: repository.path.clone(), tag: UPSTREAM });
+        return Err(error::no_tag(&repository.path));
     };
     Ok(match repository.commit(&format!("refs/tags/{HIPIFY}"))? {
         Some(hipify) if hipify != upstream => {
@@ -298,26 +301,23 @@ fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
     })
 }
 
-fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> {
+fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Failure> {
     let merge =
         repository.run(&["log", "--merges", "--max-count=1", "--format=%h %s", range, "--"], "look for merges")?;
     if !merge.is_empty() {
         // git skips merges, and with them the changes made in one.
         let (base, path) = (range.split("..").next().unwrap_or(range), repository.path.display());
-        return Err(Error::Request {
-            reason: format!("`{path}` has the merge `{merge}`, which no patch can hold"),
-            hint: Some(format!(
-                "make ordinary commits of it, for example one of all: `git -C {} reset --soft {base}`, then `git commit`",
-                shell_word(&path.to_string())
-            )),
-        });
+        let path_word = shell_word(&path.to_string());
+        return Err(error::request(format!("`{path}` has the merge `{merge}`, which no patch can hold")).with_hint(format!(
+            "make ordinary commits of it, for example one of all: `git -C {path_word} reset --soft {base}`, then `git commit`"
+        )));
     }
     Ok(())
 }
 
 /// Writes the patches of a range. They contain no commit hash, no version of git and no abbreviated
 /// hash whose length varies.
-fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Error> {
+fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Failure> {
     let commits = repository.run(&["rev-list", "--count", range, "--"], "count commits")?;
     if commits == "0" {
         return Ok(Vec::new());

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use rocwheel_progress::Failure;
+
+use crate::error;
 use crate::table::{Project, Table};
 
 /// An absolute path without `.` and without a `/` at its end, so that equal paths compare equal.
@@ -42,7 +44,7 @@ impl<'a> PerProject<'a> {
     }
 
     /// Checks that every value belongs to exactly one of `projects`.
-    pub fn check(&self, projects: &[&Project]) -> Result<(), Error> {
+    pub fn check(&self, projects: &[&Project]) -> Result<(), Failure> {
         let mut seen: Vec<&str> = Vec::new();
         for (name, value) in &self.values {
             let of = match name {
@@ -50,19 +52,19 @@ impl<'a> PerProject<'a> {
                 None => {
                     let reason = format!("`{} {value}` does not say for which project", self.option);
                     let hint = format!("write `{} PROJECT={value}`", self.option);
-                    return Err(Error::Request { reason, hint: Some(hint) });
+                    return Err(error::request(reason).with_hint(hint));
                 }
                 Some(name) => {
                     let Some(project) = projects.iter().find(|project| self.is(name, project)) else {
                         let reason = format!("`{} {name}={value}`: {name} is not checked out", self.option);
-                        return Err(Error::Request { reason, hint: None });
+                        return Err(error::request(reason));
                     };
                     project.name.as_str()
                 }
             };
             if seen.contains(&of) {
                 let reason = format!("`{}` is given twice for {of}", self.option);
-                return Err(Error::Request { reason, hint: None });
+                return Err(error::request(reason));
             }
             seen.push(of);
         }

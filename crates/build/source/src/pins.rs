@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use rocwheel_progress::Failure;
+
+use crate::error;
 
 /// Size limit of a pin file in bytes, far above any real one.
 const LARGEST: u64 = 1 << 20;
@@ -21,7 +23,7 @@ pub struct RelatedCommit {
 /// # Errors
 /// A line has another form, even if it concerns another project (the error has its number), or
 /// lines contradict each other.
-pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<RelatedCommit>, Error> {
+pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<RelatedCommit>, Failure> {
     let mut found: Option<(usize, RelatedCommit)> = None;
     for (line, text) in text.lines().enumerate().map(|(at, text)| (at + 1, text.trim())) {
         if text.is_empty() || text.starts_with('#') {
@@ -30,14 +32,14 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         let fields: Vec<&str> = text.split('|').map(str::trim).collect();
         let [at, _, name, _, commit, origin] = fields[..] else {
             let reason = format!("`{}` has {} fields between `|`, not 6", shortened(text), fields.len());
-            return refuse(path, line, reason);
+            return refuse(path, line, &reason);
         };
         if !is_commit(commit) {
             let reason = format!("`{}` is not a full commit (40 or 64 hexadecimal digits)", shortened(commit));
-            return refuse(path, line, reason);
+            return refuse(path, line, &reason);
         }
         if origin.is_empty() {
-            return refuse(path, line, "it names no origin".into());
+            return refuse(path, line, "it names no origin");
         }
         if (at, name) != (system, project) {
             continue;
@@ -45,7 +47,7 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         let this = RelatedCommit { origin: origin.to_owned(), commit: commit.to_ascii_lowercase() };
         match &found {
             Some((first, that)) if *that != this => {
-                return refuse(path, line, format!("it says something else of `{project}` than line {first}"));
+                return refuse(path, line, &format!("it says something else of `{project}` than line {first}"));
             }
             Some(_) => {}
             None => found = Some((line, this)),
@@ -54,64 +56,70 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
     Ok(found.map(|(_, related)| related))
 }
 
-fn refuse<T>(path: &Path, line: usize, reason: String) -> Result<T, Error> {
-    Err(Error::Pin { path: path.to_owned(), line: Some(line), reason })
+fn refuse<T>(path: &Path, line: usize, reason: &str) -> Result<T, Failure> {
+    Err(error::pin(path, Some(line), reason))
 }
 
 /// Reads a file with one commit, such as `ci_commit_pins/triton.txt`.
-pub fn commit(path: &Path) -> Result<String, Error> {
+pub fn commit(path: &Path) -> Result<String, Failure> {
     let text = read(path)?;
     let commit = text.trim();
     if is_commit(commit) {
         return Ok(commit.to_ascii_lowercase());
     }
-    Err(Error::Pin {
-        path: path.to_owned(),
-        line: None,
-        reason: unlike(commit, "a full commit (40 or 64 hexadecimal digits)"),
-    })
+    Err(error::pin(path, None, &unlike(commit, "a full commit (40 or 64 hexadecimal digits)")))
 }
 
 /// Reads a file with one version, such as `3.4.0`.
-pub fn version(path: &Path) -> Result<String, Error> {
+pub fn version(path: &Path) -> Result<String, Failure> {
     let text = read(path)?;
     let version = text.trim();
     match version.parse::<pep440_rs::Version>() {
         Ok(_) => Ok(version.to_owned()),
-        Err(_) => {
-            Err(Error::Pin { path: path.to_owned(), line: None, reason: unlike(version, "a version such as `3.4.0`") })
-        }
+        Err(_) => Err(error::pin(path, None, &unlike(version, "a version such as `3.4.0`"))),
     }
 }
 
 /// triton's release branch for a version: `release/3.4.x` for `3.4.0`.
-pub(crate) fn release_branch(version: &str, path: &Path) -> Result<String, Error> {
+pub(crate) fn release_branch(version: &str, path: &Path) -> Result<String, Failure> {
     let mut numbers = version.split('.');
     if let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) {
         return Ok(format!("release/{major}.{minor}.x"));
     }
     let reason = format!("`{version}` has no second number, which the name of a release branch needs");
-    Err(Error::Pin { path: path.to_owned(), line: None, reason })
+    Err(error::pin(path, None, &reason))
 }
 
 /// The text of a pin file. Bytes that are not UTF-8 become characters that no pin has, so that the
 /// parser reports them if they matter.
-pub(crate) fn read(path: &Path) -> Result<String, Error> {
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     let size = match fs_err::metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata.len(),
-        Ok(_) => return Err(Error::Pin { path: path.to_owned(), line: None, reason: "it is not a file".into() }),
+        Ok(_) => return Err(error::pin(path, None, "it is not a file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // triton's pins are in `.ci`, the others at the top.
             let inside =
                 path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".ci")).unwrap_or(path);
             let tree = inside.parent().filter(|folder| folder.join(".git").exists());
-            return Err(Error::NoPin { path: path.to_owned(), tree: tree.map(Path::to_owned) });
+            let hint = match tree {
+                Some(tree) => format!(
+                    "the tree `{}` has no such file: it is older than these files or incomplete; check out a newer branch \
+                     of torch, or name the commit with `--ref PROJECT=COMMIT`",
+                    tree.display()
+                ),
+                None => {
+                    "check torch out first or in the same command, say where it is with `--torch-directory`, or name \
+                         the commit with `--ref`"
+                        .to_owned()
+                }
+            };
+            return Err(Failure::message(format!("there is no pin file `{}`", path.display())).with_hint(hint));
         }
         Err(error) => return Err(error.into()),
     };
     if size > LARGEST {
         let reason = format!("it has {size} bytes, and no pin is that long");
-        return Err(Error::Pin { path: path.to_owned(), line: None, reason });
+        return Err(error::pin(path, None, &reason));
     }
     Ok(String::from_utf8_lossy(&fs_err::read(path)?).into_owned())
 }
@@ -149,7 +157,7 @@ mod tests {
 
     const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 
-    fn look(text: &str) -> Result<Option<RelatedCommit>, Error> {
+    fn look(text: &str) -> Result<Option<RelatedCommit>, Failure> {
         related(text, Path::new("related_commits"), "ubuntu", "torchaudio")
     }
 
@@ -185,7 +193,7 @@ mod tests {
     fn pins_of_one_word() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("triton.txt");
-        assert!(matches!(commit(&path), Err(Error::NoPin { .. })));
+        assert!(commit(&path).unwrap_err().to_string().starts_with("there is no pin file"));
         for (text, words) in [("", "it is empty"), ("\n \n", "it is empty"), ("main\n", "`main` is not a full commit")]
         {
             fs_err::write(&path, text).unwrap();

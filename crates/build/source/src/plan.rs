@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::shell_word;
+use rocwheel_progress::{Failure, shell_word};
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error;
 use crate::git::without_secret;
 use crate::manifest::ManifestProject;
 use crate::patch_files::{self, PINNED_SET, PatchGroup, Stage};
@@ -136,7 +136,7 @@ impl CheckoutStep {
 
 impl Plan {
     /// Reads torch's pins and patch sets if they exist already; writes nothing.
-    pub fn new(request: &Request, table: &Table) -> Result<Plan, Error> {
+    pub fn new(request: &Request, table: &Table) -> Result<Plan, Failure> {
         let line = request.line.as_deref().map(|name| table.line(name)).transpose()?;
         let planner = Planner { request, table, line: line.as_deref(), torch: torch_directory(request, table)? };
         let mut chosen: Vec<(usize, &WantedCheckout)> = Vec::new();
@@ -144,22 +144,22 @@ impl Plan {
             let project = table.project(&wanted.project)?;
             let at = table.projects.iter().position(|other| other.name == project.name).unwrap_or_default();
             if chosen.iter().any(|(other, _)| *other == at) {
-                return Err(contradiction(format!("{} is asked for twice", project.name)));
+                return Err(error::request(format!("{} is asked for twice", project.name)));
             }
             chosen.push((at, wanted));
         }
         chosen.sort_by_key(|(at, _)| *at);
         if chosen.is_empty() {
-            return Err(contradiction("no project is asked for"));
+            return Err(error::request("no project is asked for"));
         }
         let with_torch = chosen.iter().any(|(at, _)| table.projects[*at].name == "torch");
         let checkouts = chosen.iter().map(|(at, wanted)| planner.checkout(&table.projects[*at], wanted, with_torch));
-        let checkouts = checkouts.collect::<Result<Vec<_>, Error>>()?;
+        let checkouts = checkouts.collect::<Result<Vec<_>, Failure>>()?;
         for (at, checkout) in checkouts.iter().enumerate() {
             let same = checkouts[..at].iter().find(|other| other.directory == checkout.directory);
             if let Some(other) = same {
                 let place = checkout.directory.display();
-                return Err(contradiction(format!(
+                return Err(error::request(format!(
                     "{} and {} would both go to `{place}`",
                     other.project, checkout.project
                 )));
@@ -169,12 +169,8 @@ impl Plan {
     }
 }
 
-fn contradiction(reason: impl Into<String>) -> Error {
-    Error::Request { reason: reason.into(), hint: None }
-}
-
 /// Path of torch's tree, existing or not.
-fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Error> {
+fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Failure> {
     let torch = table.project("torch")?;
     let wanted =
         request.projects.iter().find(|wanted| table.project(&wanted.project).is_ok_and(|it| it.name == torch.name));
@@ -199,7 +195,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn checkout(&self, project: &Project, wanted: &WantedCheckout, with_torch: bool) -> Result<Checkout, Error> {
+    fn checkout(&self, project: &Project, wanted: &WantedCheckout, with_torch: bool) -> Result<Checkout, Failure> {
         let request = self.request;
         let directory = wanted.directory.clone().unwrap_or_else(|| request.root.join(&project.directory));
         let reference = self.reference(project, wanted)?;
@@ -208,7 +204,7 @@ impl Planner<'_> {
         if let (Movement::Locked, Reference::Named { name, .. }) = (request.movement, &reference)
             && !pins::is_commit(name)
         {
-            return Err(Error::MayMove { project: project.name.clone(), reference: name.clone() });
+            return Err(error::may_move(&project.name, name));
         }
         let jobs = request.jobs.or(project.jobs);
         let is_converted = request.conversion != TreeConversion::Skip && !wanted.only_pins;
@@ -231,13 +227,11 @@ impl Planner<'_> {
             steps.push(CheckoutStep::Commit);
         }
         if request.conversion == TreeConversion::Keep && changes != LocalChange::None && !hipified.is_empty() {
-            return Err(Error::Request {
-                reason: format!(
-                    "the patch set of {} has patches for converted sources, which are not committed",
-                    project.name
-                ),
-                hint: Some("patches apply to commits only: remove `--no-commit-hipify`".into()),
-            });
+            return Err(error::request(format!(
+                "the patch set of {} has patches for converted sources, which are not committed",
+                project.name
+            ))
+            .with_hint("patches apply to commits only: remove `--no-commit-hipify`"));
         }
         if is_converted {
             steps.extend(hipified.into_iter().map(CheckoutStep::Patch));
@@ -246,10 +240,10 @@ impl Planner<'_> {
     }
 
     /// The user's reference has priority, then torch's pin, then the project's default.
-    fn reference(&self, project: &Project, wanted: &WantedCheckout) -> Result<Reference, Error> {
+    fn reference(&self, project: &Project, wanted: &WantedCheckout) -> Result<Reference, Failure> {
         if let Some(archive) = &wanted.archive {
             if wanted.reference.is_some() || wanted.origin.is_some() {
-                return Err(contradiction(format!(
+                return Err(error::request(format!(
                     "{} is to come from an archive and from a repository",
                     project.name
                 )));
@@ -287,14 +281,14 @@ impl Planner<'_> {
                 otherwise: default.filter(|_| !required),
             });
         }
-        let (origin, name) = default.ok_or_else(|| Error::Request {
-            reason: format!("the commit of {} is not given", project.name),
-            hint: Some(format!("name it with `--ref {}=REF`", project.name)),
+        let (origin, name) = default.ok_or_else(|| {
+            error::request(format!("the commit of {} is not given", project.name))
+                .with_hint(format!("name it with `--ref {}=REF`", project.name))
         })?;
         Ok(Reference::Named { origin, name, pinned: false, branch: None })
     }
 
-    fn patches(&self, project: &Project, reference: &Reference) -> Result<Patches, Error> {
+    fn patches(&self, project: &Project, reference: &Reference) -> Result<Patches, Failure> {
         let Some(folder) = &self.request.patches else { return Ok(Patches::default()) };
         let name = self.request.patchset.clone().unwrap_or_else(|| reference.patchset());
         let folder = folder.join(&project.directory);
@@ -302,7 +296,7 @@ impl Planner<'_> {
         if !set.is_dir() {
             let known = patch_files::sets(&folder)?;
             if self.request.patchset.is_some() {
-                return Err(Error::NoPatchSet { path: set, known });
+                return Err(error::no_patch_set(&set, &known));
             }
             let warning = format!(
                 "no patches are applied to {}: there is no set `{name}` in `{}`, only {}; `--patchset` names another",
@@ -317,16 +311,14 @@ impl Planner<'_> {
         Ok(Patches { base, hipified, warning: None })
     }
 
-    fn build_environment(&self, wanted: &WantedCheckout, reference: &Reference) -> Result<CheckoutStep, Error> {
+    fn build_environment(&self, wanted: &WantedCheckout, reference: &Reference) -> Result<CheckoutStep, Failure> {
         let name = self.request.triton_rules.as_deref().or(self.line.map(|line| line.triton_rules.as_str()));
         let rules = match name {
             None => self.table.triton_rules.first(),
             Some(name) => Some(self.table.rules(name).ok_or_else(|| {
                 let known: Vec<&str> = self.table.triton_rules.iter().map(|rules| rules.name.as_str()).collect();
-                Error::Request {
-                    reason: format!("there are no triton rules `{name}`"),
-                    hint: Some(format!("the rules are {}", known.join(", "))),
-                }
+                error::request(format!("there are no triton rules `{name}`"))
+                    .with_hint(format!("the rules are {}", known.join(", ")))
             })?),
         };
         let Some(rules) = rules else {
@@ -349,12 +341,12 @@ impl Planner<'_> {
     }
 }
 
-fn check_origin(address: &str, project: &Project) -> Result<(), Error> {
+fn check_origin(address: &str, project: &Project) -> Result<(), Failure> {
     check(address, &format!("the origin of {}", project.name), |text| !text.starts_with('-') && !text.contains('\0'))
 }
 
-fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), Error> {
-    if is_good(text) { Ok(()) } else { Err(contradiction(format!("`{text}` cannot be {what}"))) }
+fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    if is_good(text) { Ok(()) } else { Err(error::request(format!("`{text}` cannot be {what}"))) }
 }
 
 fn git_command(arguments: &[String]) -> String {
@@ -374,16 +366,14 @@ fn is_reference(name: &str) -> bool {
 
 impl Reference {
     /// The reference with pins resolved from the files on the disk.
-    pub(crate) fn resolved(&self) -> Result<Reference, Error> {
+    pub(crate) fn resolved(&self) -> Result<Reference, Failure> {
         Ok(match self {
             Reference::Named { .. } | Reference::Archive(_) => self.clone(),
             Reference::Related { file, system, project, origin, otherwise } => {
-                let text = match pins::read(file) {
-                    Ok(text) => Some(text),
-                    Err(Error::NoPin { .. }) if otherwise.is_some() => None,
-                    Err(error) => return Err(error),
+                let found = match file.try_exists() {
+                    Ok(false) if otherwise.is_some() => None,
+                    _ => pins::related(&pins::read(file)?, file, system, project)?,
                 };
-                let found = text.map(|text| pins::related(&text, file, system, project)).transpose()?.flatten();
                 match (found, otherwise) {
                     (Some(found), _) => Reference::Named {
                         origin: origin.clone().unwrap_or(found.origin),
@@ -394,7 +384,9 @@ impl Reference {
                     (None, Some((address, name))) => {
                         Reference::Named { origin: address.clone(), name: name.clone(), pinned: false, branch: None }
                     }
-                    (None, None) => return Err(Error::NotPinned { path: file.clone(), project: project.clone() }),
+                    (None, None) => {
+                        return Err(error::without_pin(format!("`{}` does not mention `{project}`", file.display())));
+                    }
                 }
             }
             Reference::Triton { file, origin, release: true } => {

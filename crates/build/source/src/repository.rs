@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::{Reporter, shell_word};
+use rocwheel_progress::{Failure, Reporter, shell_word};
 
-use crate::error::Error;
 use crate::git::Git;
 
 /// Tag of the upstream commit, on which patches are based.
@@ -49,13 +48,13 @@ impl<'a> Repository<'a> {
         Repository { git: self.git, path, reporter: self.reporter }
     }
 
-    pub(crate) fn run(&self, arguments: &[&str], attempt: &str) -> Result<String, Error> {
+    pub(crate) fn run(&self, arguments: &[&str], attempt: &str) -> Result<String, Failure> {
         let attempt = format!("{attempt} in `{}`", self.path.display());
         Ok(self.git.at(&self.path).args(arguments).expect(attempt, self.reporter)?.text())
     }
 
     /// The commit of a name; `None` if it does not exist.
-    pub(crate) fn commit(&self, name: &str) -> Result<Option<String>, Error> {
+    pub(crate) fn commit(&self, name: &str) -> Result<Option<String>, Failure> {
         let name = format!("{name}^{{commit}}");
         self.git
             .at(&self.path)
@@ -64,16 +63,16 @@ impl<'a> Repository<'a> {
     }
 
     /// The commit that is checked out; `None` in a new repository.
-    pub(crate) fn head(&self) -> Result<Option<String>, Error> {
+    pub(crate) fn head(&self) -> Result<Option<String>, Failure> {
         self.commit("HEAD")
     }
 
     /// Sets a tag to the checked out commit, moving it if it exists.
-    pub(crate) fn tag(&self, name: &str) -> Result<(), Error> {
+    pub(crate) fn tag(&self, name: &str) -> Result<(), Failure> {
         self.run(&["tag", "--force", "--no-sign", name], "set a tag").map(drop)
     }
 
-    pub(crate) fn remove_tag(&self, name: &str) -> Result<(), Error> {
+    pub(crate) fn remove_tag(&self, name: &str) -> Result<(), Failure> {
         if self.commit(&format!("refs/tags/{name}"))?.is_some() {
             self.run(&["tag", "--delete", name], "remove a tag")?;
         }
@@ -81,7 +80,7 @@ impl<'a> Repository<'a> {
     }
 
     /// Paths of the submodules in the index, checked out or not.
-    pub(crate) fn gitlinks(&self) -> Result<Vec<String>, Error> {
+    pub(crate) fn gitlinks(&self) -> Result<Vec<String>, Failure> {
         let answer = self.git.at(&self.path).args(["ls-files", "--stage", "-z"]);
         let answer = answer.expect(format!("list the files of `{}`", self.path.display()), self.reporter)?;
         let links = answer.records().filter_map(|record| {
@@ -92,7 +91,7 @@ impl<'a> Repository<'a> {
     }
 
     /// Makes git ignore the submodules (`--skip-worktree`), or undoes that (`--no-skip-worktree`).
-    pub(crate) fn mark_submodules(&self, flag: &str) -> Result<(), Error> {
+    pub(crate) fn mark_submodules(&self, flag: &str) -> Result<(), Failure> {
         let links = self.gitlinks()?;
         if links.is_empty() {
             return Ok(());
@@ -102,7 +101,7 @@ impl<'a> Repository<'a> {
     }
 
     /// The name of the submodule at a path, from `.gitmodules`.
-    pub(crate) fn submodule_name(&self, path: &str) -> Result<Option<String>, Error> {
+    pub(crate) fn submodule_name(&self, path: &str) -> Result<Option<String>, Failure> {
         let keys =
             self.git.at(&self.path).args(["config", "--file", ".gitmodules", "--null", "--get-regexp", r"\.path$"]);
         let Some(text) = keys.answer(self.reporter)? else { return Ok(None) };
@@ -115,7 +114,7 @@ impl<'a> Repository<'a> {
 
     /// Removes the remains of submodule clones that were killed before they received anything,
     /// because git takes them for complete clones.
-    pub(crate) fn remove_torn(&self) -> Result<(), Error> {
+    pub(crate) fn remove_torn(&self) -> Result<(), Failure> {
         let links = self.gitlinks()?;
         if links.is_empty() {
             return Ok(());
@@ -145,7 +144,7 @@ impl<'a> Repository<'a> {
 
     /// Paths of all checked out submodules, including nested ones. The empty path, this repository,
     /// comes first.
-    pub(crate) fn all(&self) -> Result<Vec<String>, Error> {
+    pub(crate) fn all(&self) -> Result<Vec<String>, Failure> {
         let mut found = vec![String::new()];
         let mut at = 0;
         while let Some(parent) = found.get(at).cloned() {
@@ -164,7 +163,7 @@ impl<'a> Repository<'a> {
 
     /// The differences to the checked out commit: two letters as `git status` prints them, and the
     /// path.
-    pub(crate) fn changes(&self) -> Result<Vec<String>, Error> {
+    pub(crate) fn changes(&self) -> Result<Vec<String>, Failure> {
         let call = self.git.at(&self.path);
         let call = call.args([
             "status",
@@ -180,14 +179,14 @@ impl<'a> Repository<'a> {
             .collect())
     }
 
-    pub(crate) fn unfinished(&self) -> Result<Option<&'static str>, Error> {
+    pub(crate) fn unfinished(&self) -> Result<Option<&'static str>, Failure> {
         let directory = self.git.at(&self.path).args(["rev-parse", "--absolute-git-dir"]).answer(self.reporter)?;
         let Some(directory) = directory.map(PathBuf::from) else { return Ok(None) };
         Ok(UNFINISHED.iter().find(|(name, _)| directory.join(name).exists()).map(|(_, command)| *command))
     }
 
     /// Hash and subject of checked out commits to which neither a branch, a tag nor `known` leads.
-    pub(crate) fn nameless(&self, known: &[&str]) -> Result<Vec<String>, Error> {
+    pub(crate) fn nameless(&self, known: &[&str]) -> Result<Vec<String>, Failure> {
         if self.head()?.is_none() {
             return Ok(Vec::new());
         }
@@ -203,7 +202,7 @@ impl<'a> Repository<'a> {
     }
 
     /// The tree object of the working files, including new ones. The index stays unchanged.
-    pub(crate) fn working_tree(&self, scratch: &Path) -> Result<String, Error> {
+    pub(crate) fn working_tree(&self, scratch: &Path) -> Result<String, Failure> {
         let index = scratch.join("index");
         let attempt = format!("look at the files of `{}`", self.path.display());
         let present = self.git.at(&self.path).args(["rev-parse", "--path-format=absolute", "--git-path", "index"]);
@@ -222,7 +221,7 @@ impl<'a> Repository<'a> {
 
     /// Keeps the working files under a ref, so that the user can restore them. `known` is the
     /// commit that the last run left; other commits without a branch or tag may be the user's.
-    pub(crate) fn keep(&self, scratch: &Path, known: &str) -> Result<Kept, Error> {
+    pub(crate) fn keep(&self, scratch: &Path, known: &str) -> Result<Kept, Failure> {
         let commits = self.nameless(&[known])?;
         let tree = self.working_tree(scratch)?;
         let mut call =
@@ -251,7 +250,7 @@ impl<'a> Repository<'a> {
     }
 
     /// Removes all differences to the checked out commit.
-    pub(crate) fn reset(&self) -> Result<(), Error> {
+    pub(crate) fn reset(&self) -> Result<(), Failure> {
         if self.head()?.is_some() {
             self.run(&["reset", "--quiet", "--hard"], "take back changes")?;
         } else {
@@ -261,12 +260,12 @@ impl<'a> Repository<'a> {
     }
 
     /// Committer date of a commit, in git's raw format.
-    pub(crate) fn date(&self, commit: &str) -> Result<String, Error> {
+    pub(crate) fn date(&self, commit: &str) -> Result<String, Failure> {
         self.run(&["log", "--max-count=1", "--format=%cd", "--date=raw", commit], "read the date of a commit")
     }
 
     /// Commits all differences, with the date of the commit `like`; `false` if there are none.
-    pub(crate) fn commit_all(&self, message: &str, like: &str) -> Result<bool, Error> {
+    pub(crate) fn commit_all(&self, message: &str, like: &str) -> Result<bool, Failure> {
         if self.changes()?.is_empty() {
             return Ok(false);
         }

@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error;
 use crate::folder_lock::FolderLock;
 use crate::git::Git;
 use crate::patch_files::Stage;
@@ -92,14 +92,14 @@ impl Folder {
     ///
     /// # Errors
     /// The folder has something else in it, or another run works there.
-    pub(crate) fn open(path: &Path, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Error> {
+    pub(crate) fn open(path: &Path, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Failure> {
         let marker = path.join(".git");
         let is_new = match fs_err::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(error.into()),
-            Ok(_) if !path.is_dir() => return Err(Error::NotGit { path: path.to_owned() }),
+            Ok(_) if !path.is_dir() => return Err(error::not_git(path)),
             Ok(_) if marker.exists() => false,
-            Ok(_) if fs_err::read_dir(path)?.next().is_some() => return Err(Error::NotGit { path: path.to_owned() }),
+            Ok(_) if fs_err::read_dir(path)?.next().is_some() => return Err(error::not_git(path)),
             Ok(_) => true,
         };
         let own = if is_new || marker.is_dir() {
@@ -107,11 +107,13 @@ impl Folder {
         } else {
             // In a work tree of another repository, `.git` is a file that names the git folder.
             let directory = git.at(path).args(["rev-parse", "--absolute-git-dir"]).answer(reporter)?;
-            PathBuf::from(directory.ok_or_else(|| Error::NotGit { path: path.to_owned() })?).join(FOLDER)
+            PathBuf::from(directory.ok_or_else(|| error::not_git(path))?).join(FOLDER)
         };
         fs_err::create_dir_all(&own)?;
         let Some(mut lock) = rocwheel_system::Lock::at(&own.join("lock"))? else {
-            return Err(Error::Locked { path: path.to_owned() });
+            return Err(Failure::message(format!("another run works in `{}`", path.display()))
+                .with_hint("wait until it has ended")
+                .with_exit(Exit::TryAgain));
         };
         let mark = Mark::read(&mut lock)?;
         if let Some(mark) = mark {
@@ -135,12 +137,12 @@ impl Folder {
         state_of(&self.own)
     }
 
-    pub(crate) fn write(&self, state: &State) -> Result<(), Error> {
+    pub(crate) fn write(&self, state: &State) -> Result<(), Failure> {
         let text = serde_json::to_vec_pretty(&State { schema: 1, ..state.clone() }).map_err(io::Error::from)?;
         Ok(rocwheel_system::replace(&self.own.join("state.json"), &text, 0o600)?)
     }
 
-    pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
+    pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Failure> {
         Ok(tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.own)?)
     }
 

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rocwheel_content::document::check_schema;
+use rocwheel_progress::Failure;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error;
 
 const BUILT_IN: &str = include_str!("../../../../data/sources.toml");
 
@@ -161,9 +162,9 @@ impl Table {
     ///
     /// # Errors
     /// The text is not TOML of this format, two entries have one name, or a name refers to nothing.
-    pub fn parse(text: &str, name: &str) -> Result<Table, Error> {
-        let table: Table = toml::from_str(text).map_err(|error| wrong(name, error.to_string()))?;
-        check_schema(table.schema, 1).map_err(|reason| wrong(name, reason))?;
+    pub fn parse(text: &str, name: &str) -> Result<Table, Failure> {
+        let table: Table = toml::from_str(text).map_err(|error| wrong(name, &error.to_string()))?;
+        check_schema(table.schema, 1).map_err(|reason| wrong(name, &reason))?;
         table.check(name)?;
         Ok(table)
     }
@@ -172,7 +173,7 @@ impl Table {
     ///
     /// # Errors
     /// The same as [`Table::parse`].
-    pub fn with_projects<'a>(mut self, projects: impl Iterator<Item = &'a Project>) -> Result<Table, Error> {
+    pub fn with_projects<'a>(mut self, projects: impl Iterator<Item = &'a Project>) -> Result<Table, Failure> {
         for project in projects {
             if !self.projects.iter().any(|known| known.name == project.name) {
                 self.projects.push(project.clone());
@@ -183,33 +184,33 @@ impl Table {
     }
 
     /// Checks names and references; `name` is the table's name in errors.
-    fn check(&self, name: &str) -> Result<(), Error> {
+    fn check(&self, name: &str) -> Result<(), Failure> {
         for (at, project) in self.projects.iter().enumerate() {
             if self.projects[..at]
                 .iter()
                 .any(|other| other.name == project.name || other.directory == project.directory)
             {
-                return Err(wrong(name, format!("project `{}` or its directory is listed twice", project.name)));
+                return Err(wrong(name, &format!("project `{}` or its directory is listed twice", project.name)));
             }
             if !project.origins.contains_key(&project.origin) {
-                return Err(wrong(name, format!("project `{}` has no origin `{}`", project.name, project.origin)));
+                return Err(wrong(name, &format!("project `{}` has no origin `{}`", project.name, project.origin)));
             }
             if project.name.is_empty() {
-                return Err(wrong(name, "a project has no `name`".into()));
+                return Err(wrong(name, "a project has no `name`"));
             }
             if !is_plain_name(&project.directory) {
-                return Err(wrong(name, format!("`{}` is not the name of a folder", project.directory)));
+                return Err(wrong(name, &format!("`{}` is not the name of a folder", project.directory)));
             }
         }
         for line in &self.lines {
             let origins = self.project("torch").map(|torch| &torch.origins)?;
             if !origins.contains_key(&line.torch_origin) {
-                return Err(wrong(name, format!("line `{}`: torch has no origin `{}`", line.name, line.torch_origin)));
+                return Err(wrong(name, &format!("line `{}`: torch has no origin `{}`", line.name, line.torch_origin)));
             }
             if self.rules(&line.triton_rules).is_none() {
                 return Err(wrong(
                     name,
-                    format!("line `{}`: there are no triton rules `{}`", line.name, line.triton_rules),
+                    &format!("line `{}`: there are no triton rules `{}`", line.name, line.triton_rules),
                 ));
             }
         }
@@ -220,13 +221,14 @@ impl Table {
     ///
     /// # Errors
     /// No project fits.
-    pub fn project(&self, name: &str) -> Result<&Project, Error> {
+    pub fn project(&self, name: &str) -> Result<&Project, Failure> {
         let found = self.projects.iter().find(|project| {
             project.name == name || project.directory == name || project.manifest.as_deref() == Some(name)
         });
-        found.ok_or_else(|| Error::UnknownProject {
-            name: name.to_owned(),
-            known: self.projects.iter().map(|project| project.name.clone()).collect(),
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.projects.iter().map(|project| project.name.as_str()).collect();
+            error::request(format!("there is no project `{name}`"))
+                .with_hint(format!("the projects are {}", known.join(", ")))
         })
     }
 
@@ -235,12 +237,13 @@ impl Table {
     ///
     /// # Errors
     /// No version line fits.
-    pub fn line(&self, name: &str) -> Result<Cow<'_, Line>, Error> {
+    pub fn line(&self, name: &str) -> Result<Cow<'_, Line>, Failure> {
         let named = self.lines.iter().find(|line| line.name == name || line.torch_ref == name);
         let found = named.or_else(|| self.newest().filter(|_| name == "stable"));
-        found.map(Cow::Borrowed).or_else(|| self.guessed_line(name).map(Cow::Owned)).ok_or_else(|| Error::UnknownLine {
-            name: name.to_owned(),
-            known: self.lines.iter().map(|line| line.name.clone()).collect(),
+        found.map(Cow::Borrowed).or_else(|| self.guessed_line(name).map(Cow::Owned)).ok_or_else(|| {
+            let known: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
+            error::request(format!("there is no version line `{name}`"))
+                .with_hint(format!("the lines are {}; any other branch is `--ref`", known.join(", ")))
         })
     }
 
@@ -299,8 +302,8 @@ impl Project {
     }
 }
 
-fn wrong(path: &str, reason: String) -> Error {
-    Error::Table { path: path.to_owned(), reason }
+fn wrong(path: &str, reason: &str) -> Failure {
+    Failure::message(format!("could not understand the table of sources `{path}`: {reason}"))
 }
 
 /// The two numbers of a version line.

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use rocwheel_progress::{Exit, Hint};
+use rocwheel_progress::{Exit, Failure, Hint};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,7 +13,7 @@ pub enum Error {
     Loader(rocwheel_loader::Error),
     /// The required wheels cannot be collected.
     #[error(transparent)]
-    Index(rocwheel_index::Error),
+    Index(#[from] Failure),
     #[error(transparent)]
     Interrupted(#[from] rocwheel_progress::Interrupted),
     /// A file is not a wheel, or a member of it cannot be unpacked.
@@ -27,7 +27,7 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Loader(error) => error.hint(),
-            Self::Index(error) => error.hint(),
+            Self::Index(failure) => failure.hint().map(str::to_owned),
             Self::Wheel(error) => error.hint(),
             Self::GpuCode { source, .. } => source.hint(),
             _ => None,
@@ -37,7 +37,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Loader(error) => error.exit(),
-            Self::Index(error) => error.exit(),
+            Self::Index(failure) => failure.exit(),
             Self::Wheel(error) => error.exit(),
             Self::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
@@ -50,15 +50,6 @@ impl From<rocwheel_loader::Error> for Error {
         match error {
             rocwheel_loader::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
             error => Error::Loader(error),
-        }
-    }
-}
-
-impl From<rocwheel_index::Error> for Error {
-    fn from(error: rocwheel_index::Error) -> Error {
-        match error {
-            rocwheel_index::Error::Interrupted(interrupted) => Error::Interrupted(interrupted),
-            error => Error::Index(error),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rocwheel_output::StagedFile;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Hint as _, Reporter};
 use serde::Serialize;
 
 use crate::Error;
@@ -109,7 +109,7 @@ pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<
     let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
     let (mut report, facts) = match look(&wheels, set, SiteFacts::default(), scratch, reporter) {
         Ok(found) => found,
-        Err(error @ Error::Interrupted(_)) => return Err(error),
+        Err(error) if error.exit() == Exit::Interrupted => return Err(error),
         // A wheel that is refused now and was refused before is not the fault of this command.
         Err(error) if !set.before.is_empty() && audit_old(set, SiteFacts::default(), scratch, reporter).is_err() => {
             return Ok(Verdict::unjudged(set, &error));

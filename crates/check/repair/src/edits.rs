@@ -14,7 +14,7 @@ use rocwheel_wheel::read::Wheel;
 use crate::inventory::{Binary, Inventory, Place};
 use crate::plan::{FileEdit, Graft, PlannedEdit, RepairMode, SystemPackage, WrittenText};
 use crate::resolve::{External, Need, Resolution, Target};
-use crate::{Error, Request, packages, paths};
+use crate::{Error, Request, error, packages, paths};
 
 const SHIM: &str = include_str!("../../../../python/wheel-repair/script_shim.py");
 
@@ -252,11 +252,7 @@ impl<'a> Edits<'a> {
             return Ok(false);
         }
         let reader = binary.content.open().map_err(Error::file("read", self.wheel.path()))?;
-        binary.elf.has_needless_stack_flag(&reader).map_err(|source| Error::Binary {
-            wheel: self.wheel.path().to_owned(),
-            file: binary.member.clone(),
-            source,
-        })
+        binary.elf.has_needless_stack_flag(&reader).map_err(error::binary(self.wheel.path(), &binary.member))
     }
 }
 

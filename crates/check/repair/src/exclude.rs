@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
+use rocwheel_progress::{Exit, Failure};
 
 use crate::Error;
 
@@ -48,10 +49,9 @@ impl Excludes {
 }
 
 fn matcher(pattern: &str) -> Result<GlobMatcher, Error> {
-    GlobBuilder::new(pattern)
-        .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|source| Error::Glob { glob: pattern.to_owned(), source })
+    GlobBuilder::new(pattern).build().map(|glob| glob.compile_matcher()).map_err(|error| {
+        Failure::other(error).context(format!("`{pattern}` is not a glob")).with_exit(Exit::Usage).into()
+    })
 }
 
 #[cfg(test)]

@@ -10,13 +10,13 @@ use rayon::prelude::*;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{NeededEdit, Patch, Patched, SearchPath, SearchPathTag, StackFlag};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_progress::{Reporter, write_error};
+use rocwheel_progress::{Failure, Reporter, write_error};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Member, Rewrite, WheelName};
 use serde::Serialize;
 
 use crate::plan::{Plan, PlannedEdit};
-use crate::{Error, PreparedRepair, Request, budget, strip};
+use crate::{Error, PreparedRepair, Request, budget, error, strip};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct RepairedWheel {
@@ -94,7 +94,15 @@ impl PreparedRepair {
         let size = fs_err::metadata(&staged).map_err(Error::file("read", &staged))?.len();
         if let Some(budget) = request.budget.filter(|budget| size > *budget) {
             let largest = budget::largest(&Wheel::open(&staged)?, &self.plan);
-            return Err(Error::Budget { name: self.plan.output.clone(), size, budget, largest });
+            let (name, more) = (&self.plan.output, size - budget);
+            let mut text = format!("`{name}` would have {size} bytes, {more} more than the budget of {budget}:");
+            text.extend(largest.iter().map(|line| format!("\n  {line}")));
+            return Err(Failure::message(text)
+                .with_hint(
+                    "exclude libraries with `--exclude` or `--mode rocm`, remove symbols with `--strip`, or raise \
+                     `--size-budget`",
+                )
+                .into());
         }
         let outcome = RepairedWheel { path: target.clone(), size, unchanged: self.plan.is_empty(), unstripped };
         Ok(Staged::new(staging, outcome).with_file(StagedFile { staged, place: target }))
@@ -187,11 +195,7 @@ impl PreparedRepair {
             None => content,
         };
         let reader = original.open().map_err(Error::file("read", self.wheel.path()))?;
-        let patch = in_elf_terms(edit).plan(&reader).map_err(|source| Error::Binary {
-            wheel: self.wheel.path().to_owned(),
-            file: member.to_owned(),
-            source,
-        })?;
+        let patch = in_elf_terms(edit).plan(&reader).map_err(error::binary(self.wheel.path(), member))?;
         Ok(Replaced { member: member.to_owned(), content: Box::new(Edited { original, patch }), is_unstripped })
     }
 }

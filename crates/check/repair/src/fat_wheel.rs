@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use rocwheel_elf::{Elf, ElfKind};
+use rocwheel_progress::Failure;
 use rocwheel_system::FileMetadata as _;
 use rocwheel_tables::Pattern;
 use rocwheel_wheel::read::Wheel;
@@ -18,7 +19,7 @@ use walkdir::WalkDir;
 use crate::directories::MACHINE;
 use crate::inventory::Inventory;
 use crate::plan::{RocmTree, TreeFile, ValueChange, WrittenText};
-use crate::{Error, Request, initialize, paths};
+use crate::{Error, Request, error, initialize, paths};
 
 const TABLE: &str = include_str!("../../../../data/fat-wheels.toml");
 /// The folder of the tree, relative to its package.
@@ -51,8 +52,7 @@ struct Candidate {
 /// Selects the files and adds the libraries among them to the inventory.
 pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) -> Result<Fat, Error> {
     let Some(root) = &request.tree else {
-        let path = PathBuf::from("--rocm");
-        return Err(Error::Tree { path, reason: "no directory was given".to_owned() });
+        return Err(error::no_tree("--rocm".as_ref(), "no directory was given"));
     };
     let root = &rocwheel_system::canonicalize(root).map_err(Error::file("read", root))?;
     let is_windows = wheel.name.platforms.iter().any(|platform| platform.starts_with("win"));
@@ -66,7 +66,7 @@ pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
     let mut included = candidates.iter().filter(|candidate| candidate.excluded.is_none());
     if !included.any(|candidate| candidate.elf.is_some() || candidate.path.to_lowercase().ends_with(".dll")) {
         let what = if is_windows { "DLL" } else { "shared library" };
-        return Err(Error::Tree { path: root.clone(), reason: format!("there is no {what} in it") });
+        return Err(error::no_tree(root, &format!("there is no {what} in it")));
     }
     let package = package(wheel, request, inventory)?;
     let folder = format!("{package}/{FOLDER}");
@@ -83,7 +83,10 @@ pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
         let member = format!("{folder}/{place}");
         rocwheel_archive::check_member_name(&member).map_err(rocwheel_wheel::Error::from)?;
         if wheel.member(&member).is_some() {
-            return Err(Error::Exists { wheel: wheel.path().to_owned(), member });
+            let wheel = wheel.path().display();
+            return Err(Failure::message(format!("`{member}` is in `{wheel}` already, with another content"))
+                .with_hint("repair the wheel as it was built; an earlier repair left the file there")
+                .into());
         }
         if let Some(elf) = candidate.elf {
             inventory.add(&member, &candidate.real, elf)?;
@@ -228,12 +231,7 @@ fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<St
         (None, Some(package)) => return Ok(package),
         (None, None) => ("it", "it has no package with binaries"),
     };
-    Err(Error::Package {
-        wheel: wheel.path().to_owned(),
-        package: package.to_owned(),
-        reason: reason.to_owned(),
-        hint: "name a package of the wheel with `--package`".to_owned(),
-    })
+    Err(error::package(wheel.path(), package, reason, "name a package of the wheel with `--package`"))
 }
 
 /// The version of ROCm: the one in the request, or else the one in the tree.
@@ -243,11 +241,10 @@ fn version(root: &Path, request: &Request) -> Result<String, Error> {
         return Ok(version.clone());
     }
     let version = rocwheel_tables::installed_version(root);
-    version.filter(|version| rocwheel_wheel::check_version(version).is_ok()).ok_or_else(|| Error::Tree {
-        path: root.to_owned(),
-        reason: "neither `.info/version` nor `share/therock/therock_manifest.json` says its version; give it with \
-                 `--rocm-version`"
-            .to_owned(),
+    version.filter(|version| rocwheel_wheel::check_version(version).is_ok()).ok_or_else(|| {
+        let reason = "neither `.info/version` nor `share/therock/therock_manifest.json` says its version; give it with \
+                      `--rocm-version`";
+        error::no_tree(root, reason)
     })
 }
 

@@ -11,7 +11,7 @@ use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory};
 use crate::plan::WrittenText;
-use crate::{Error, paths, python_source};
+use crate::{Error, error, paths, python_source};
 
 const INIT: &str = include_str!("../../../../python/wheel-repair/_rocm_init.py");
 const INSIDE: &str = include_str!("../../../../python/wheel-repair/_rocm_inside.py");
@@ -82,7 +82,7 @@ impl Hook<'_> {
         }
         let member = format!("{package}/__init__.py");
         if wheel.member(&member).is_none() {
-            return Err(unusable(wheel, package, format!("it has no `{member}`")));
+            return Err(unusable(wheel, package, &format!("it has no `{member}`")));
         }
         let source = wheel.bytes(&member)?;
         // PyTorch imports the module itself if it exists.
@@ -90,7 +90,7 @@ impl Hook<'_> {
         if !is_run {
             let statement = format!("from . import {0}; {0}.initialize()", self.module);
             let source = python_source::prepend(&source, &statement)
-                .ok_or_else(|| unusable(wheel, package, format!("`{member}` breaks off in the middle")))?;
+                .ok_or_else(|| unusable(wheel, package, &format!("`{member}` breaks off in the middle")))?;
             texts.push(text(&member, "runs it before everything else", true, source));
         }
         Ok(texts)
@@ -114,13 +114,8 @@ pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<WrittenText>, Error> {
     Ok(texts)
 }
 
-fn unusable(wheel: &Wheel, package: &str, reason: String) -> Error {
-    Error::Package {
-        wheel: wheel.path().to_owned(),
-        package: package.to_owned(),
-        reason,
-        hint: "use `--resolve rpath`, which needs no Python".to_owned(),
-    }
+fn unusable(wheel: &Wheel, package: &str, reason: &str) -> Error {
+    error::package(wheel.path(), package, reason, "use `--resolve rpath`, which needs no Python")
 }
 
 fn text(member: &str, purpose: &str, replaces: bool, bytes: Vec<u8>) -> WrittenText {

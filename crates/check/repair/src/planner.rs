@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter};
 use rocwheel_tables::{LibraryProduct, providers};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 
 use crate::edits::{Edits, Read};
+use crate::error;
 use crate::inventory::Inventory;
 use crate::plan::{
     FileEdit, Graft, KeptOut, NotCopiedReason, Plan, RepairMode, RequirementChange, RocmTree, Tags, ValueChange,
@@ -83,18 +84,18 @@ fn check_system(wheel: &Wheel, request: &Request) -> Result<(), Error> {
         } else {
             continue;
         };
-        return Err(Error::Foreign { wheel: wheel.path().to_owned(), what: what.to_owned(), hint });
+        return Err(error::foreign(wheel.path(), what, hint));
     }
     Ok(())
 }
 
 fn check_machine(wheel: &Wheel, inventory: &Inventory) -> Result<(), Error> {
     match inventory.foreign.first() {
-        Some((member, machine)) if inventory.binaries.is_empty() => Err(Error::Foreign {
-            wheel: wheel.path().to_owned(),
-            what: format!("a wheel for another machine (`{member}` is for machine {machine} of the ELF specification)"),
-            hint: "only wheels for x86-64 can be repaired so far",
-        }),
+        Some((member, machine)) if inventory.binaries.is_empty() => {
+            let what =
+                format!("a wheel for another machine (`{member}` is for machine {machine} of the ELF specification)");
+            Err(error::foreign(wheel.path(), &what, "only wheels for x86-64 can be repaired so far"))
+        }
         _ => Ok(()),
     }
 }
@@ -215,7 +216,12 @@ impl Draft<'_> {
             if requirement::requires_rocm(metadata) && !self.request.resolve.has_preload() {
                 return Ok((Vec::new(), Vec::new()));
             }
-            return Err(Error::RocmVersion { wheel: self.wheel.path().to_owned() });
+            let wheel = self.wheel.path().display();
+            let text = format!("`{wheel}` needs ROCm's libraries, and which version it was built for is not known");
+            return Err(Failure::message(text)
+                .with_hint("give it with `--rocm-version`, which becomes the requirement `rocm[libraries]==VERSION`")
+                .with_exit(Exit::Usage)
+                .into());
         };
         rocwheel_wheel::check_version(version.strip_suffix(".*").unwrap_or(version))?;
         let extras = left.values().filter_map(|(_, distribution)| requirement::extra_of((*distribution)?)).collect();
@@ -227,11 +233,9 @@ impl Draft<'_> {
             let packages = initialize::packages(self.inventory, |binary| {
                 binary.elf.needed.iter().any(|name| left.contains_key(paths::name(name)))
             });
-            let packages = packages.map_err(|module| Error::Package {
-                wheel: self.wheel.path().to_owned(),
-                package: module,
-                reason: "it is a module by itself, in no package".to_owned(),
-                hint: "use `--resolve rpath`, which needs no package".to_owned(),
+            let packages = packages.map_err(|module| {
+                let reason = "it is a module by itself, in no package";
+                error::package(self.wheel.path(), &module, reason, "use `--resolve rpath`, which needs no package")
             })?;
             for package in packages {
                 texts.extend(hook.texts(self.wheel, &package)?);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rocwheel_content::{Content, Reader, WINDOW};
 use rocwheel_elf::Elf;
-use rocwheel_progress::write_error;
+use rocwheel_progress::{Failure, write_error};
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::Error;
@@ -45,10 +45,10 @@ pub(crate) fn strip(
         .arg(copy.path())
         .stdin(Stdio::null())
         .output()
-        .map_err(|source| Error::Strip { file: name.to_owned(), message: source.to_string() })?;
+        .map_err(|error| failed(name, &error.to_string()))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr).replace(&*copy.path().to_string_lossy(), name);
-        return Err(Error::Strip { file: name.to_owned(), message: message.trim().to_owned() });
+        return Err(failed(name, message.trim()));
     }
     let path = copy.into_temp_path();
     let size = fs_err::metadata(&path).map_err(Error::file("write", &path))?.len();
@@ -88,6 +88,14 @@ struct Loaded {
     segments: Vec<(u32, u32, u64, u64, u64)>,
     needed: Vec<String>,
     soname: Option<String>,
+}
+
+/// `message` is the output of `strip` for a member.
+fn failed(name: &str, message: &str) -> Error {
+    let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+    Failure::message(format!("`strip` failed for `{name}`{said}"))
+        .with_hint("install binutils, or remove `--strip`")
+        .into()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use rocwheel_elf::Elf;
+use rocwheel_progress::{Exit, Failure};
 use rocwheel_wheel::manylinux::{FileNeeds, Policies, Policy};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
@@ -43,8 +44,12 @@ impl Wanted {
             Some(policy) if only => Ok(Wanted::Only(policy.clone())),
             Some(policy) => Ok(Wanted::Policy(policy.clone())),
             None => {
-                let known = policies.policies().iter().map(|policy| policies.tags(policy)[0].clone()).collect();
-                Err(Error::UnknownTag { tag: tag.to_owned(), known })
+                let known: Vec<String> =
+                    policies.policies().iter().map(|policy| policies.tags(policy)[0].clone()).collect();
+                Err(Failure::message(format!("`{tag}` is not a known manylinux tag"))
+                    .with_hint(format!("known are {}", known.join(", ")))
+                    .with_exit(Exit::Usage)
+                    .into())
             }
         }
     }
@@ -129,6 +134,7 @@ pub(crate) fn tags(wheel: &Wheel, files: &[Judged<'_>], wanted: &Wanted) -> Resu
 }
 
 fn added(wheel: &Wheel, wanted: &Wanted, deserved: Option<&Policy>, reasons: &[String]) -> Result<Vec<String>, Error> {
+    const SHOWN: usize = 10;
     let policies = Policies::built_in();
     let (wanted, floor) = match (wanted, deserved) {
         (Wanted::Linux, _) => return Ok(vec![LINUX.to_owned()]),
@@ -143,7 +149,16 @@ fn added(wheel: &Wheel, wanted: &Wanted, deserved: Option<&Policy>, reasons: &[S
         }
         (Wanted::Only(policy), Some(_)) => return Ok(policies.tags(policy)),
     };
-    Err(Error::Tag { wheel: wheel.path().to_owned(), wanted, reasons: reasons.to_vec(), floor })
+    let mut text = format!("`{}` cannot be tagged {wanted}:", wheel.path().display());
+    text.extend(reasons.iter().take(SHOWN).map(|reason| format!("\n  {reason}")));
+    if reasons.len() > SHOWN {
+        text.push_str(&format!("\n  and {} more", reasons.len() - SHOWN));
+    }
+    let hint = match floor {
+        Some(floor) => format!("`--plat {floor}` is what the files deserve; build on an older system for an older tag"),
+        None => "build on an older system, or keep the tag of this machine with `--plat linux_x86_64`".to_owned(),
+    };
+    Err(Failure::message(text).with_hint(hint).with_rows(reasons.to_vec()).into())
 }
 
 /// The new text of WHEEL; `None` if it contains these tags already.

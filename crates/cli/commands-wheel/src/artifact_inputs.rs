@@ -31,7 +31,7 @@ pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> Resu
     let mut inputs = Vec::new();
     for path in paths {
         let metadata = fs_err::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => rocwheel_artifact::Error::NotThere { path: path.clone() },
+            std::io::ErrorKind::NotFound => rocwheel_artifact::not_there(path),
             _ => error.into(),
         })?;
         let is_artifact = !metadata.is_dir() || path.join(MANIFEST).exists() || name_of(path).is_some();
@@ -54,8 +54,8 @@ pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
 
 fn inside(directory: &Path, forms: Forms, printer: &Printer) -> Result<Vec<PathBuf>> {
     let survey = rocwheel_artifact::survey(directory)?;
-    if let Some(problem) = survey.problems.into_iter().next() {
-        return Err(problem.into());
+    if let Some((_, problem)) = survey.problems.into_iter().next() {
+        return Err(problem);
     }
     for warning in survey.ignored.iter().filter_map(Ignored::warning) {
         printer.warn(warning);
@@ -70,7 +70,7 @@ fn inside(directory: &Path, forms: Forms, printer: &Printer) -> Result<Vec<PathB
         }
     }
     if found.is_empty() {
-        return Err(rocwheel_artifact::Error::NoArtifacts { path: directory.to_owned() }.into());
+        return Err(rocwheel_artifact::no_artifacts(directory));
     }
     Ok(found)
 }

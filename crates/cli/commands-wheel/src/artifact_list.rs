@@ -35,7 +35,7 @@ impl From<Arguments> for Settings {
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let listing = list::list(&settings.directory, printer.reporter())?;
     if listing.artifacts.is_empty() && listing.problems.is_empty() {
-        return Err(rocwheel_artifact::Error::NoArtifacts { path: settings.directory.clone() }.into());
+        return Err(rocwheel_artifact::no_artifacts(&settings.directory));
     }
     match printer.format() {
         ResultFormat::Json => printer.json(&listing)?,

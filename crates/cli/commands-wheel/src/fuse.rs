@@ -145,7 +145,7 @@ struct Document<'a, W: Serialize> {
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for input in &settings.inputs {
         if !input.exists() {
-            return Err(rocwheel_artifact::Error::NotThere { path: input.clone() }.into());
+            return Err(rocwheel_artifact::not_there(input));
         }
     }
     let job = Job { settings, printer, begin: Instant::now() };

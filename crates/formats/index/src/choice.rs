@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_wheel::{Headers, WheelName};
 
-use crate::Error;
+use crate::error::{self, TooLarge};
 use crate::page::{self, PageLink};
 use crate::requirement::Requirement;
 use crate::store::Store;
@@ -96,7 +96,7 @@ impl<'a> Chooser<'a> {
         request: &'a Request<'a>,
         audited: BTreeMap<String, Known>,
         reporter: &'a dyn Reporter,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Failure> {
         let folders = request.sources.iter().map(|source| match source {
             Source::Folder(path) => folder::list(path),
             Source::Index(_) => Ok(BTreeMap::new()),
@@ -116,7 +116,7 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    pub(crate) fn run(mut self) -> Result<Gathered, Error> {
+    pub(crate) fn run(mut self) -> Result<Gathered, Failure> {
         let mut learned = Demands::new();
         for _ in 0..ROUNDS {
             let round = self.round(&learned)?;
@@ -129,11 +129,13 @@ impl<'a> Chooser<'a> {
         let last = self.round(&learned)?;
         match last.unsettled() {
             None => self.fetch(last),
-            Some(name) => Err(Error::Unsettled { name }),
+            Some(name) => Err(error::no_version(format!(
+                "no version of {name} was found that stays right: every choice changes what is required of it"
+            ))),
         }
     }
 
-    fn round(&mut self, learned: &Demands) -> Result<Round, Error> {
+    fn round(&mut self, learned: &Demands) -> Result<Round, Failure> {
         let mut round = Round { demands: Demands::new(), chosen: BTreeMap::new(), unmet: BTreeSet::new() };
         let mut extras: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut open: VecDeque<Known> = self.audited.values().cloned().collect();
@@ -195,7 +197,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The best candidate that meets all demands, or the reason why there is none.
-    fn choose(&mut self, name: &str, demands: &[Demand]) -> Result<Result<Candidate, String>, Error> {
+    fn choose(&mut self, name: &str, demands: &[Demand]) -> Result<Result<Candidate, String>, Failure> {
         if let Some(address) = demands.iter().find_map(|demand| demand.requirement.address()) {
             return Ok(Err(format!("it is asked for by its address, `{}`, which is not followed", shown(address))));
         }
@@ -222,11 +224,10 @@ impl<'a> Chooser<'a> {
             let mut others = demands[..index].iter();
             let pair = others.find(|other| !versions.iter().any(|version| other.requirement.accepts(version)));
             let other = pair.unwrap_or(&demands[0]);
-            return Err(Error::Conflict {
-                name: name.to_owned(),
-                first: format!("{} requires `{}`", other.requirer, other.requirement.text),
-                second: format!("{} requires `{}`", demand.requirer, demand.requirement.text),
-            });
+            return Err(error::no_version(format!(
+                "no version of {name} is right for both: {} requires `{}`, {} requires `{}`",
+                other.requirer, other.requirement.text, demand.requirer, demand.requirement.text
+            )));
         }
         let pinned = demands.iter().any(|demand| demand.requirement.pins());
         left.retain(|candidate| pinned || !candidate.is_yanked());
@@ -245,7 +246,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// What it means that an audited wheel's requirement was not met.
-    fn kind_of(&mut self, requirement: &Requirement) -> Result<UnmetKind, Error> {
+    fn kind_of(&mut self, requirement: &Requirement) -> Result<UnmetKind, Failure> {
         if requirement.address().is_some() {
             return Ok(UnmetKind::Open);
         }
@@ -257,7 +258,7 @@ impl<'a> Chooser<'a> {
         Ok(if fits || may_fit { UnmetKind::OtherPython } else { UnmetKind::Impossible })
     }
 
-    fn project(&mut self, name: &str) -> Result<&Project, Error> {
+    fn project(&mut self, name: &str) -> Result<&Project, Failure> {
         if !self.projects.contains_key(name) {
             let mut project = Project::default();
             let mut sdists = Vec::new();
@@ -295,14 +296,20 @@ impl<'a> Chooser<'a> {
     }
 
     /// An address that has none of the requested projects is probably not that of an index.
-    fn check_indexes(&self) -> Result<(), Error> {
+    fn check_indexes(&self) -> Result<(), Failure> {
         let index = self.request.sources.iter().find_map(|source| match source {
             Source::Index(address) => Some(address),
             Source::Folder(_) => None,
         });
         match index {
             Some(address) if self.answered == 0 && self.refused > 0 => {
-                Err(Error::NothingThere { address: shown(address), asked: self.refused })
+                let address = shown(address);
+                let text = format!("none of {} requirements is at `{address}`", self.refused);
+                Err(Failure::message(text).with_hint(if address.ends_with("/simple/") {
+                    "check the address; `--with index` asks those that pip and uv use".to_owned()
+                } else {
+                    format!("did you mean `{address}simple/`?")
+                }))
             }
             _ => Ok(()),
         }
@@ -315,7 +322,7 @@ impl<'a> Chooser<'a> {
         source: usize,
         address: &url::Url,
         name: &str,
-    ) -> Result<Vec<(WheelName, PageLink)>, Error> {
+    ) -> Result<Vec<(WheelName, PageLink)>, Failure> {
         let mut sdists = Vec::new();
         let Some(store) = &self.store else { return Ok(sdists) };
         let mut page = address.clone();
@@ -324,19 +331,17 @@ impl<'a> Chooser<'a> {
         match answer.status {
             200 => self.answered += 1,
             // To a user, 403 is a refusal, as for uv.
-            403 if store.fetch.has_user(&page) => {
-                return Err(Error::Status { address: shown(&page), status: 403 });
-            }
+            403 if store.fetch.has_user(&page) => return Err(error::bad_status(&shown(&page), 403)),
             // Storage services answer 403 for missing files if the client may not list them.
             403 | 404 | 410 => {
                 self.refused += 1;
                 project.answers.insert(format!("`{}` answered {}", shown(&page), answer.status));
                 return Ok(sdists);
             }
-            status => return Err(Error::Status { address: shown(&page), status }),
+            status => return Err(error::bad_status(&shown(&page), status)),
         }
         let links = page::parse(&answer.content_type, &body, &answer.address)
-            .map_err(|reason| Error::Page { address: shown(&page), reason })?;
+            .map_err(|reason| error::no_page(&shown(&page), &reason))?;
         for link in links {
             let (file, is_wheel) = match link.file_name.parse::<WheelName>() {
                 Ok(wheel) => (Some(wheel), true),
@@ -359,14 +364,14 @@ impl<'a> Chooser<'a> {
         Ok(sdists)
     }
 
-    fn python_of(&mut self, candidate: &Candidate) -> Result<Option<String>, Error> {
+    fn python_of(&mut self, candidate: &Candidate) -> Result<Option<String>, Failure> {
         match &candidate.origin {
             Origin::Remote(link) | Origin::RemoteSdist(link) if link.python.is_some() => Ok(link.python.clone()),
             _ => Ok(self.knowledge(candidate)?.python),
         }
     }
 
-    fn knowledge(&mut self, candidate: &Candidate) -> Result<Known, Error> {
+    fn knowledge(&mut self, candidate: &Candidate) -> Result<Known, Failure> {
         let key = format!("{} {}", candidate.source, candidate.name);
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
@@ -384,7 +389,7 @@ impl<'a> Chooser<'a> {
                 Known::of(&candidate.name, &self.headers_of_sdist(link, store)?)
             }
             (Origin::Remote(link) | Origin::RemoteSdist(link), None) => {
-                return Err(Error::Offline { address: shown(&link.address) });
+                return Err(error::offline(&shown(&link.address)));
             }
         };
         self.known.insert(key, known.clone());
@@ -393,22 +398,23 @@ impl<'a> Chooser<'a> {
 
     /// The metadata of a source distribution on an index. An unreadable file does not stop the
     /// search; its requirements are then unknown.
-    fn headers_of_sdist(&self, link: &PageLink, store: &Store<'_>) -> Result<Headers, Error> {
+    fn headers_of_sdist(&self, link: &PageLink, store: &Store<'_>) -> Result<Headers, Failure> {
         if let Some(text) = store.metadata(link)? {
             return Ok(Headers::parse(&text));
         }
         let headers = store.sdist(link).and_then(|file| Ok(rocwheel_wheel::sdist_metadata(&file, self.reporter)?));
-        headers.or_else(|error| match error {
-            Error::TooLarge { .. }
-            | Error::Wheel(rocwheel_wheel::Error::MalformedSdist { .. } | rocwheel_wheel::Error::OpenSdist { .. }) => {
-                self.reporter.warn(&format!("what `{}` requires is not known: {error}", link.file_name));
-                Ok(Headers::parse(""))
+        headers.or_else(|failure: Failure| {
+            use rocwheel_wheel::Error::{MalformedSdist, OpenSdist};
+            let is_unreadable = matches!(failure.find(), Some(MalformedSdist { .. } | OpenSdist { .. }));
+            if !is_unreadable && failure.find::<TooLarge>().is_none() {
+                return Err(failure);
             }
-            error => Err(error),
+            self.reporter.warn(&format!("what `{}` requires is not known: {failure}", link.file_name));
+            Ok(Headers::parse(""))
         })
     }
 
-    fn fetch(self, round: Round) -> Result<Gathered, Error> {
+    fn fetch(self, round: Round) -> Result<Gathered, Failure> {
         let mut wheels = Vec::with_capacity(round.chosen.len());
         let _stage = self.reporter.stage("Collecting wheels", Some(round.chosen.len() as u64), Unit::Items);
         for chosen in round.chosen.into_values() {
@@ -419,7 +425,7 @@ impl<'a> Chooser<'a> {
                     continue;
                 }
                 (Origin::Remote(link), Some(store)) => store.wheel(&link),
-                (Origin::Remote(link), None) => Err(Error::Offline { address: shown(&link.address) }),
+                (Origin::Remote(link), None) => Err(error::offline(&shown(&link.address))),
             };
             wheels.push(path?);
             self.reporter.advance(1);

@@ -1,11 +1,13 @@
 //! Input: a folder. Output: its wheels and source distributions, by the name of the distribution.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
 use rocwheel_wheel::WheelName;
 
-use crate::Error;
+use crate::address_hint;
 
 /// The files of one distribution in a folder, sorted by name.
 #[derive(Debug, Default)]
@@ -16,10 +18,18 @@ pub(crate) struct Files {
 }
 
 /// Lists the wheels and source distributions of a folder by distribution. Other files are ignored.
-pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
+pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Failure> {
     let mut found: BTreeMap<String, Files> = BTreeMap::new();
     let entries = fs_err::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    for entry in entries.map_err(|source| Error::Folder { path: folder.to_owned(), source })? {
+    let entries = entries.map_err(|error| {
+        let hint = if error.kind() == io::ErrorKind::NotFound { address_hint(folder) } else { None };
+        let failure = Failure::from(error).context(format!("could not list the wheels in `{}`", folder.display()));
+        match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    })?;
+    for entry in entries {
         let path = entry.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if let Ok(name) = name.parse::<WheelName>() {

@@ -31,14 +31,14 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Context as _, Exit, Failure, Reporter};
 use rocwheel_wheel::Headers;
 use rocwheel_wheel::read::Wheel;
 use url::Url;
 
 use choice::Chooser;
 pub use credentials::{Credentials, NoNetrc, address_without_user, text_without_users};
-pub use error::{BadAddress, Error, address_hint};
+pub use error::{BadAddress, address_hint, bad_status, not_fetched};
 pub use http::{Http, HttpAnswer};
 pub use least_speed::Pace;
 use requirement::{InstallTarget, Requirement, Requirements};
@@ -59,16 +59,24 @@ impl Source {
     /// begins with no scheme as a folder.
     ///
     /// # Errors
-    /// [`Error::Address`] if the address of an index cannot be parsed; [`Error::Scheme`] for other
-    /// addresses.
-    pub fn parse(text: &str) -> Result<Source, Error> {
+    /// The address of an index cannot be parsed, or is not that of a web server.
+    pub fn parse(text: &str) -> Result<Source, Failure> {
         match scheme_of(text).as_deref() {
             None => return Ok(Source::Folder(PathBuf::from(text))),
             Some("http" | "https" | "file") => {}
-            Some(_) => return Err(Error::Scheme { text: text_without_users(text) }),
+            Some(_) => {
+                return Err(Failure::message(format!(
+                    "`{}` is not the address of an index: it begins with none of `http://`, `https://` and `file://`",
+                    text_without_users(text)
+                ))
+                .with_exit(Exit::Usage));
+            }
         }
-        let mut address =
-            Url::parse(text).map_err(|source| Error::Address { text: text_without_users(text), source })?;
+        let mut address = Url::parse(text).map_err(|error| {
+            Failure::other(error)
+                .context(format!("`{}` is not the address of an index", text_without_users(text)))
+                .with_exit(Exit::Usage)
+        })?;
         if !address.path().ends_with('/') {
             address.set_path(&format!("{}/", address.path()));
         }
@@ -185,17 +193,15 @@ pub enum UnmetKind {
 /// Finds the wheels that would be installed with the audited ones.
 ///
 /// # Errors
-/// [`Error::Offline`] for an index without [`Request::fetch`], [`Error::Conflict`] when
-/// requirements of two wheels exclude each other, [`Error::Fetch`], [`Error::Status`],
-/// [`Error::Page`] and [`Error::Hash`] for what an index does wrong, [`Error::Wheel`] for a wheel
-/// that cannot be opened.
-pub fn gather(request: &Request<'_>, reporter: &dyn Reporter) -> Result<Gathered, Error> {
+/// There is an index without [`Request::fetch`], or it does something wrong; the requirements of
+/// two wheels exclude each other; a wheel cannot be opened.
+pub fn gather(request: &Request<'_>, reporter: &dyn Reporter) -> Result<Gathered, Failure> {
     let server = request.sources.iter().find_map(|source| match source {
         Source::Index(address) if address.scheme() != "file" => Some(address),
         _ => None,
     });
     if let (None, Some(address)) = (request.fetch, server) {
-        return Err(Error::Offline { address: shown(address) });
+        return Err(error::offline(&shown(address)));
     }
     let mut audited = BTreeMap::new();
     for path in request.audited {
@@ -215,10 +221,10 @@ struct Known {
 }
 
 impl Known {
-    fn open(path: &Path) -> Result<Known, Error> {
+    fn open(path: &Path) -> Result<Known, Failure> {
         if path.is_dir() {
             let metadata = path.join("METADATA");
-            let bytes = fs_err::read(&metadata).map_err(|source| Error::Read { path: metadata.clone(), source })?;
+            let bytes = fs_err::read(&metadata).with_context(|| format!("could not read `{}`", metadata.display()))?;
             let metadata = Headers::parse(&String::from_utf8_lossy(&bytes));
             let [name, version] = ["Name", "Version"].map(|field| metadata.get(field).unwrap_or_default());
             return Ok(Known::with(&name, &version, &metadata));

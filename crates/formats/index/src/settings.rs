@@ -11,10 +11,11 @@ mod uv;
 use std::path::PathBuf;
 
 use configparser::ini::Ini;
+use rocwheel_progress::Failure;
 use url::Url;
 
 use crate::tool::Tool;
-use crate::{Error, address_without_user, scheme_of, text_without_users};
+use crate::{address_without_user, scheme_of, text_without_users};
 pub use files::ConfigurationFiles;
 
 /// The address of PyPI's index.
@@ -78,7 +79,7 @@ impl Told<'_> {
     ///
     /// # Errors
     /// A file is not a configuration file of pip or uv.
-    pub fn places(&self) -> Result<Places, Error> {
+    pub fn places(&self) -> Result<Places, Failure> {
         let uv = self.answer(
             &["UV_DEFAULT_INDEX", "UV_INDEX_URL"],
             &["UV_INDEX", "UV_EXTRA_INDEX_URL"],
@@ -114,13 +115,13 @@ impl Told<'_> {
     }
 
     /// Adds settings from files where the variables set none.
-    fn with_files(&self, mut answer: Answer) -> Result<Answer, Error> {
+    fn with_files(&self, mut answer: Answer) -> Result<Answer, Failure> {
         let mut settings: Vec<(Ini, &PathBuf)> = Vec::new();
         for (path, text) in self.files.iter().rev() {
             let mut file = Ini::new_cs();
             file.set_multiline(true);
             let read = file.read(text.clone());
-            read.map_err(|reason| Error::Settings { path: path.clone(), tool: Tool::Pip, reason })?;
+            read.map_err(|reason| Tool::Pip.unreadable(path, &reason))?;
             settings.push((file, path));
         }
         let mut names = std::mem::take(&mut answer.names);
@@ -207,7 +208,7 @@ mod tests {
         Told { variable: &variable, files, uv_files: Vec::new() }.places().unwrap()
     }
 
-    fn uv_places(variables: &[(&str, &str)], files: &[(&str, &str)], pip: &str) -> Result<Places, Error> {
+    fn uv_places(variables: &[(&str, &str)], files: &[(&str, &str)], pip: &str) -> Result<Places, Failure> {
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())

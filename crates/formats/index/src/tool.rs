@@ -1,5 +1,9 @@
 //! The programs whose configuration files are read, and the words of errors about these files.
 
+use std::path::Path;
+
+use rocwheel_progress::{Exit, Failure};
+
 /// A program that installs packages and has configuration files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
@@ -10,15 +14,18 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// The words of an error about a file that the tool could not parse.
-    pub(crate) fn complaint(self) -> &'static str {
-        match self {
+    /// A file that the tool could not parse. `reason` is the message of the parser.
+    pub(crate) fn unreadable(self, path: &Path, reason: &str) -> Failure {
+        let complaint = match self {
             Tool::Pip => "pip reads too, is not a configuration file",
             Tool::Uv => "uv reads too, is not one of its configuration files",
-        }
+        };
+        Failure::message(format!("`{}`, which {complaint}: {reason}", path.display()))
+            .with_hint(self.hint())
+            .with_exit(Exit::Usage)
     }
 
-    pub(crate) fn hint(self) -> &'static str {
+    fn hint(self) -> &'static str {
         match self {
             Tool::Pip if cfg!(windows) => {
                 "`PIP_CONFIG_FILE=nul` ignores such files; or name the index itself with `--with`"

@@ -83,12 +83,10 @@ pub fn push_plan(
     for (path, size) in archives.iter().zip(sizes) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let Some((artifact, _)) = ArtifactName::parse_archive(&name) else {
-            return Err(rocwheel_artifact::Error::UnknownArchive { path: path.clone() }.into());
+            return Err(rocwheel_artifact::unknown_archive(path));
         };
         if let Some(other) = planned.iter().find(|archive| archive.artifact == artifact) {
-            let (first, second) = (other.path.clone(), path.clone());
-            let artifact = artifact.to_string();
-            return Err(rocwheel_artifact::Error::DuplicateArtifact { artifact, first, second }.into());
+            return Err(rocwheel_artifact::given_twice(&artifact, &other.path, path));
         }
         let sha256 = rocwheel_artifact::archive::verify_digest(path, reporter)?;
         let sidecar = scratch.join(format!("{name}.sha256sum"));

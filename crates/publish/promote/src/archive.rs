@@ -11,9 +11,9 @@ use flate2::{Compression, GzBuilder};
 use positioned_io::ReadAt;
 use rocwheel_archive::tar::TarMembers;
 use rocwheel_content::{Content, Reader};
-use rocwheel_progress::{Interrupted, Reporter, Unit, Watched};
+use rocwheel_progress::{Failure, Interrupted, Reporter, Unit, Watched};
 
-use crate::error::Error;
+use crate::error;
 use crate::member::MemberPath;
 use crate::rules::{Findings, LARGEST_TEXT, Rules};
 
@@ -68,7 +68,7 @@ pub(crate) fn plan_tar(
     let mut members = TarMembers::new(reader);
     let mut edits = Vec::new();
     while let Some(member) = members.next_member()? {
-        reporter.check().map_err(Error::from)?;
+        reporter.check().map_err(Failure::from)?;
         let shown = format!("{prefix}{}", member.name);
         let path = MemberPath { path: &member.name, shown: &shown };
         let name = rules.new_name(path, &member.name, findings);
@@ -97,16 +97,16 @@ pub(crate) fn plan_tar(
 #[derive(Debug)]
 pub(crate) enum PlanError {
     Read(io::Error),
-    Other(Error),
+    Other(Failure),
 }
 
 impl PlanError {
     /// The error of the file at `path`. Readers that fail because the user wants to stop have no
     /// error of their own.
-    pub(crate) fn at(self, path: &Path, reporter: &dyn Reporter) -> Error {
+    pub(crate) fn at(self, path: &Path, reporter: &dyn Reporter) -> Failure {
         match self {
-            PlanError::Read(_) if reporter.interrupted() => Error::Interrupted(Interrupted),
-            PlanError::Read(source) => Error::Read { path: path.to_owned(), source },
+            PlanError::Read(_) if reporter.interrupted() => Interrupted.into(),
+            PlanError::Read(error) => error::read(path)(error),
             PlanError::Other(error) => error,
         }
     }
@@ -118,8 +118,8 @@ impl From<io::Error> for PlanError {
     }
 }
 
-impl From<Error> for PlanError {
-    fn from(error: Error) -> Self {
+impl From<Failure> for PlanError {
+    fn from(error: Failure) -> Self {
         PlanError::Other(error)
     }
 }
@@ -132,18 +132,18 @@ pub(crate) fn read_whole(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8
 }
 
 /// The unpacked bytes of a `.tar.gz` file.
-pub(crate) fn unpacked<'a>(path: &Path, reporter: &'a dyn Reporter) -> Result<impl Read + 'a, Error> {
-    let file = fs_err::File::open(path).map_err(Error::read(path))?;
+pub(crate) fn unpacked<'a>(path: &Path, reporter: &'a dyn Reporter) -> Result<impl Read + 'a, Failure> {
+    let file = fs_err::File::open(path).map_err(error::read(path))?;
     Ok(MultiGzDecoder::new(BufReader::with_capacity(WINDOW, Watched::new(file, reporter))))
 }
 
 /// Reads PKG-INFO of a source distribution; `None` if there is none.
-pub(crate) fn find_information(path: &Path, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
+pub(crate) fn find_information(path: &Path, reporter: &dyn Reporter) -> Result<Option<String>, Failure> {
     let mut members = TarMembers::new(unpacked(path, reporter)?);
-    while let Some(member) = members.next_member().map_err(Error::read(path))? {
+    while let Some(member) = members.next_member().map_err(error::read(path))? {
         let is_information = member.name.split_once('/').is_some_and(|(_, rest)| rest == "PKG-INFO");
         if member.is_file && member.size <= LARGEST_TEXT && is_information {
-            let bytes = read_whole(&mut members, member.size).map_err(Error::read(path))?;
+            let bytes = read_whole(&mut members, member.size).map_err(error::read(path))?;
             return Ok(String::from_utf8(bytes).ok());
         }
     }
@@ -157,10 +157,10 @@ pub(crate) fn write_packed(
     patch: &TarPatch,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let size = fs_err::metadata(input).map_err(read_error(input, reporter))?.len();
     reporter.begin(&format!("Writing {}", output.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
-    let file = fs_err::File::create_new(output).map_err(Error::write(output))?;
+    let file = fs_err::File::create_new(output).map_err(error::write(output))?;
     let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(file, Compression::new(6));
     let mut reader = unpacked(input, reporter)?;
     let mut window = vec![0; WINDOW];
@@ -170,22 +170,22 @@ pub(crate) fn write_packed(
         while position < range.start {
             let length = (range.start - position).min(WINDOW as u64) as usize;
             reader.read_exact(&mut window[..length]).map_err(read_error(input, reporter))?;
-            encoder.write_all(&window[..length]).map_err(Error::write(output))?;
+            encoder.write_all(&window[..length]).map_err(error::write(output))?;
             position += length as u64;
         }
         let length = range.end - range.start;
         io::copy(&mut (&mut reader).take(length), &mut io::sink()).map_err(read_error(input, reporter))?;
         position = range.end;
-        encoder.write_all(bytes).map_err(Error::write(output))?;
+        encoder.write_all(bytes).map_err(error::write(output))?;
     }
     // The checksum is behind the last byte.
     io::copy(&mut reader, &mut io::sink()).map_err(read_error(input, reporter))?;
-    encoder.finish().map_err(Error::write(output))?;
+    encoder.finish().map_err(error::write(output))?;
     reporter.end();
     Ok(())
 }
 
-fn read_error(path: &Path, reporter: &dyn Reporter) -> impl Fn(io::Error) -> Error {
+fn read_error(path: &Path, reporter: &dyn Reporter) -> impl Fn(io::Error) -> Failure {
     |source| PlanError::Read(source).at(path, reporter)
 }
 

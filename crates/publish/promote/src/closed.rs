@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use pep440_rs::Version;
 use pep508_rs::{Requirement, VersionOrUrl};
+use rocwheel_progress::Failure;
 use rocwheel_wheel::{Headers, WheelName, canonical_name, check_requirement};
 use url::Url;
 
-use crate::error::Error;
+use crate::error;
 
 /// The distributions that installers will find.
 #[derive(Debug, Default)]
@@ -34,11 +35,11 @@ impl Provided {
     }
 
     /// Adds the packages of other folders, by their names.
-    pub(crate) fn add_folders(&mut self, folders: &[PathBuf]) -> Result<(), Error> {
+    pub(crate) fn add_folders(&mut self, folders: &[PathBuf]) -> Result<(), Failure> {
         for folder in folders {
             let mut names = Vec::new();
-            for entry in fs_err::read_dir(folder).map_err(Error::read(folder))? {
-                names.push(entry.map_err(Error::read(folder))?.file_name().to_string_lossy().into_owned());
+            for entry in fs_err::read_dir(folder).map_err(error::read(folder))? {
+                names.push(entry.map_err(error::read(folder))?.file_name().to_string_lossy().into_owned());
             }
             self.add_names(names.iter().map(String::as_str))?;
         }
@@ -46,7 +47,7 @@ impl Provided {
     }
 
     /// Adds packages by the names of their files; other files are passed over.
-    pub(crate) fn add_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<(), Error> {
+    pub(crate) fn add_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<(), Failure> {
         for name in names {
             if WheelName::is_wheel(name) {
                 let wheel: WheelName = name.parse()?;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use pep440_rs::Version;
 use rocwheel_index::companion::{ATTESTATIONS, DELTA, PACKING};
+use rocwheel_progress::Failure;
 use rocwheel_wheel::{WheelName, canonical_name};
 
-use crate::error::Error;
+use crate::error;
 use crate::promoted::STATEMENT;
 use crate::request::PromotionRequest;
 use crate::rules::Patterns;
@@ -28,14 +29,14 @@ const TARBALL: &str = "therock-dist-";
 /// It has its own version, and nothing in it is of one set.
 const BOOTSTRAP: &str = "rocm-bootstrap";
 
-pub(crate) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result<Collected, Error> {
+pub(crate) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result<Collected, Failure> {
     let (include, ignore) = (Patterns::new(request.include)?, Patterns::new(request.ignore)?);
     let mut paths: Vec<PathBuf> = if let Some(files) = request.files {
         files.to_vec()
     } else {
-        let entries = fs_err::read_dir(request.folder).map_err(Error::read(request.folder))?;
+        let entries = fs_err::read_dir(request.folder).map_err(error::read(request.folder))?;
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>();
-        paths.map_err(Error::read(request.folder))?
+        paths.map_err(error::read(request.folder))?
     };
     paths.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
     let (mut collected, mut problems) = (Collected::default(), Vec::new());
@@ -66,7 +67,7 @@ pub(crate) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result
         }
     }
     if !problems.is_empty() {
-        return Err(Error::Files { problems });
+        return Err(error::files(problems));
     }
     Ok(collected)
 }
@@ -118,7 +119,7 @@ fn classify(path: &Path, name: &str, copy: &Patterns) -> Result<SetFile, String>
 
 /// The version of the set, from the names of its files: that of the ROCm packages, or else that
 /// which frameworks name, or that of tarballs.
-pub(crate) fn set_version(folder: &Path, files: &[SetFile]) -> Result<Version, Error> {
+pub(crate) fn set_version(folder: &Path, files: &[SetFile]) -> Result<Version, Failure> {
     let kinds: [fn(&SetFile) -> Option<Version>; 3] = [
         rocm_package_version,
         |file| named_rocm(file.version.as_ref()?),
@@ -137,7 +138,8 @@ pub(crate) fn set_version(folder: &Path, files: &[SetFile]) -> Result<Version, E
             return Ok(version);
         }
     }
-    Err(Error::NoVersion { path: folder.to_owned(), reason })
+    Err(Failure::message(format!("cannot tell the version of the set in `{}`: {reason}", folder.display()))
+        .with_hint("name it with `--set-version`"))
 }
 
 fn rocm_package_version(file: &SetFile) -> Option<Version> {

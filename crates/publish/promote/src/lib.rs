@@ -27,7 +27,6 @@ mod version_change;
 mod wheel;
 mod write;
 
-pub use error::Error;
 pub use plan::{find_set_version, plan_promotion};
 pub use promoted::{Promoted, PromotedFrom, STATEMENT};
 pub use promotion_plan::{PlannedPromotion, PromotionPlan};

@@ -6,13 +6,13 @@ use std::io::Read;
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_archive::{MemberMemory, PackedSource};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit, listed_problems};
 use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
 use crate::archive::{find_information, plan_tar, unpacked};
 use crate::closed::{Provided, find_open};
 use crate::collect::{collect, set_version};
-use crate::error::Error;
+use crate::error;
 use crate::member::MemberPath;
 use crate::planner::Planner;
 use crate::promotion_plan::{PlannedPromotion, PromotionPlan, Steps};
@@ -24,7 +24,7 @@ use crate::version_change::VersionChange;
 use crate::wheel::plan_wheel;
 
 /// The version of the set in a folder, from the names of its files.
-pub fn find_set_version(request: &PromotionRequest<'_>) -> Result<Version, Error> {
+pub fn find_set_version(request: &PromotionRequest<'_>) -> Result<Version, Failure> {
     if let Some(old) = &request.old {
         return Ok(old.clone().with_post(None));
     }
@@ -39,7 +39,7 @@ pub fn plan_promotion(
     request: &PromotionRequest<'_>,
     records: &PackedSource,
     reporter: &dyn Reporter,
-) -> Result<PromotionPlan, Error> {
+) -> Result<PromotionPlan, Failure> {
     let collected = collect(request, &Patterns::new(request.copy)?)?;
     let old = match &request.old {
         Some(old) => old.clone().with_post(None),
@@ -48,9 +48,8 @@ pub fn plan_promotion(
     let change = VersionChange::new(&old, request.new.as_ref().unwrap_or(&old))?;
     let keep = if request.keep.is_empty() { None } else { Some(KeepList::new(request.keep)?) };
     if request.is_floating && change.new_version().any_prerelease() {
-        let (old, new) = (old.to_string(), change.new_version().to_string());
-        let reason = "only a release has patches that frameworks can take (`--rocm-lock exact`)".to_owned();
-        return Err(Error::Version { old, new, reason });
+        let reason = "only a release has patches that frameworks can take (`--rocm-lock exact`)";
+        return Err(error::version(&old, change.new_version(), reason));
     }
     let rules = Rules {
         change,
@@ -67,7 +66,7 @@ pub fn plan_promotion(
     reporter.end();
     let (mut files, leftovers) = planned?;
     if !leftovers.is_empty() {
-        return Err(Error::Leftovers { version: old.to_string(), problems: leftovers });
+        return Err(still_says(&old, leftovers));
     }
     copy_metadata(&mut files);
     check_names(&files)?;
@@ -82,13 +81,26 @@ pub fn plan_promotion(
     })
 }
 
-fn size(file: &SetFile) -> Result<u64, Error> {
+/// The old version is still somewhere. Each problem is `FILE: MEMBER: line`.
+fn still_says(version: &Version, problems: Vec<String>) -> Failure {
+    let list = listed_problems(&problems);
+    let say = if problems.len() == 1 {
+        "1 place still says".to_owned()
+    } else {
+        format!("{} places still say", problems.len())
+    };
+    Failure::message(format!("nothing was promoted: {say} version {version}{list}"))
+        .with_hint("`--also-in PATTERN` gives these members the new version, and `--accept PATTERN` leaves them")
+        .with_rows(problems)
+}
+
+fn size(file: &SetFile) -> Result<u64, Failure> {
     let metadata = fs_err::metadata(&file.path);
-    Ok(metadata.map_err(Error::read(&file.path))?.len())
+    Ok(metadata.map_err(error::read(&file.path))?.len())
 }
 
 /// The new version of each file that has one; all files that are not of the set are one error.
-fn new_versions(files: &[SetFile], rules: &Rules) -> Result<BTreeMap<String, Version>, Error> {
+fn new_versions(files: &[SetFile], rules: &Rules) -> Result<BTreeMap<String, Version>, Failure> {
     let (mut versions, mut problems) = (BTreeMap::new(), Vec::new());
     for file in files {
         let Some(version) = &file.version else { continue };
@@ -97,7 +109,7 @@ fn new_versions(files: &[SetFile], rules: &Rules) -> Result<BTreeMap<String, Ver
             None => problems.push(format!("`{}`: {version} is not of the set {}", file.name, rules.change.old())),
         }
     }
-    if problems.is_empty() { Ok(versions) } else { Err(Error::Files { problems }) }
+    if problems.is_empty() { Ok(versions) } else { Err(error::files(problems)) }
 }
 
 impl Planner<'_> {
@@ -106,7 +118,7 @@ impl Planner<'_> {
         &self,
         files: &[SetFile],
         versions: &BTreeMap<String, Version>,
-    ) -> Result<(Vec<PlannedPromotion>, Vec<String>), Error> {
+    ) -> Result<(Vec<PlannedPromotion>, Vec<String>), Failure> {
         self.check_targets(files)?;
         // A wheel may be one large member, which one thread reads.
         let looks = files.par_iter().with_max_len(1).map(|file| {
@@ -126,7 +138,7 @@ impl Planner<'_> {
             Ok((plan, found))
         });
         let (mut planned, mut leftovers, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        for (mut plan, found) in looks.collect::<Result<Vec<_>, Error>>()? {
+        for (mut plan, found) in looks.collect::<Result<Vec<_>, Failure>>()? {
             match found {
                 Ok(found) => {
                     leftovers.extend(found.leftovers.into_iter().map(|place| format!("{}: {place}", plan.name)));
@@ -138,7 +150,7 @@ impl Planner<'_> {
                 Err(reason) => problems.push(format!("`{}`: {reason}", plan.name)),
             }
         }
-        if problems.is_empty() { Ok((planned, leftovers)) } else { Err(Error::Files { problems }) }
+        if problems.is_empty() { Ok((planned, leftovers)) } else { Err(error::files(problems)) }
     }
 
     /// Plans one file. `Err(Ok(reason))` is why it cannot be promoted.
@@ -147,7 +159,7 @@ impl Planner<'_> {
         file: &SetFile,
         version: &Version,
         plan: &mut PlannedPromotion,
-    ) -> Result<Findings, Result<String, Error>> {
+    ) -> Result<Findings, Result<String, Failure>> {
         if self.is_left_out(file)? {
             plan.new_name = None;
             plan.steps = Steps::LeaveOut;
@@ -156,7 +168,7 @@ impl Planner<'_> {
         match file.kind {
             SetFileKind::Wheel => {
                 let planned = plan_wheel(&file.path, version, self)?;
-                let mut name: WheelName = file.name.parse().map_err(|error| Err(Error::Wheel(error)))?;
+                let mut name: WheelName = file.name.parse().map_err(|error| Err(Failure::from(error)))?;
                 if !same_version(&name.version, &version.to_string()) {
                     name.version = version.to_string();
                 }
@@ -171,7 +183,7 @@ impl Planner<'_> {
         }
     }
 
-    fn archive(&self, file: &SetFile, version: &Version, plan: &mut PlannedPromotion) -> Result<Findings, Error> {
+    fn archive(&self, file: &SetFile, version: &Version, plan: &mut PlannedPromotion) -> Result<Findings, Failure> {
         let mut findings = Findings::default();
         let reader: Box<dyn Read + '_> = Box::new(unpacked(&file.path, self.reporter)?);
         let patch = plan_tar(reader, self.rules, "", self.reporter, &mut findings);
@@ -199,7 +211,7 @@ impl Planner<'_> {
     }
 
     /// `true` for a file of a target that does not stay.
-    fn is_left_out(&self, file: &SetFile) -> Result<bool, Result<String, Error>> {
+    fn is_left_out(&self, file: &SetFile) -> Result<bool, Result<String, Failure>> {
         let Some(keep) = &self.rules.keep else { return Ok(false) };
         if file.kind != SetFileKind::Tarball {
             return Ok(target_of(&file.distribution).is_some_and(|target| !keep.has(target)));
@@ -211,7 +223,7 @@ impl Planner<'_> {
     }
 
     /// Refuses targets to keep of which the set has nothing.
-    fn check_targets(&self, files: &[SetFile]) -> Result<(), Error> {
+    fn check_targets(&self, files: &[SetFile]) -> Result<(), Failure> {
         let Some(keep) = &self.rules.keep else { return Ok(()) };
         let mut known: BTreeSet<&str> = files.iter().filter_map(|file| target_of(&file.distribution)).collect();
         known.extend(
@@ -228,7 +240,7 @@ impl Planner<'_> {
         }
         let known: Vec<&str> = known.into_iter().collect();
         let reason = format!("the set has nothing for {}, only for {}", missing.join(", "), known.join(", "));
-        Err(Error::Targets { wanted: keep.targets().join(","), reason })
+        Err(error::targets(keep.targets(), &reason))
     }
 }
 
@@ -250,7 +262,7 @@ fn copy_metadata(files: &mut [PlannedPromotion]) {
     }
 }
 
-fn check_names(files: &[PlannedPromotion]) -> Result<(), Error> {
+fn check_names(files: &[PlannedPromotion]) -> Result<(), Failure> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     let mut problems = Vec::new();
     for file in files {
@@ -259,7 +271,7 @@ fn check_names(files: &[PlannedPromotion]) -> Result<(), Error> {
             problems.push(format!("`{}` and `{other}` would both become `{new}`", file.name));
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(Error::Files { problems }) }
+    if problems.is_empty() { Ok(()) } else { Err(error::files(problems)) }
 }
 
 fn check_closed(
@@ -267,7 +279,7 @@ fn check_closed(
     files: &[PlannedPromotion],
     request: &PromotionRequest<'_>,
     rules: &Rules,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let mut provided = Provided::default();
     provided.add_folders(request.beside)?;
     provided.add_names(request.published.iter().map(String::as_str))?;
@@ -283,5 +295,11 @@ fn check_closed(
         metadata.push((name.as_str(), headers));
     }
     let problems = find_open(&metadata, provided, &own, rules.change.new_version());
-    if problems.is_empty() { Ok(()) } else { Err(Error::NotClosed { problems }) }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let list = listed_problems(&problems);
+    Err(Failure::message(format!("nothing was promoted: the set would not be closed{list}"))
+        .with_hint("add the missing files, or name a folder that has them with `--beside DIR`")
+        .with_rows(problems))
 }

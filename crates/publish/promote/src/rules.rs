@@ -3,12 +3,11 @@
 use std::io::{self, Read};
 
 use rocwheel_content::WINDOW;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_wheel::MemberPattern;
 use serde::Serialize;
 use similar::TextDiff;
 
-use crate::error::Error;
 use crate::member::{MemberPath, says_version};
 use crate::targets::KeepList;
 use crate::version_change::VersionChange;
@@ -25,7 +24,7 @@ const SHOWN: usize = 120;
 pub(crate) struct Patterns(Vec<MemberPattern>);
 
 impl Patterns {
-    pub(crate) fn new(texts: &[String]) -> Result<Patterns, Error> {
+    pub(crate) fn new(texts: &[String]) -> Result<Patterns, Failure> {
         Ok(Patterns(texts.iter().map(|text| MemberPattern::parse(text)).collect::<Result<_, _>>()?))
     }
 
@@ -80,7 +79,7 @@ impl Rules {
         member: MemberPath<'_>,
         bytes: &[u8],
         findings: &mut Findings,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, Failure> {
         let finder = self.change.finder();
         let is_trimmed = self.keep.as_ref().is_some_and(|_| KeepList::is_for(member.path));
         let is_old = finder.is_in(bytes);

@@ -5,10 +5,11 @@
 use std::cell::RefCell;
 
 use rocwheel_content::archive_path::file_name;
+use rocwheel_progress::Failure;
 use rocwheel_wheel::requirement::{Belongs, belongs};
 use rocwheel_wheel::{Headers, canonical_name};
 
-use crate::error::Error;
+use crate::error;
 use crate::member::MemberPath;
 
 /// Distributions and extras of one target are called so, with `-TARGET` behind.
@@ -24,14 +25,14 @@ pub(crate) struct KeepList {
 }
 
 impl KeepList {
-    pub(crate) fn new(targets: &[String]) -> Result<KeepList, Error> {
+    pub(crate) fn new(targets: &[String]) -> Result<KeepList, Failure> {
         let keep: Vec<String> = targets.iter().map(|target| canonical_name(target.trim())).collect();
         let reason = match keep.iter().find(|target| !is_target(target)) {
             Some(wrong) => format!("`{wrong}` is no target, such as `gfx942`"),
             None if keep.is_empty() => "no target is named".to_owned(),
             None => return Ok(KeepList { keep }),
         };
-        Err(Error::Targets { wanted: targets.join(","), reason })
+        Err(error::targets(targets, &reason))
     }
 
     pub(crate) fn targets(&self) -> &[String] {
@@ -49,7 +50,7 @@ impl KeepList {
             || path.strip_suffix("/METADATA").is_some_and(|folder| folder.ends_with(".dist-info"))
     }
 
-    pub(crate) fn apply(&self, member: MemberPath<'_>, text: &str, notes: &mut Vec<String>) -> Result<String, Error> {
+    pub(crate) fn apply(&self, member: MemberPath<'_>, text: &str, notes: &mut Vec<String>) -> Result<String, Failure> {
         if file_name(member.path) == "dist_info.json" {
             return Ok(self.dist_targets(text));
         }
@@ -67,7 +68,7 @@ impl KeepList {
         }
         let Some(default) = self.preferred(&targets) else {
             let reason = format!("`{}` has none of them: {}", member.shown, targets.join(", "));
-            return Err(Error::Targets { wanted: self.keep.join(","), reason });
+            return Err(error::targets(&self.keep, &reason));
         };
         match file_name(member.path) {
             "_dist_info.py" => Ok(self.dist_info(text, &default)),
@@ -85,7 +86,7 @@ impl KeepList {
         kept.iter().find(|target| is_exact(target)).or(kept.first()).map(|target| (*target).clone())
     }
 
-    fn metadata(&self, text: &str, default: &str, notes: &mut Vec<String>) -> Result<String, Error> {
+    fn metadata(&self, text: &str, default: &str, notes: &mut Vec<String>) -> Result<String, Failure> {
         let mut headers = Headers::parse(text);
         headers.remove("Provides-Extra", |extra| target_of(extra).is_some_and(|target| !self.has(target)));
         let said = RefCell::new(notes);
@@ -249,7 +250,7 @@ fn quoted(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn apply(path: &str, text: &str, keep: &[&str]) -> Result<String, Error> {
+    fn apply(path: &str, text: &str, keep: &[&str]) -> Result<String, Failure> {
         let keep: Vec<String> = keep.iter().map(|target| (*target).to_owned()).collect();
         KeepList::new(&keep)?.apply(MemberPath { path, shown: path }, text, &mut Vec::new())
     }

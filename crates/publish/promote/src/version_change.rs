@@ -8,9 +8,10 @@
 
 use memchr::memmem::Finder;
 use pep440_rs::{LocalSegment, Version};
+use rocwheel_progress::Failure;
 use rocwheel_wheel::{VersionSpelling, replace_versions, version_sign, version_stands_alone};
 
-use crate::error::Error;
+use crate::error;
 
 /// What stands between the public and the local part of a version: in versions, in local versions
 /// of others, in file names of older tools, in addresses.
@@ -35,11 +36,10 @@ impl VersionChange {
     /// # Errors
     /// A new version of another release, an older one, and one with `.postN` or a local part; an
     /// old one that is a release already.
-    pub fn new(old: &Version, new: &Version) -> Result<VersionChange, Error> {
+    pub fn new(old: &Version, new: &Version) -> Result<VersionChange, Failure> {
         let old = old.clone().with_post(None);
         if let Some(reason) = refusal(&old, new) {
-            let (old, new) = (old.to_string(), new.to_string());
-            return Err(Error::Version { old, new, reason: reason.to_owned() });
+            return Err(error::version(&old, new, reason));
         }
         let (public, after) = (old.clone().without_local().to_string(), new.to_string());
         let local = local_text(&old);

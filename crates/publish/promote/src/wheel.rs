@@ -9,12 +9,11 @@ use rocwheel_archive::{Listed, MemberKind, SearchedMembers};
 use rocwheel_archive::{WriteOptions, Written};
 use rocwheel_content::Content;
 use rocwheel_content::archive_path::file_name;
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, canonical_name, rewrite_and_hash, same_version};
 
 use crate::archive::{PlanError, TarPatch, plan_tar};
-use crate::error::Error;
 use crate::member::MemberPath;
 use crate::planner::Planner;
 use crate::rules::{Findings, LARGEST_TEXT};
@@ -54,7 +53,7 @@ pub(crate) fn plan_wheel(
     path: &Path,
     new: &Version,
     planner: &Planner<'_>,
-) -> Result<PlannedMembers, Result<String, Error>> {
+) -> Result<PlannedMembers, Result<String, Failure>> {
     let wheel = Wheel::open(path).map_err(wheel_error)?;
     let metadata = wheel.metadata().map_err(wheel_error)?;
     let said = Headers::parse(&metadata).get("Version").unwrap_or_default();
@@ -76,7 +75,7 @@ pub(crate) fn plan_wheel(
             planner.reporter.advance(listed.compressed);
             Ok((listed.name.as_str(), look))
         })
-        .collect::<Result<_, Error>>()
+        .collect::<Result<_, Failure>>()
         .map_err(Err)?;
     let mut planned = PlannedMembers {
         steps: WheelSteps { version: new.to_string(), ..WheelSteps::default() },
@@ -113,8 +112,8 @@ pub(crate) fn plan_wheel(
     Ok(planned)
 }
 
-fn wheel_error(error: rocwheel_wheel::Error) -> Result<String, Error> {
-    Err(Error::Wheel(error))
+fn wheel_error(error: rocwheel_wheel::Error) -> Result<String, Failure> {
+    Err(error.into())
 }
 
 fn look_at(
@@ -122,7 +121,7 @@ fn look_at(
     listed: &Listed,
     searched: Option<&SearchedMembers>,
     planner: &Planner<'_>,
-) -> Result<Look, Error> {
+) -> Result<Look, Failure> {
     let &Planner { rules, ref memory, reporter, .. } = planner;
     let mut look = Look::default();
     let name = &listed.name;
@@ -202,7 +201,7 @@ pub(crate) fn write_wheel(
     (output, scratch): (&Path, &Path),
     options: &WriteOptions,
     reporter: &dyn Reporter,
-) -> Result<(Written, String), Error> {
+) -> Result<(Written, String), Failure> {
     let wheel = Wheel::open(path)?;
     let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
     for (member, text) in &steps.texts {
@@ -230,7 +229,7 @@ pub(crate) fn write_wheel(
 }
 
 /// `true` for a wheel that this program wrote.
-fn is_ours(wheel: &Wheel) -> Result<bool, Error> {
+fn is_ours(wheel: &Wheel) -> Result<bool, Failure> {
     let generator = Headers::parse(&wheel.wheel()?).get("Generator").unwrap_or_default();
     Ok(generator.starts_with("rocwheel"))
 }

@@ -8,10 +8,10 @@ use rayon::prelude::*;
 use rocwheel_archive::{FileDigest, WriteOptions};
 use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_progress::{Reporter, Unit, WithoutProgress};
+use rocwheel_progress::{Failure, Reporter, Unit, WithoutProgress};
 
 use crate::archive::write_packed;
-use crate::error::Error;
+use crate::error;
 use crate::promoted::{Promoted, PromotedFrom, STATEMENT};
 use crate::promotion_plan::{PlannedPromotion, PromotionPlan, Steps};
 use crate::set_file::SetFileKind;
@@ -36,7 +36,7 @@ pub fn promote(
     old: OldFiles,
     options: &WriteOptions,
     reporter: &dyn Reporter,
-) -> Result<Staged<Vec<Promoted>>, Error> {
+) -> Result<Staged<Vec<Promoted>>, Failure> {
     let stay = plan.files.iter().filter(|file| is_at_its_place(file, output)).map(|file| file.name.as_str());
     let stay: BTreeSet<&str> = stay.collect();
     let made = plan.files.iter().filter_map(|file| file.new_name.as_deref()).filter(|name| !stay.contains(name));
@@ -45,11 +45,12 @@ pub fn promote(
     for name in made.chain(statement_name) {
         let path = output.join(name);
         if !old.replace && fs_err::symlink_metadata(&path).is_ok() {
-            return Err(Error::Exists { path });
+            return Err(Failure::message(format!("`{}` exists", path.display()))
+                .with_hint("choose an empty folder, or add `--force` to replace it"));
         }
     }
     let staging = StagingFolder::for_results(output, ".rocwheel-")
-        .map_err(|source| Error::Write { path: output.to_owned(), source })?;
+        .map_err(Failure::attempt(format!("cannot write `{}`", output.display())))?;
     let folder = staging.path().to_owned();
     let options = WriteOptions { digest: FileDigest::Sha256, ..options.clone() };
     let files = Writer { folder: &folder, options: &options, reporter }.write_all(plan, &stay)?;
@@ -59,7 +60,8 @@ pub fn promote(
         staged.push((file, promoted.kind));
     }
     let path = folder.join(STATEMENT);
-    fs_err::write(&path, statement(plan, &files)).map_err(|source| Error::Write { path: path.clone(), source })?;
+    fs_err::write(&path, statement(plan, &files))
+        .map_err(Failure::attempt(format!("cannot write `{}`", path.display())))?;
     staged.push((StagedFile { staged: path, place: output.join(STATEMENT) }, SetFileKind::Other));
     let mut result = Staged::new(staging, files);
     for (file, kind) in staged {
@@ -80,7 +82,7 @@ pub fn promote_into(
     folder: &Path,
     options: &WriteOptions,
     reporter: &dyn Reporter,
-) -> Result<(Vec<Promoted>, String), Error> {
+) -> Result<(Vec<Promoted>, String), Failure> {
     let options = WriteOptions { digest: FileDigest::Sha256, ..options.clone() };
     let files = Writer { folder, options: &options, reporter }.write_all(plan, &BTreeSet::new())?;
     let statement = statement(plan, &files);
@@ -109,7 +111,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Writes the files of a plan, several at once. Those that `stay` are only hashed.
-    fn write_all(&self, plan: &PromotionPlan, stay: &BTreeSet<&str>) -> Result<Vec<Promoted>, Error> {
+    fn write_all(&self, plan: &PromotionPlan, stay: &BTreeSet<&str>) -> Result<Vec<Promoted>, Failure> {
         let total = plan.files.iter().map(|file| file.size).sum();
         let _stage = self.reporter.stage("Writing promoted files", Some(total), Unit::Bytes);
         let written = plan.files.par_iter().with_max_len(1).map(|file| {
@@ -119,17 +121,17 @@ impl Writer<'_> {
             self.reporter.advance(file.size);
             Ok(promoted)
         });
-        Ok(written.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect())
+        Ok(written.collect::<Result<Vec<_>, Failure>>()?.into_iter().flatten().collect())
     }
 
-    fn existing(file: &PlannedPromotion) -> Result<Promoted, Error> {
+    fn existing(file: &PlannedPromotion) -> Result<Promoted, Failure> {
         let sha256 = digest(&file.path)?;
         check_recorded(file, &sha256)?;
         let source = Some(PromotedFrom { name: file.name.clone(), sha256: sha256.clone() });
         Ok(Promoted { name: file.name.clone(), kind: file.kind, size: file.size, sha256, source })
     }
 
-    fn write(&self, file: &PlannedPromotion) -> Result<Option<Promoted>, Error> {
+    fn write(&self, file: &PlannedPromotion) -> Result<Option<Promoted>, Failure> {
         let Some(name) = &file.new_name else { return Ok(None) };
         let (input, reporter) = (&file.path, WithoutProgress(self.reporter));
         let path = self.folder.join(name);
@@ -137,7 +139,7 @@ impl Writer<'_> {
         match &file.steps {
             Steps::LeaveOut => return Ok(None),
             Steps::Copy => {
-                fs_err::copy(input, &path).map_err(Error::write(&path))?;
+                fs_err::copy(input, &path).map_err(error::write(&path))?;
                 let sha256 = digest(&path)?;
                 (sha256_of_result, sha256_of_input) = (Some(sha256.clone()), Some(sha256));
             }
@@ -147,7 +149,7 @@ impl Writer<'_> {
             }
             Steps::Archive(patch) => write_packed(input, patch, &path, &reporter)?,
             Steps::Text(text) => {
-                fs_err::write(&path, text).map_err(Error::write(&path))?;
+                fs_err::write(&path, text).map_err(error::write(&path))?;
                 sha256_of_result = Some(hexadecimal(&sha256(text.as_bytes())));
             }
         }
@@ -159,18 +161,22 @@ impl Writer<'_> {
             Some(PromotedFrom { name: file.name.clone(), sha256 })
         };
         let sha256 = sha256_of_result.map_or_else(|| digest(&path), Ok)?;
-        let size = fs_err::metadata(&path).map_err(Error::write(&path))?.len();
+        let size = fs_err::metadata(&path).map_err(error::write(&path))?.len();
         Ok(Some(Promoted { name: name.clone(), kind: file.kind, size, sha256, source }))
     }
 }
 
 /// Fails if members of a file were skipped because of a record, and it is of another file.
-fn check_recorded(file: &PlannedPromotion, sha256: &str) -> Result<(), Error> {
+fn check_recorded(file: &PlannedPromotion, sha256: &str) -> Result<(), Failure> {
     let is_other = file.recorded.as_ref().is_some_and(|recorded| recorded != sha256);
-    if is_other { Err(Error::Changed { path: file.path.clone() }) } else { Ok(()) }
+    if !is_other {
+        return Ok(());
+    }
+    Err(Failure::message(format!("`{}` changed since it was packed", file.path.display()))
+        .with_hint("`rocwheel package` writes it again; without its record in the cache, all of it is read"))
 }
 
-fn digest(path: &Path) -> Result<String, Error> {
-    let digest = sha256_ahead(path).map_err(Error::read(path))?;
+fn digest(path: &Path) -> Result<String, Failure> {
+    let digest = sha256_ahead(path).map_err(error::read(path))?;
     Ok(hexadecimal(&digest))
 }

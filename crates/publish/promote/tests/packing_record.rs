@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use rocwheel_archive::{PackedSource, WriteOptions};
 use rocwheel_content::CacheFolder;
-use rocwheel_progress::Silent;
-use rocwheel_promote::{Error, Promoted, PromotionPlan, PromotionRequest, plan_promotion, promote_into};
+use rocwheel_progress::{Failure, Silent};
+use rocwheel_promote::{Promoted, PromotionPlan, PromotionRequest, plan_promotion, promote_into};
 use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, write_wheel};
 use serde_json::{Value, json};
 
@@ -69,14 +69,14 @@ impl Set {
         fs::write(&self.wheel, bytes).expect("write");
     }
 
-    fn plan(&self, records: &PackedSource) -> Result<PromotionPlan, Error> {
+    fn plan(&self, records: &PackedSource) -> Result<PromotionPlan, Failure> {
         let new = Some("7.12.0".parse().expect("version"));
         let request = PromotionRequest { new, ..PromotionRequest::new(self.wheel.parent().expect("folder")) };
         plan_promotion(&request, records, &Silent)
     }
 
     /// The bytes of the promoted wheel.
-    fn promoted(&self, records: &PackedSource) -> Result<Vec<u8>, Error> {
+    fn promoted(&self, records: &PackedSource) -> Result<Vec<u8>, Failure> {
         let output = tempfile::tempdir().expect("folder");
         let written = promote_into(&self.plan(records)?, output.path(), &WriteOptions::default(), &Silent)?;
         let [Promoted { name, .. }] = &written.0[..] else { panic!("one file") };
@@ -89,8 +89,9 @@ impl Set {
     }
 }
 
-fn is_changed(result: Result<Vec<u8>, Error>, wheel: &Path) -> bool {
-    matches!(result, Err(Error::Changed { path }) if path == wheel)
+fn is_changed(result: Result<Vec<u8>, Failure>, wheel: &Path) -> bool {
+    let text = format!("`{}` changed since it was packed", wheel.display());
+    result.is_err_and(|error| error.to_string() == text)
 }
 
 #[test]
@@ -108,8 +109,8 @@ fn a_text_with_the_version_in_an_unknown_place_is_found() {
     let notes = Member::new("rocm_sdk_core/notes.txt", format!("in {OLD}\n").into_bytes());
     let set = Set::new(vec![notes]);
     for records in [PackedSource::default(), set.records()] {
-        let Err(Error::Leftovers { problems, .. }) = set.plan(&records) else { panic!("left over") };
-        assert!(problems[0].contains("notes.txt`: line 1"), "{problems:?}");
+        let error = set.plan(&records).unwrap_err();
+        assert!(error.rows()[0].contains("notes.txt`: line 1"), "{error:?}");
     }
 }
 
@@ -126,7 +127,8 @@ fn a_record_of_another_text_wheel_or_packer_and_a_damaged_one_skip_nothing() {
         set.change_record(change);
         assert!(set.promoted(&set.records()).expect("promoted") == set.expected(), "the same bytes");
         set.damage();
-        assert!(matches!(set.plan(&set.records()), Err(Error::Wheel(_))), "everything is read");
+        let error = set.plan(&set.records()).unwrap_err();
+        assert!(error.find::<rocwheel_wheel::Error>().is_some(), "everything is read: {error:?}");
     }
     let set = Set::new(Vec::new());
     set.change_record(|record| record["searched"]["sha256"] = "0".repeat(64).into());

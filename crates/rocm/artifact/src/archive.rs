@@ -65,6 +65,6 @@ impl Compression {
     pub fn of(path: &std::path::Path) -> Result<Self, crate::Error> {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
         let split = Self::split(&file_name);
-        split.map(|(_, compression)| compression).ok_or_else(|| crate::Error::UnknownArchive { path: path.to_owned() })
+        split.map(|(_, compression)| compression).ok_or_else(|| crate::unknown_archive(path).into())
     }
 }

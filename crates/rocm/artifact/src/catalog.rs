@@ -6,13 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use serde::Serialize;
 
 use crate::archive::{self, Compression, Scratch};
 use crate::component::Component;
 use crate::entry::{ArtifactEntry, EntryKind};
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::location::{ArtifactForm, ArtifactLocation, locate};
 use crate::name::{self, ArtifactName};
 use crate::scan::{self, MANIFEST};
@@ -86,8 +86,18 @@ pub struct ArtifactSurvey {
     pub places: Vec<(ArtifactName, ArtifactLocation)>,
     /// The other entries, sorted by path.
     pub ignored: Vec<Ignored>,
-    /// Names that were meant as artifacts, archives that exist twice and links that lead nowhere.
-    pub problems: Vec<Error>,
+    /// The paths of names that were meant as artifacts, archives that exist twice and links that
+    /// lead nowhere, each with its problem.
+    pub problems: Vec<(PathBuf, Failure)>,
+}
+
+/// Returns the directory that holds `path`, as a user would type it.
+fn above(path: &Path) -> PathBuf {
+    match (path.file_name(), path.parent()) {
+        (None, _) => path.join(".."),
+        (Some(_), Some(parent)) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        (Some(_), _) => PathBuf::from("."),
+    }
 }
 
 /// Sorts the entries of a directory into artifacts and everything else, without opening any of
@@ -97,12 +107,14 @@ pub fn survey(directory: &Path) -> Result<ArtifactSurvey, Error> {
     let mut survey = ArtifactSurvey::default();
     let mut paths: Vec<PathBuf> = Vec::new();
     let listing = fs_err::read_dir(directory).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::NotThere { path: directory.to_owned() },
-        io::ErrorKind::NotADirectory => Error::NoDirectory { path: directory.to_owned() },
+        io::ErrorKind::NotFound => error::not_there(directory).into(),
+        io::ErrorKind::NotADirectory => error::no_directory(directory).into(),
         _ => Error::Io(error),
     })?;
     if directory.join(MANIFEST).is_file() {
-        return Err(Error::IsAnArtifact { path: directory.to_owned() });
+        let text = format!("`{}` is an artifact, not a directory that holds artifacts", directory.display());
+        let hint = format!("give the directory above: `{}`", above(directory).display());
+        return Err(Failure::message(text).with_hint(hint).into());
     }
     for found in listing {
         paths.push(found?.path());
@@ -117,8 +129,16 @@ pub fn survey(directory: &Path) -> Result<ArtifactSurvey, Error> {
                 let looks_like_artifact = name::is_meant_as_artifact(&file_name);
                 survey.ignored.push(Ignored { path, reason: reason.to_owned(), looks_like_artifact });
             }
-            Class::Malformed(name) => survey.problems.push(Error::MalformedName { name, path }),
-            Class::Dangling(source) => survey.problems.push(Error::DanglingArtifact { path, source }),
+            Class::Malformed(name) => {
+                let problem = error::malformed_name(&name, &path);
+                survey.problems.push((path, problem));
+            }
+            Class::Dangling(source) => {
+                let text =
+                    format!("`{}` is named like an artifact, but is a link that cannot be followed", path.display());
+                let problem = Failure::from(source).context(text);
+                survey.problems.push((path, problem.with_hint("fetch what the link leads to, or remove the link")));
+            }
         }
     }
     for (name, mut places) in found {
@@ -130,11 +150,8 @@ pub fn survey(directory: &Path) -> Result<ArtifactSurvey, Error> {
                 let path = place.path().to_owned();
                 survey.ignored.push(Ignored { path, reason, looks_like_artifact: false });
             } else {
-                survey.problems.push(Error::DuplicateArtifact {
-                    artifact: name.to_string(),
-                    first: used.path().to_owned(),
-                    second: place.path().to_owned(),
-                });
+                let problem = error::given_twice(&name, used.path(), place.path());
+                survey.problems.push((place.path().to_owned(), problem));
             }
         }
         survey.places.push((name, used));
@@ -170,7 +187,7 @@ enum Class {
 }
 
 fn classify(path: &Path, file_name: &str) -> Class {
-    // Not fs_err's: [`Error::DanglingArtifact`] names the path already.
+    // Not fs_err's: the message about a link names the path already.
     let file_type = match path.metadata() {
         Ok(metadata) => metadata.file_type(),
         Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source),
@@ -219,11 +236,11 @@ impl Catalog {
     /// again.
     pub fn open_over(directory: &Path, scratch: &Scratch, reporter: &dyn Reporter) -> Result<Self, Error> {
         let survey = survey(directory)?;
-        if let Some(problem) = survey.problems.into_iter().next() {
-            return Err(problem);
+        if let Some((_, problem)) = survey.problems.into_iter().next() {
+            return Err(problem.into());
         }
         if survey.places.is_empty() {
-            return Err(Error::NoArtifacts { path: directory.to_owned() });
+            return Err(error::no_artifacts(directory).into());
         }
         let artifacts = read_places(&survey.places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
         let catalog = Self { artifacts, ignored: survey.ignored };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_output::{Mode, StagingFolder};
-use rocwheel_progress::{Reporter, Unit};
+use rocwheel_progress::{Failure, Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
@@ -15,11 +15,12 @@ use crate::archive::Scratch;
 use crate::catalog::{self, Artifact, Catalog};
 use crate::contents;
 use crate::entry::{ArtifactEntry, EntryKind};
-use crate::error::Error;
+use crate::error::{Error, output_not_ours};
 use crate::input::separate;
 use crate::links::{self, Links};
 use crate::location::{ArtifactForm, ArtifactLocation, locate};
 use crate::name::ArtifactName;
+use crate::scan::link_leaves_tree;
 
 /// The file in the root of a flattened tree that lists its artifacts. Only a directory with this
 /// file is replaced without being asked to.
@@ -85,7 +86,9 @@ fn make(
     if !different.is_empty() {
         let conflict = different.swap_remove(0);
         let [first, second, ..] = conflict.owners.as_slice() else { unreachable!("a collision has two owners") };
-        return Err(Error::Conflict { path: conflict.path, first: first.to_string(), second: second.to_string() });
+        let text = format!("`{}` is provided twice, by {first} and by {second}", conflict.path);
+        let hint = "omit one of the two artifacts, or remove the file from one of them";
+        return Err(Failure::message(text).with_hint(hint).into());
     }
     let tree = Tree::merge(&catalog);
     tree.check_links(output)?;
@@ -114,7 +117,7 @@ fn check_output(output: &Path, existing: Replaceable, inputs: &[PathBuf]) -> Res
         return Ok(real);
     }
     let ours = real.is_dir() && (real.join(MARKER).is_file() || fs_err::read_dir(&real)?.next().is_none());
-    if ours { Ok(real) } else { Err(Error::OutputNotOurs { path: output.to_owned() }) }
+    if ours { Ok(real) } else { Err(output_not_ours(output).into()) }
 }
 
 /// Moves the new tree to the output. An existing tree is exchanged with it in one step, so that one
@@ -175,11 +178,7 @@ impl<'a> Tree<'a> {
             .collect();
         match links.iter().find(|(path, target)| links::leaves_tree(path, target, &links)) {
             None => Ok(()),
-            Some((path, target)) => Err(Error::LinkLeavesTree {
-                path: output.to_owned(),
-                link: (*path).to_owned(),
-                target: (*target).to_owned(),
-            }),
+            Some((path, target)) => Err(link_leaves_tree(output, (*path).to_owned(), target)),
         }
     }
 

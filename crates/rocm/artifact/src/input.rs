@@ -4,7 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use rocwheel_progress::Failure;
+
+use crate::error::{Error, not_there, output_not_ours};
 
 /// Largest file that is read, in bytes. Manifests and sidecars are far smaller.
 const LIMIT: u64 = 16 << 20;
@@ -31,7 +33,7 @@ pub fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     for input in inputs {
         let input = rocwheel_system::canonicalize(input)?;
         if input.starts_with(&real) {
-            return Err(Error::OutputOverlapsInput { output: real, input });
+            return Err(overlap(&real, &input));
         }
     }
     Ok(real)
@@ -42,14 +44,22 @@ pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let real = resolve(output)?;
     for input in inputs {
         let input = rocwheel_system::canonicalize(input).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::NotThere { path: input.clone() },
+            io::ErrorKind::NotFound => not_there(input).into(),
             _ => Error::Io(error),
         })?;
         if real.starts_with(&input) {
-            return Err(Error::OutputOverlapsInput { output: real, input });
+            return Err(overlap(&real, &input));
         }
     }
     Ok(real)
+}
+
+/// An output that would change or remove an input.
+fn overlap(output: &Path, input: &Path) -> Error {
+    let (output, input) = (output.display(), input.display());
+    Failure::message(format!("the output `{output}` and the input `{input}` are inside one another"))
+        .with_hint("choose an output beside the artifacts")
+        .into()
 }
 
 /// Resolves the part of a path that exists and appends the rest unchanged.
@@ -58,10 +68,15 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Error> {
         Ok(real) => Ok(real),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Ok(target) = fs_err::read_link(path) {
-                return Err(Error::DanglingOutput { path: path.to_owned(), target });
+                let (path, target) = (path.display(), target.display());
+                return Err(Failure::message(format!(
+                    "the output `{path}` is a link to `{target}`, which does not exist"
+                ))
+                .with_hint("make that directory, or choose another output")
+                .into());
             }
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let name = path.file_name().ok_or_else(|| Error::OutputNotOurs { path: path.to_owned() })?;
+            let name = path.file_name().ok_or_else(|| output_not_ours(path))?;
             Ok(resolve(parent)?.join(name))
         }
         Err(error) => Err(error.into()),
@@ -101,7 +116,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("link");
         rocwheel_system::symlink("real", &link).unwrap();
-        assert!(matches!(resolve(&link.join("x")), Err(Error::DanglingOutput { path, .. }) if path == link));
+        let error = resolve(&link.join("x")).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("the output `{}` is a link to", link.display())), "{error}");
         fs_err::create_dir(folder.path().join("real")).unwrap();
         assert!(resolve(&link.join("x")).unwrap().ends_with("real/x"));
     }

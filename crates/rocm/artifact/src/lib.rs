@@ -25,7 +25,7 @@ pub mod verify;
 pub use catalog::{Artifact, ArtifactSurvey, Catalog, Collision, Ignored, PathOwner, survey};
 pub use component::Component;
 pub use entry::{ArtifactEntry, EntryKind};
-pub use error::Error;
+pub use error::{Error, given_twice, no_artifacts, not_there, not_unicode, unknown_archive};
 pub use input::{outside, separate};
 pub use location::{ArtifactForm, ArtifactLocation};
 pub use manifest::{DistInfo, Manifest};

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::archive;
 use crate::catalog::{self, Ignored};
 use crate::entry::EntryKind;
-use crate::error::Error;
+use crate::error::{Error, with_source};
 use crate::location::ArtifactLocation;
 use crate::name::ArtifactName;
 use crate::scan;
@@ -101,7 +101,7 @@ pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error>
     Ok(Listing {
         artifacts: lines.into_iter().collect::<Result<_, _>>()?,
         ignored: survey.ignored,
-        problems: survey.problems.iter().map(crate::error::with_source).collect(),
+        problems: survey.problems.iter().map(|(_, problem)| with_source(problem)).collect(),
     })
 }
 

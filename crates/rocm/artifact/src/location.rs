@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
+
 use crate::archive::Compression;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::name::ArtifactName;
 use crate::scan::MANIFEST;
 
@@ -45,7 +47,11 @@ pub(crate) fn locate(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, ArtifactLo
         let is_directory = fs_err::metadata(path)?.is_dir();
         let (stem, place) = if is_directory {
             if !path.join(MANIFEST).is_file() && ArtifactName::parse(&file_name).is_none() {
-                return Err(Error::NotAnArtifact { path: path.clone() });
+                let path = path.display();
+                return Err(Failure::message(format!(
+                    "`{path}` is neither an artifact directory nor an artifact archive"
+                ))
+                .into());
             }
             (file_name.as_str(), ArtifactLocation::Directory(path.clone()))
         } else {
@@ -56,11 +62,10 @@ pub(crate) fn locate(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, ArtifactLo
             )
         };
         let Some(name) = ArtifactName::parse(stem) else {
-            return Err(Error::MalformedName { name: stem.to_owned(), path: path.clone() });
+            return Err(error::malformed_name(stem, path).into());
         };
         if let Some(other) = places.insert(name.clone(), place) {
-            let (artifact, first, second) = (name.to_string(), other.path().to_owned(), path.clone());
-            return Err(Error::DuplicateArtifact { artifact, first, second });
+            return Err(error::given_twice(&name, other.path(), path).into());
         }
     }
     Ok(places.into_iter().collect())

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::document;
+use rocwheel_progress::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -75,11 +76,17 @@ impl Manifest {
         read_json(path)
     }
 
-    /// Reads the manifest of the build that a catalog comes from; [`Error::ManifestNotFound`] if it
-    /// has none.
+    /// Reads the manifest of the build that a catalog comes from; fails if it has none.
     pub fn find(catalog: &Catalog) -> Result<Self, Error> {
-        let path = locate(catalog, MANIFEST_FILE).ok_or_else(|| Error::ManifestNotFound {
-            path: [BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE].iter().collect(),
+        let path = locate(catalog, MANIFEST_FILE).ok_or_else(|| {
+            let path: PathBuf = [BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE].iter().collect();
+            Failure::message(format!(
+                "there is no therock_manifest.json: artifact `base_lib_generic` does not hold `{}`",
+                path.display()
+            ))
+            .with_hint(
+                "fetch the artifact `base_lib_generic`, which every ROCm build makes, or use `rocwheel artifact import`",
+            )
         })?;
         Self::read(&path)
     }
@@ -108,8 +115,7 @@ impl Manifest {
 /// including numbers that no Rust type can represent.
 pub fn read_with_flag(path: &Path, name: &str, value: bool) -> Result<String, Error> {
     let bytes = crate::input::read_small(path)?;
-    with_flag(&String::from_utf8_lossy(&bytes), name, value)
-        .map_err(|source| Error::MalformedJson { path: path.to_owned(), source })
+    with_flag(&String::from_utf8_lossy(&bytes), name, value).map_err(not_understood(path))
 }
 
 fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::Error> {
@@ -175,7 +181,7 @@ impl DistInfo {
     }
 }
 
-fn locate(catalog: &Catalog, file: &str) -> Option<PathBuf> {
+pub(crate) fn locate(catalog: &Catalog, file: &str) -> Option<PathBuf> {
     let artifact = catalog.artifacts.iter().find(|artifact| artifact.name.to_string() == BASE_ARTIFACT)?;
     let path = artifact.root.join(MANIFEST_DIRECTORY).join(file);
     path.is_file().then_some(path)
@@ -183,7 +189,11 @@ fn locate(catalog: &Catalog, file: &str) -> Option<PathBuf> {
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let text = crate::input::read_small(path)?;
-    serde_json::from_slice(&text).map_err(|source| Error::MalformedJson { path: path.to_owned(), source })
+    serde_json::from_slice(&text).map_err(not_understood(path))
+}
+
+fn not_understood(path: &Path) -> impl FnOnce(serde_json::Error) -> Error {
+    move |error| Failure::other(error).context(format!("could not understand `{}`", path.display())).into()
 }
 
 fn to_json<T: Serialize>(value: &T) -> String {

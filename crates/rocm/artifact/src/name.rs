@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::archive::Compression;
 use crate::component::Component;
-use crate::error::Error;
+use crate::error::{Error, malformed_name};
 
 /// The target family of artifacts that are for no particular GPU.
 pub const GENERIC: &str = "generic";
@@ -76,7 +76,7 @@ impl FromStr for ArtifactName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Self::parse(text).ok_or_else(|| Error::MalformedName { name: text.to_owned(), path: text.into() })
+        Self::parse(text).ok_or_else(|| malformed_name(text, text.as_ref()).into())
     }
 }
 

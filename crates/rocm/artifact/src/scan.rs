@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
-use rocwheel_progress::Reporter;
+use rocwheel_output::storage_hint;
+use rocwheel_progress::{Failure, Reporter};
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
 use crate::entry::{ArtifactEntry, EntryKind};
-use crate::error::Error;
+use crate::error::{Error, not_unicode};
 use crate::input::read_small;
 use crate::links::{self, Links};
 use crate::name::ArtifactName;
@@ -45,7 +46,7 @@ pub(crate) fn parse_manifest(text: &str, shown: &Path) -> (Vec<String>, Vec<Erro
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let basedir = line.trim_end_matches('/');
         if !is_plain_path(basedir) {
-            problems.push(Error::UnsafeBasedir { path: shown.to_owned(), line: line.to_owned() });
+            problems.push(bad_manifest(shown, &format!("`{line}`, which is not a plain relative path")));
         } else if seen.insert(basedir) {
             basedirs.push(basedir.to_owned());
         }
@@ -54,14 +55,18 @@ pub(crate) fn parse_manifest(text: &str, shown: &Path) -> (Vec<String>, Vec<Erro
     sorted.sort_by_key(|basedir| basedir.split('/').collect::<Vec<_>>());
     for pair in sorted.windows(2) {
         if is_inside(pair[1], pair[0]) {
-            problems.push(Error::NestedBasedirs {
-                path: shown.to_owned(),
-                outer: pair[0].clone(),
-                inner: pair[1].clone(),
-            });
+            let (outer, inner) = (pair[0], pair[1]);
+            problems.push(bad_manifest(shown, &format!("`{inner}` inside `{outer}`, so its files have two places")));
         }
     }
     (basedirs, problems)
+}
+
+/// Lines of `artifact_manifest.txt` that cannot be basedirs. `lists` is the end of the sentence.
+fn bad_manifest(shown: &Path, lists: &str) -> Error {
+    Failure::message(format!("artifact_manifest.txt of `{}` lists {lists}", shown.display()))
+        .with_hint("correct artifact_manifest.txt: one relative directory per line, none inside another")
+        .into()
 }
 
 /// `true` if a path is relative and consists of names only: no empty part, no `.` and no `..`.
@@ -98,7 +103,10 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
     let text = match read_small(&root.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::MissingManifest { artifact: name.to_string(), path: shown.to_owned() });
+            let text = format!("artifact `{name}` at `{}` has no artifact_manifest.txt", shown.display());
+            let hint = "write one basedir per line into it, for example `stage`, or move the directory away if it is no \
+                        artifact";
+            return Err(Failure::message(text).with_hint(hint).into());
         }
         Err(error) => return Err(error.into()),
     };
@@ -108,14 +116,10 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
     let lookup = Basedirs::new(&scan.basedirs);
     for found in WalkDir::new(root).min_depth(1).follow_links(false) {
         reporter.check()?;
-        let found = found.map_err(|error| {
-            let path = error.path().unwrap_or(root).to_owned();
-            let source = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
-            Error::Walk { path, source }
-        })?;
+        let found = found.map_err(walk_error(root))?;
         let relative = rocwheel_system::slashed(found.path().strip_prefix(root).unwrap_or(found.path()));
         let Some(relative) = relative.to_str() else {
-            scan.problems.push(Error::NotUnicode { path: shown.join(relative) });
+            scan.problems.push(not_unicode(&shown.join(relative)).into());
             continue;
         };
         if relative == MANIFEST {
@@ -124,7 +128,7 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
         let kind = match kind_of(&found)? {
             Ok(kind) => kind,
             Err(what) => {
-                scan.problems.push(Error::UnsupportedFile { path: shown.join(relative), what });
+                scan.problems.push(unsupported_file(&shown.join(relative), what));
                 continue;
             }
         };
@@ -137,9 +141,12 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
     scan.entries.sort_by(|left, right| (left.basedir, &left.path).cmp(&(right.basedir, &right.path)));
     outside.sort();
     if let Some(first) = outside.first() {
-        let (count, first) = (outside.len(), first.clone());
-        let problem = Error::OutsideBasedirs { artifact: name.to_string(), path: shown.to_owned(), count, first };
-        scan.problems.push(problem);
+        let (count, path) = (outside.len(), shown.display());
+        let failure = Failure::message(format!(
+            "artifact `{name}` at `{path}` has files that artifact_manifest.txt does not cover: {count}, first `{first}`"
+        ))
+        .with_hint("add their basedir to artifact_manifest.txt, or remove the files");
+        scan.problems.push(Error::Member { member: first.clone(), failure });
     }
     let leaving = leaving_links(&scan.basedirs, &scan.entries, shown);
     scan.problems.extend(leaving);
@@ -158,15 +165,39 @@ pub(crate) fn leaving_links(basedirs: &[String], entries: &[ArtifactEntry], show
     for (basedir, links) in &by_basedir {
         for (path, target) in links {
             if links::leaves_tree(path, target, links) {
-                problems.push(Error::LinkLeavesTree {
-                    path: shown.to_owned(),
-                    link: format!("{}/{path}", basedirs[*basedir]),
-                    target: (*target).to_owned(),
-                });
+                problems.push(link_leaves_tree(shown, format!("{}/{path}", basedirs[*basedir]), target));
             }
         }
     }
     problems
+}
+
+/// A symbolic link that leaves the tree its basedir makes. `link` is relative to the artifact.
+pub(crate) fn link_leaves_tree(path: &Path, link: String, target: &str) -> Error {
+    let path = path.display();
+    let failure = Failure::message(format!("the link `{link}` in `{path}` points to `{target}`, out of the tree"))
+        .with_hint("make the link relative to a file of the same artifact, or remove it");
+    Error::Member { member: link, failure }
+}
+
+pub(crate) fn walk_error(root: &Path) -> impl FnOnce(walkdir::Error) -> Error {
+    move |error| {
+        let text = format!("could not read `{}`", error.path().unwrap_or(root).display());
+        let source = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
+        let hint = storage_hint(&source);
+        let failure = Failure::from(source).context(text);
+        match hint {
+            Some(hint) => failure.with_hint(hint).into(),
+            None => failure.into(),
+        }
+    }
+}
+
+/// A file that is neither a regular file, a directory nor a symbolic link. `what` is its type: a
+/// device, a socket, …
+pub(crate) fn unsupported_file(path: &Path, what: &str) -> Error {
+    let path = path.display();
+    Failure::message(format!("`{path}` is a {what}; artifacts hold files, directories and symbolic links")).into()
 }
 
 /// The inner error is a word for the type if artifacts cannot contain it.
@@ -204,10 +235,13 @@ mod tests {
         assert!(problems.is_empty());
         for line in ["/abs", "..", "a/../b", "a//b", ".", "./a", "a/."] {
             let (basedirs, problems) = parse_manifest(line, shown);
-            assert!(basedirs.is_empty() && matches!(problems[0], Error::UnsafeBasedir { .. }), "{line}");
+            assert!(
+                basedirs.is_empty() && problems[0].to_string().ends_with("which is not a plain relative path"),
+                "{line}"
+            );
         }
         let (_, problems) = parse_manifest("a\na-b\na/b\n", shown);
-        assert!(matches!(&problems[0], Error::NestedBasedirs { outer, inner, .. } if outer == "a" && inner == "a/b"));
+        assert!(problems[0].to_string().contains("`a/b` inside `a`"), "{}", problems[0]);
     }
 
     #[test]

@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::catalog::{self, Artifact, Catalog};
 use crate::component::Component;
 use crate::entry::EntryKind;
-use crate::error::{Error, with_source};
+use crate::error::{Error, no_artifacts, with_source};
 use crate::links::{self, Links};
 use crate::location::{ArtifactForm, ArtifactLocation};
-use crate::manifest::{DistInfo, Manifest};
+use crate::manifest::{self, DistInfo, Manifest};
 use crate::name::ArtifactName;
 use crate::{archive, contents, scan};
 
@@ -68,19 +68,9 @@ pub fn verify(
 ) -> Result<ArtifactsReport, Error> {
     let survey = catalog::survey(directory)?;
     let mut findings = Findings::default();
-    for problem in &survey.problems {
-        let path = match problem {
-            Error::MalformedName { path, .. }
-            | Error::DanglingArtifact { path, .. }
-            | Error::DuplicateArtifact { second: path, .. } => path.as_path(),
-            _ => directory,
-        };
-        findings.add(
-            Severity::Error,
-            &path.file_name().unwrap_or_default().to_string_lossy(),
-            None,
-            with_source(problem),
-        );
+    for (path, problem) in &survey.problems {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        findings.add(Severity::Error, &name, None, with_source(problem));
     }
     for ignored in &survey.ignored {
         if ignored.looks_like_artifact {
@@ -89,7 +79,7 @@ pub fn verify(
         }
     }
     if survey.places.is_empty() {
-        let message = Error::NoArtifacts { path: directory.to_owned() }.to_string();
+        let message = no_artifacts(directory).to_string();
         findings.add(Severity::Error, "", None, message);
     }
     let catalog = read(&survey.places, scratch, &mut findings, reporter)?;
@@ -100,12 +90,12 @@ pub fn verify(
     check_merged_links(&catalog, &mut findings);
     check_portable(&catalog, &mut findings);
     if let Err(error) = Manifest::find(&catalog) {
-        let severity =
-            if matches!(error, Error::ManifestNotFound { .. }) { Severity::Warning } else { Severity::Error };
-        findings.add(severity, crate::manifest::BASE_ARTIFACT, None, with_source(&error));
+        let is_missing = manifest::locate(&catalog, manifest::MANIFEST_FILE).is_none();
+        let severity = if is_missing { Severity::Warning } else { Severity::Error };
+        findings.add(severity, manifest::BASE_ARTIFACT, None, with_source(&error));
     }
     if let Err(error) = DistInfo::find(&catalog) {
-        findings.add(Severity::Error, crate::manifest::BASE_ARTIFACT, None, with_source(&error));
+        findings.add(Severity::Error, manifest::BASE_ARTIFACT, None, with_source(&error));
     }
     let mut list = findings.list;
     list.sort_by(|one, other| one.order().cmp(&other.order()));
@@ -162,9 +152,7 @@ fn read(
 
 fn problem_path(problem: &Error) -> Option<&str> {
     match problem {
-        Error::LinkLeavesTree { link: path, .. }
-        | Error::OutsideBasedirs { first: path, .. }
-        | Error::UnsafeMember { member: path, .. } => Some(path),
+        Error::Member { member, .. } => Some(member),
         _ => None,
     }
 }
@@ -231,7 +219,7 @@ fn check_component(artifact: &Artifact, component: Component, findings: &mut Fin
 
 /// `true` for the notes that a build or an import writes about itself; no pattern matches them.
 fn is_of_the_build(artifact: &Artifact, path: &str) -> bool {
-    artifact.name.to_string() == crate::manifest::BASE_ARTIFACT && path.starts_with("share/therock/")
+    artifact.name.to_string() == manifest::BASE_ARTIFACT && path.starts_with("share/therock/")
 }
 
 fn check_collisions(catalog: &Catalog, findings: &mut Findings, reporter: &dyn Reporter) -> Result<(), Error> {

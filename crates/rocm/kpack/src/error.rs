@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rocwheel_progress::{Exit, Hint};
+use rocwheel_progress::{Exit, Failure, Hint};
 
 /// A failure to read or write GPU code. Offsets are in bytes from the start of the `.hip_fatbin`
 /// section.
@@ -125,7 +125,7 @@ pub enum Error {
     WriteBundle(#[source] io::Error),
     /// An error in the name of a GPU target.
     #[error(transparent)]
-    Rocm(#[from] rocwheel_tables::Error),
+    Rocm(#[from] Failure),
     /// Bytes that are not a marker, or a marker that the loader would refuse.
     #[error("malformed kpack marker: {reason}")]
     Marker {
@@ -196,7 +196,7 @@ impl Hint for Error {
         match self {
             Self::Unsupported { .. } => Some("the file was made by a newer compiler than this program knows".into()),
             Self::Elf(error) => error.hint(),
-            Self::Rocm(error) => error.hint(),
+            Self::Rocm(failure) => failure.hint().map(str::to_owned),
             Self::Damaged { .. } => Some("get the archive again, or make it again from the original".into()),
             Self::UnsupportedArchive { .. } => {
                 Some("the archive was made by a newer tool than this program knows".into())
@@ -208,7 +208,7 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Elf(error) => error.exit(),
-            Self::Rocm(error) => error.exit(),
+            Self::Rocm(failure) => failure.exit(),
             Self::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Failed,
         }

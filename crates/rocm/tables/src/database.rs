@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
+use rocwheel_progress::{Exit, Failure};
 
-use crate::error::Error;
 use crate::rows::{DatabaseRow, RuleRow, Within};
 
 /// `gfx`, digits, letters, then optionally `-strict` or (of a generic target) a number and
@@ -57,7 +57,7 @@ fn tensile(name: &str) -> [RuleRow; 2] {
 }
 
 impl Databases {
-    pub(crate) fn new(rows: &[DatabaseRow]) -> Result<Self, Error> {
+    pub(crate) fn new(rows: &[DatabaseRow]) -> Result<Self, Failure> {
         let mut rules = Vec::new();
         for row in rows {
             let of_tensile = row.tensile.then(|| tensile(&row.name)).into_iter().flatten();
@@ -119,9 +119,11 @@ fn features(token: &str) -> String {
     target
 }
 
-fn expression(text: &str) -> Result<Regex, Error> {
-    Regex::new(&text.replace("{target}", TARGET))
-        .map_err(|source| Error::Expression { expression: text.to_owned(), source: Box::new(source) })
+fn expression(text: &str) -> Result<Regex, Failure> {
+    Regex::new(&text.replace("{target}", TARGET)).map_err(|error| {
+        let attempt = format!("could not compile the expression `{text}` of the kernel databases");
+        Failure::other(error).context(attempt).with_exit(Exit::Usage)
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Input: the rows about DLLs. Output: the component that provides a DLL, by its name.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use rocwheel_progress::{Exit, Failure};
 
-use crate::error::Error;
 use crate::rows::WindowsNames;
 
 /// The component that provides a DLL.
@@ -27,7 +27,7 @@ pub enum DllProvider {
 pub(crate) struct DllNames(Vec<(DllProvider, GlobSet)>);
 
 impl DllNames {
-    pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Error> {
+    pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Failure> {
         let groups = [
             // First, because their names are those of the other groups with one more letter.
             (DllProvider::Debug, names.debug.as_slice()),
@@ -37,14 +37,19 @@ impl DllNames {
             (DllProvider::Driver, &names.driver),
             (DllProvider::Rocm, rocm),
         ];
-        let sets = groups.into_iter().map(|(provider, patterns)| {
-            let mut builder = GlobSetBuilder::new();
-            for pattern in patterns {
-                builder.add(GlobBuilder::new(pattern).case_insensitive(true).build()?);
-            }
-            Ok((provider, builder.build()?))
-        });
-        sets.collect::<Result<_, _>>().map(Self).map_err(|source| Error::DllName { source: Box::new(source) })
+        let sets: Result<_, globset::Error> = groups
+            .into_iter()
+            .map(|(provider, patterns)| {
+                let mut builder = GlobSetBuilder::new();
+                for pattern in patterns {
+                    builder.add(GlobBuilder::new(pattern).case_insensitive(true).build()?);
+                }
+                Ok((provider, builder.build()?))
+            })
+            .collect();
+        sets.map(Self).map_err(|error| {
+            Failure::other(error).context("could not understand a name of a DLL in the tables").with_exit(Exit::Usage)
+        })
     }
 
     /// The provider of the DLL with this file name; `None` for an unknown one. Case is ignored.

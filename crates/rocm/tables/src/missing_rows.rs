@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use rocwheel_progress::{Context as _, Failure};
 use serde::Serialize;
 
 use crate::RocmTables;
-use crate::error::Error;
+use crate::tables::unreadable;
 use crate::targets::TargetTable;
 
 /// The file of a checkout that lists the GPU targets.
@@ -66,7 +67,7 @@ fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 ///
 /// # Errors
 /// A file is missing, or nothing is found in it: its format has changed.
-pub fn therock(checkout: &Path, tables: &RocmTables) -> Result<Vec<Gap>, Error> {
+pub fn therock(checkout: &Path, tables: &RocmTables) -> Result<Vec<Gap>, Failure> {
     type Find = fn(&str, &RocmTables) -> Result<Option<Vec<Gap>>, toml::de::Error>;
     let files: [(&str, &str, Find); 4] = [
         (TARGETS, "GPU target", |text, tables| Ok(targets(text, tables))),
@@ -77,11 +78,11 @@ pub fn therock(checkout: &Path, tables: &RocmTables) -> Result<Vec<Gap>, Error> 
     let mut gaps = Vec::new();
     for (name, what, find) in files {
         let file = checkout.join(name);
-        let text = fs_err::read_to_string(&file);
-        let text = text.map_err(|source| Error::NoCheckout { folder: checkout.to_owned(), source })?;
-        let found = find(&text, tables)
-            .map_err(|source| Error::Syntax { file: file.display().to_string(), source: Box::new(source) })?;
-        gaps.extend(found.ok_or(Error::NotUnderstood { file, what })?);
+        let text = fs_err::read_to_string(&file)
+            .with_context(|| format!("`{}` is not a checkout of TheRock", checkout.display()))?;
+        let file = file.display().to_string();
+        let found = find(&text, tables).map_err(unreadable(&file))?;
+        gaps.extend(found.ok_or_else(|| Failure::message(format!("found no {what} in `{file}`")))?);
     }
     Ok(gaps)
 }

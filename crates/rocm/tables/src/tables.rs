@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use rocwheel_progress::{Exit, Failure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::database::Databases;
 use crate::dll_names::DllNames;
-use crate::error::Error;
 use crate::former_format::renew_rows;
 use crate::rows::{
     ArtifactRow, DatabaseRow, KEYS, LibraryProduct, LibraryRow, LoaderRow, MACHINE, OwnerRow, PackageRow, TargetRow,
@@ -100,25 +100,24 @@ impl RocmTables {
     }
 
     /// Merges these files with a user's rows into the tables of this process.
-    /// Fails with [`Error::TooLate`] if the tables have been read before.
-    pub fn use_with(files: &[(String, String)]) -> Result<(), Error> {
-        IN_USE.set(Self::with(files)?).map_err(|_| Error::TooLate)
+    /// Fails if the tables have been read before, since they do not change any more.
+    pub fn use_with(files: &[(String, String)]) -> Result<(), Failure> {
+        IN_USE.set(Self::with(files)?).map_err(|_| {
+            Failure::message("the tables were asked for before the user's rows were read").with_exit(Exit::Bug)
+        })
     }
 
     /// The built-in tables, merged with these files. Each has a name, for messages, and a text.
-    pub fn with(files: &[(String, String)]) -> Result<RocmTables, Error> {
+    pub fn with(files: &[(String, String)]) -> Result<RocmTables, Failure> {
         let mut raw = Table::new();
         let mut sources = BTreeMap::new();
         let users = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         for (name, text) in BUILT_IN.into_iter().chain(users) {
-            let parsed = toml::from_str(text)
-                .map_err(|source| Error::Syntax { file: name.to_owned(), source: Box::new(source) })?;
+            let parsed = toml::from_str(text).map_err(unreadable(name))?;
             let rows = renew_rows(parsed, &raw);
             merge(&mut raw, rows, name, &mut sources)?;
         }
-        let whole: Whole = Value::Table(raw.clone())
-            .try_into()
-            .map_err(|source| Error::Syntax { file: "the tables".to_owned(), source: Box::new(source) })?;
+        let whole: Whole = Value::Table(raw.clone()).try_into().map_err(unreadable("the tables"))?;
         refer(&whole)?;
         let tables = RocmTables {
             in_torch: whole.database.iter().filter(|row| row.in_torch).map(|row| row.name.clone()).collect(),
@@ -147,7 +146,7 @@ impl RocmTables {
     }
 
     /// Compiles all expressions.
-    fn compile(&self) -> Result<(), Error> {
+    fn compile(&self) -> Result<(), Failure> {
         let (databases, dlls) = (Databases::new(&self.database_rows)?, DllNames::new(&self.windows, &self.rocm_dlls)?);
         self.databases.get_or_init(|| databases);
         self.dlls.get_or_init(|| dlls);
@@ -211,17 +210,17 @@ fn merge(
     from: Table,
     file: &str,
     sources: &mut BTreeMap<(String, String), Vec<String>>,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     for (name, value) in from {
         let Some((_, key)) = KEYS.iter().find(|(table, _)| *table == name) else {
             if !SINGLE.contains(&name.as_str()) {
-                return Err(Error::UnknownTable { file: file.to_owned(), table: name });
+                return Err(no_table(format!("`{file}` has `{name}`, which is the name of no table")));
             }
             into.insert(name, value);
             continue;
         };
         let Value::Array(rows) = value else {
-            return Err(Error::NoRows { file: file.to_owned(), table: name });
+            return Err(no_table(format!("`{name}` in `{file}` is not a list of rows")));
         };
         let known = into.entry(name.clone()).or_insert_with(|| Value::Array(Vec::new()));
         let Value::Array(known) = known else { continue };
@@ -229,10 +228,12 @@ fn merge(
         for row in rows {
             let keyed = row.get(*key).and_then(Value::as_str).map(str::to_owned);
             let (Some(id), Value::Table(row)) = (keyed, row) else {
-                return Err(Error::NoKey { file: file.to_owned(), table: name, key });
+                let failure = Failure::message(format!("a row of `{name}` in `{file}` has no `{key}`"));
+                return Err(bad_row(failure, &name));
             };
             if !seen.insert(id.clone()) {
-                return Err(Error::TwiceInTable { file: file.to_owned(), table: name, row: id });
+                let text = format!("`{file}` has two rows `{id}` in `{name}`");
+                return Err(Failure::message(text).with_exit(Exit::Usage));
             }
             let place = known.iter().position(|known| known.get(*key).and_then(Value::as_str) == Some(&id));
             let place = place.unwrap_or_else(|| {
@@ -241,11 +242,9 @@ fn merge(
             });
             if let Some(whole) = known[place].as_table_mut() {
                 whole.extend(row);
-                check(&name, whole).map_err(|source| Error::BadRow {
-                    file: file.to_owned(),
-                    table: name.clone(),
-                    row: id.clone(),
-                    source: Box::new(source),
+                check(&name, whole).map_err(|error| {
+                    let attempt = format!("could not understand the row `{id}` of `{name}` in `{file}`");
+                    bad_row(Failure::other(error).context(attempt), &name)
                 })?;
             }
             sources.entry((name.clone(), id)).or_default().push(file.to_owned());
@@ -254,8 +253,23 @@ fn merge(
     Ok(())
 }
 
+/// A file that is not TOML.
+pub(crate) fn unreadable(file: &str) -> impl FnOnce(toml::de::Error) -> Failure {
+    move |error| Failure::other(error).context(format!("could not read the tables in `{file}`")).with_exit(Exit::Usage)
+}
+
+/// A table that does not exist, or is not a list of rows.
+fn no_table(text: String) -> Failure {
+    let tables: Vec<String> = KEYS.iter().map(|(name, _)| format!("`[[{name}]]`")).collect();
+    Failure::message(text).with_hint(format!("rows are written as {}", tables.join(", "))).with_exit(Exit::Usage)
+}
+
+fn bad_row(failure: Failure, table: &str) -> Failure {
+    failure.with_hint(format!("`rocwheel data list {table}` shows the rows that are there")).with_exit(Exit::Usage)
+}
+
 /// Checks that every name that a row refers to is a row as well.
-fn refer(tables: &Whole) -> Result<(), Error> {
+fn refer(tables: &Whole) -> Result<(), Failure> {
     let packages: BTreeSet<&str> = tables.package.iter().map(|row| row.name.as_str()).collect();
     for row in &tables.target {
         if let Some(name) = row.package.as_deref().filter(|name| !packages.contains(name)) {
@@ -275,8 +289,9 @@ fn refer(tables: &Whole) -> Result<(), Error> {
     Ok(())
 }
 
-fn missing(table: &'static str, row: &str, field: &'static str, name: &str) -> Error {
-    Error::NoSuchRow { table, row: row.to_owned(), field, name: name.to_owned() }
+fn missing(table: &'static str, row: &str, field: &'static str, name: &str) -> Failure {
+    Failure::message(format!("the row `{row}` of `{table}` has the {field} `{name}`, which is no row"))
+        .with_exit(Exit::Usage)
 }
 
 /// The names of ROCm's DLLs.

@@ -7,8 +7,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use rocwheel_progress::Failure;
+
 use crate::RocmTables;
-use crate::error::Error;
 
 /// Characters that the name of a processor may contain besides letters and digits. The name becomes
 /// part of file names.
@@ -110,10 +111,10 @@ impl fmt::Display for TargetId {
 /// runtime) and `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+` (bundles). The features may be in any
 /// order.
 impl FromStr for TargetId {
-    type Err = Error;
+    type Err = Failure;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        parse(text).map_err(|reason| Error::Target { target: text.to_owned(), reason: reason.to_owned() })
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        parse(text).map_err(|reason| Failure::message(format!("`{text}` is no GPU target: {reason}")))
     }
 }
 

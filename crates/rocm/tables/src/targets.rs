@@ -3,11 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_progress::{Exit, Failure};
 use serde::Serialize;
 
 use crate::RocmTables;
-use crate::error::Error;
-
 use crate::target::{base_target, compare, sort};
 
 /// A GPU target that AMD's releases are built for.
@@ -131,14 +130,14 @@ impl TargetTable {
     /// keeps the order of the list, without duplicates; a target may carry features
     /// (`gfx942:xnack+`). An empty list expands to nothing.
     /// A name that is not in the table is an error.
-    pub fn expand(&self, list: &str) -> Result<Vec<String>, Error> {
+    pub fn expand(&self, list: &str) -> Result<Vec<String>, Failure> {
         self.expand_with(list, &[])
     }
 
     /// Like [`TargetTable::expand`], but accepts the targets in `also` too, for example those that
     /// were found in the input.
     /// A name that is neither in the table nor in `also` is an error.
-    pub fn expand_with(&self, list: &str, also: &[String]) -> Result<Vec<String>, Error> {
+    pub fn expand_with(&self, list: &str, also: &[String]) -> Result<Vec<String>, Failure> {
         let mut expanded: Vec<String> = Vec::new();
         for name in list.split([';', ',']).map(str::trim).filter(|name| !name.is_empty()) {
             let members = self.members(name);
@@ -158,7 +157,7 @@ impl TargetTable {
         Ok(expanded)
     }
 
-    fn unknown(&self, name: &str) -> Error {
+    fn unknown(&self, name: &str) -> Failure {
         let mut names: Vec<&str> = self.family_names().into_iter().collect();
         names.sort_by(|left, right| compare(left, right));
         let near = names.iter().copied().filter(|known| known.to_lowercase().starts_with(&name.to_lowercase()));
@@ -171,7 +170,12 @@ impl TargetTable {
         sort(&mut known);
         families.sort();
         known.extend(families);
-        Error::UnknownFamily { name: name.to_owned(), near, known }
+        let hint = match near.split_last() {
+            Some((only, [])) => format!("did you mean `{only}`?"),
+            Some((last, others)) => format!("did you mean `{}` or `{last}`?", others.join("`, `")),
+            None => format!("`rocwheel kernels` shows what a file has; known are: {}", known.join(", ")),
+        };
+        Failure::message(format!("unknown GPU target or family `{name}`")).with_hint(hint).with_exit(Exit::Usage)
     }
 }
 
@@ -185,7 +189,6 @@ fn card_words(name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rocwheel_progress::Hint;
 
     #[test]
     fn the_embedded_table() {

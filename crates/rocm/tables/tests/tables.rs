@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use rocwheel_progress::Hint;
+use rocwheel_progress::Failure;
 use rocwheel_tables::device_packages::DevicePackages;
 use rocwheel_tables::{DlopenTable, Owners, Providers, RocmTables, TargetTable};
 
@@ -10,7 +10,7 @@ fn with(text: &str) -> RocmTables {
     try_with(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn try_with(text: &str) -> Result<RocmTables, rocwheel_tables::Error> {
+fn try_with(text: &str) -> Result<RocmTables, Failure> {
     RocmTables::with(&[("mine.toml".to_owned(), text.to_owned())])
 }
 

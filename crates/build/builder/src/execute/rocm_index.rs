@@ -1,7 +1,7 @@
 //! Input: the package index that a job takes ROCm from. Output: which distributions it has, so that
 //! they are installed from there alone.
 
-use rocwheel_index::{Error as IndexError, Fetch, Source, address_without_user, page};
+use rocwheel_index::{Fetch, Source, address_without_user, bad_status, not_fetched, page};
 use rocwheel_progress::Failure;
 use rocwheel_recipe::Rocm;
 use url::Url;
@@ -33,8 +33,8 @@ impl RocmIndex<'_> {
             Ok(answer) if answer.status == 200 => Ok(true),
             // Storage services answer 403 for missing files if the client may not list them.
             Ok(answer) if matches!(answer.status, 403 | 404 | 410) => Ok(false),
-            Ok(answer) => Err(IndexError::Status { address: shown, status: answer.status }.into()),
-            Err(source) => Err(IndexError::Fetch { action: "read", address: shown, source }.into()),
+            Ok(answer) => Err(bad_status(&shown, answer.status)),
+            Err(error) => Err(not_fetched("read", &shown, error)),
         }
     }
 }

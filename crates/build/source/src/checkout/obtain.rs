@@ -1,8 +1,10 @@
 //! Input: a reference. Output: its commit in the repository. The tree is not touched.
 
+use rocwheel_progress::Failure;
+
 use super::{Run, names};
 use crate::archive;
-use crate::error::Error;
+use crate::error;
 use crate::git::Broken;
 use crate::pins;
 use crate::plan::{self, Reference};
@@ -13,8 +15,21 @@ const NO_REFERENCE: [&str; 4] =
     ["couldn't find remote ref", "not our ref", "unadvertised object", "Server does not allow request"];
 const SUGGESTIONS: usize = 3;
 
+/// The origin does not have the reference.
+fn no_reference(origin: &str, reference: &str, nearest: &[String]) -> Failure {
+    let origin = crate::git::without_secret(origin);
+    let failure = Failure::message(format!("`{origin}` has no branch, tag or commit `{reference}`"));
+    if !nearest.is_empty() {
+        failure.with_hint(format!("did you mean `{}`?", nearest.join("`, `")))
+    } else if reference.bytes().all(|byte| byte.is_ascii_hexdigit()) && reference.len() < 40 {
+        failure.with_hint("servers take commits only in full: write all 40 digits")
+    } else {
+        failure.with_hint("`git ls-remote` with that address lists what there is")
+    }
+}
+
 impl Run<'_> {
-    pub(super) fn obtain(&mut self, depth: Option<u32>, jobs: Option<u16>) -> Result<(), Error> {
+    pub(super) fn obtain(&mut self, depth: Option<u32>, jobs: Option<u16>) -> Result<(), Failure> {
         let commit = match self.reference.clone() {
             Reference::Named { origin, name, .. } => {
                 self.set_origin(&origin)?;
@@ -38,13 +53,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn set_origin(&self, origin: &str) -> Result<(), Error> {
+    fn set_origin(&self, origin: &str) -> Result<(), Failure> {
         let known = self.repository.git.at(&self.repository.path).args(["config", "--local", "remote.origin.url"]);
         let verb = if known.answer(self.repository.reporter)?.is_some() { "set-url" } else { "add" };
         self.repository.run(&["remote", verb, "origin", origin], "set the origin").map(drop)
     }
 
-    fn fetch(&self, origin: &str, name: &str, depth: Option<u32>, jobs: Option<u16>) -> Result<String, Error> {
+    fn fetch(&self, origin: &str, name: &str, depth: Option<u32>, jobs: Option<u16>) -> Result<String, Failure> {
         // A commit does not change: if it exists locally, no server is asked.
         if pins::is_commit(name)
             && let Some(commit) = self.repository.commit(name)?
@@ -61,21 +76,16 @@ impl Run<'_> {
                     return Ok(name.to_owned());
                 }
                 let nearest = self.nearest(name)?;
-                let origin = crate::git::without_secret(origin);
-                return Err(Error::NoRef { origin, reference: name.to_owned(), nearest });
+                return Err(no_reference(origin, name, &nearest));
             }
-            Err(broken) => return Err(broken.into_error(attempt)),
+            Err(broken) => return Err(broken.into_failure(attempt)),
         }
         let commit = repository.commit("FETCH_HEAD")?;
-        commit.ok_or_else(|| Error::NoRef {
-            origin: crate::git::without_secret(origin),
-            reference: name.to_owned(),
-            nearest: Vec::new(),
-        })
+        commit.ok_or_else(|| no_reference(origin, name, &[]))
     }
 
     /// Fetches all branches, because some servers give commits only together with their branch.
-    fn fetch_branches(&self, commit: &str) -> Result<bool, Error> {
+    fn fetch_branches(&self, commit: &str) -> Result<bool, Failure> {
         let repository = &self.repository;
         let arguments = ["fetch", "--no-recurse-submodules", "origin", "+refs/heads/*:refs/remotes/origin/*"];
         let mut call = repository.git.at(&repository.path).args(arguments);
@@ -86,11 +96,11 @@ impl Run<'_> {
         match call.run(repository.reporter) {
             Ok(_) => Ok(repository.commit(commit)?.is_some()),
             Err(Broken::Failed(failure)) if !failure.is_temporary() => Ok(false),
-            Err(broken) => Err(broken.into_error(format!("fetch the branches that may lead to {commit}"))),
+            Err(broken) => Err(broken.into_failure(format!("fetch the branches that may lead to {commit}"))),
         }
     }
 
-    fn nearest(&self, name: &str) -> Result<Vec<String>, Error> {
+    fn nearest(&self, name: &str) -> Result<Vec<String>, Failure> {
         let call = self.repository.git.at(&self.repository.path).args([
             "ls-remote",
             "--quiet",
@@ -106,11 +116,11 @@ impl Run<'_> {
 
     /// Makes a commit without history from an archive's files. The same archive makes the same
     /// commit.
-    fn commit_archive(&self, archive: &SourceArchive) -> Result<(String, String), Error> {
+    fn commit_archive(&self, archive: &SourceArchive) -> Result<(String, String), Failure> {
         let repository = &self.repository;
         let found = archive::sha256(&archive.path, repository.reporter)?;
         if let Some(wanted) = archive.sha256.as_ref().filter(|wanted| **wanted != found) {
-            return Err(Error::Checksum { path: archive.path.clone(), found, wanted: wanted.clone() });
+            return Err(error::checksum(&archive.path, &found, wanted));
         }
         let kept = format!("refs/rocwheel/archives/{found}");
         if let Some(commit) = repository.commit(&kept)? {

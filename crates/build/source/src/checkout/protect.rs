@@ -1,18 +1,28 @@
 //! Input: a folder that may have a checkout. Output: the changes that may be overwritten, or an
 //! error that lists work that would be lost.
 
+use std::path::Path;
+
+use rocwheel_progress::Failure;
+
 use super::{Run, Tree};
-use crate::error::Error;
+use crate::error;
 use crate::patches::{beside, shown};
 use crate::plan::Reference;
 use crate::repository::{HIPIFY, Repository, UPSTREAM};
 use crate::request::Movement;
 use crate::state::{Left, Phase};
 
+/// A checkout would move, which was forbidden (`--locked`).
+fn moved(path: &Path, found: &str, wanted: &str) -> Failure {
+    Failure::message(format!("`{}` is at {found}, not at {wanted}", path.display()))
+        .with_hint("remove `--locked` to move it")
+}
+
 impl Run<'_> {
     /// Inspects everything in the tree, including submodules. Changes of the last run may be
     /// overwritten; all others may not.
-    pub(super) fn protect(&mut self) -> Result<(), Error> {
+    pub(super) fn protect(&mut self) -> Result<(), Failure> {
         self.open()?;
         if self.folder.is_new {
             return Ok(());
@@ -62,7 +72,7 @@ impl Run<'_> {
             }
         }
         if !found.is_empty() {
-            return Err(Error::Dirty { path: self.checkout.directory.clone(), found });
+            return Err(error::dirty(&self.checkout.directory, found));
         }
         tree.as_left &= self.before.repositories.keys().eq(sorted(&repositories));
         tree.submodules = self.repository.gitlinks()?;
@@ -71,7 +81,7 @@ impl Run<'_> {
     }
 
     /// With `--locked`, checks that the existing checkout is the requested one.
-    fn stay_locked(&self) -> Result<(), Error> {
+    fn stay_locked(&self) -> Result<(), Failure> {
         if self.checkout.movement == Movement::Allowed {
             return Ok(());
         }
@@ -85,7 +95,7 @@ impl Run<'_> {
             _ => None,
         };
         if let Some(wanted) = wanted {
-            return Err(Error::Moved { path: self.checkout.directory.clone(), found, wanted });
+            return Err(moved(&self.checkout.directory, &found, &wanted));
         }
         // Tags do not move when the user checks another commit out.
         let submodules = self.before.repositories.keys().map(String::as_str).filter(|path| !path.is_empty());
@@ -94,7 +104,7 @@ impl Run<'_> {
             if repository.path.join(".git").exists()
                 && let Some((found, wanted)) = self.elsewhere(path, &repository)?
             {
-                return Err(Error::Moved { path: repository.path, found, wanted });
+                return Err(moved(&repository.path, &found, &wanted));
             }
         }
         Ok(())
@@ -102,7 +112,7 @@ impl Run<'_> {
 
     /// The commit that is checked out and the expected one, if the former is unknown: neither left
     /// by the last run, nor a commit that it tagged.
-    fn elsewhere(&self, path: &str, repository: &Repository<'_>) -> Result<Option<(String, String)>, Error> {
+    fn elsewhere(&self, path: &str, repository: &Repository<'_>) -> Result<Option<(String, String)>, Failure> {
         let Some(head) = repository.head()? else { return Ok(None) };
         let left = self.before.repositories.get(path).map(|left| left.head.clone());
         let upstream = repository.commit(&format!("refs/tags/{UPSTREAM}"))?;
@@ -112,7 +122,7 @@ impl Run<'_> {
         Ok(wanted.map(|wanted| (head, wanted)))
     }
 
-    fn open(&self) -> Result<(), Error> {
+    fn open(&self) -> Result<(), Failure> {
         let directory = &self.checkout.directory;
         // A run that was killed at its start has left an incomplete git folder. Initializing it
         // again is harmless.

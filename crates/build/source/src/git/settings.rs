@@ -3,8 +3,10 @@
 
 use std::process::Command;
 
+use rocwheel_progress::Failure;
+
 use super::Git;
-use crate::error::Error;
+use crate::error;
 
 /// Oldest supported version of git; before it, `GIT_CONFIG_GLOBAL` has no effect.
 const OLDEST: (u32, u32) = (2, 32);
@@ -48,14 +50,17 @@ const FIXED: [(&str, &str); 16] = [
     ("rebase.autoStash", "false"),
 ];
 
-pub(super) fn check_version(git: &Git) -> Result<(), Error> {
-    let output = git.bare().arg("--version").output().map_err(|source| Error::NoGit { source })?;
+pub(super) fn check_version(git: &Git) -> Result<(), Failure> {
+    let output = git.bare().arg("--version").output().map_err(error::no_git)?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let version = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let mut numbers = version.unwrap_or_default().split('.').map_while(|number| number.parse::<u32>().ok());
     match (numbers.next(), numbers.next()) {
         (Some(major), Some(minor)) if (major, minor) >= OLDEST => Ok(()),
-        _ => Err(Error::OldGit { found: version.unwrap_or(&text).to_owned() }),
+        _ => {
+            let found = version.unwrap_or(&text);
+            Err(Failure::message(format!("`git` is version {found}, and 2.32 or newer is needed")))
+        }
     }
 }
 

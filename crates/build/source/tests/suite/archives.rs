@@ -1,7 +1,7 @@
 //! Sources from an archive: after unpacking, everything is the same as with a repository.
 
 use rocwheel_progress::Silent;
-use rocwheel_source::{CheckoutStatus, Error, HIPIFY, SourceArchive, UPSTREAM};
+use rocwheel_source::{CheckoutStatus, HIPIFY, SourceArchive, UPSTREAM};
 
 use crate::world::{World, git, write};
 
@@ -47,7 +47,7 @@ fn an_archive_is_the_upstream_commit() {
     assert_eq!(moved.status, CheckoutStatus::Changed);
     assert!(tree.join("related_commits").exists());
     write(&tree.join("notes"), "mine");
-    assert!(matches!(world.run(&request(&world, &path, None)), Err(Error::Dirty { .. })));
+    assert!(!world.run(&request(&world, &path, None)).unwrap_err().rows().is_empty());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_archive_that_is_wrong_leaves_nothing() {
     let bytes = fs_err::read(&path).unwrap();
     fs_err::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let error = world.run(&request(&world, &path, None)).unwrap_err();
-    assert!(matches!(error, Error::Archive { .. }), "{error}");
+    assert!(error.to_string().contains("could not take the source archive"), "{error}");
     assert!(world.run(&request(&world, &world.path("nowhere.tar"), None)).is_err());
     assert!(!world.path("pytorch").exists());
     let mut both = request(&world, &path, None);

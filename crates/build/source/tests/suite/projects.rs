@@ -1,6 +1,6 @@
 //! Each of the seven projects, and the source of its commit if the user names none.
 
-use rocwheel_source::{CheckoutStatus, Error, HIPIFY, Reference, UPSTREAM};
+use rocwheel_source::{CheckoutStatus, HIPIFY, Reference, UPSTREAM};
 
 use crate::world::{World, commit, git, write};
 
@@ -61,7 +61,7 @@ fn magma_is_the_commit_that_pytorch_builds_it_of() {
     write(&tree.join("make.inc"), "BACKEND = hip\n");
     let mut later = world.request(&["magma"]);
     later.projects[0].reference = Some("master".into());
-    assert!(matches!(world.run(&later), Err(Error::Dirty { found, .. }) if found == ["?? make.inc"]));
+    assert_eq!(world.run(&later).unwrap_err().rows(), ["?? make.inc"]);
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), pinned);
     fs_err::remove_file(tree.join("make.inc")).unwrap();
     assert_eq!(world.run(&later).unwrap()[0].status, CheckoutStatus::Changed);
@@ -119,7 +119,7 @@ fn audio_and_vision_take_nightlies_where_torch_says_nothing() {
     let mut request = world.request(&["torchaudio"]);
     request.line = Some("2.9".into());
     let error = world.run(&request).unwrap_err();
-    assert!(matches!(error, Error::NoPin { .. }), "{error}");
+    assert!(error.to_string().contains("there is no pin file"), "{error}");
 }
 
 #[test]

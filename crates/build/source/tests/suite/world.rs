@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 pub use rocwheel_fixtures::git;
-use rocwheel_progress::{Reporter, Silent};
-use rocwheel_source::{CheckoutReport, Convert, Error, Git, Plan, Request, Table, WantedCheckout};
+use rocwheel_progress::{Failure, Reporter, Silent};
+use rocwheel_source::{CheckoutReport, Convert, Git, Plan, Request, Table, WantedCheckout};
 use tempfile::TempDir;
 
 const TABLE: &str = include_str!("../../../../../data/sources.toml");
@@ -139,15 +139,15 @@ impl World {
         request
     }
 
-    pub fn plan(&self, request: &Request) -> Result<Plan, Error> {
+    pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
         Plan::new(request, &self.table)
     }
 
-    pub fn run(&self, request: &Request) -> Result<Vec<CheckoutReport>, Error> {
+    pub fn run(&self, request: &Request) -> Result<Vec<CheckoutReport>, Failure> {
         self.run_with(request, &Silent)
     }
 
-    pub fn run_with(&self, request: &Request, reporter: &dyn Reporter) -> Result<Vec<CheckoutReport>, Error> {
+    pub fn run_with(&self, request: &Request, reporter: &dyn Reporter) -> Result<Vec<CheckoutReport>, Failure> {
         self.plan(request)?.execute(&plain_git(), &Marks, reporter, &mut |_| {})
     }
 }

@@ -30,8 +30,7 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
     }
     let found = rocwheel_source::sha256(file.path(), reporter)?;
     if found != sha256 {
-        let wanted = sha256.to_owned();
-        return Err(rocwheel_source::Error::Checksum { path: address.into(), found, wanted }.into());
+        return Err(rocwheel_source::checksum(address.as_ref(), &found, sha256));
     }
     rocwheel_system::persist(file, &path)?;
     Ok(path)

@@ -94,7 +94,7 @@ impl Place {
     fn patch_set(&self) -> Result<PatchSet> {
         let table = projects::table(self.table.as_deref())?;
         let (tree, patches) = (projects::absolute(&self.tree)?, projects::absolute(&self.patches)?);
-        Ok(PatchSet::of(&tree, &patches, self.set.as_deref(), &table)?)
+        PatchSet::of(&tree, &patches, self.set.as_deref(), &table)
     }
 }
 

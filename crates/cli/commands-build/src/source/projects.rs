@@ -16,7 +16,7 @@ pub fn table(path: Option<&Path>) -> Result<Table> {
 
 /// git with the environment variables of this program.
 pub(crate) fn git() -> Result<Git> {
-    Ok(Git::new(environment::variables())?)
+    Git::new(environment::variables())
 }
 
 /// An absolute path; relative ones start in the working directory.

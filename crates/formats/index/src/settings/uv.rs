@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
+use rocwheel_progress::Failure;
 use serde::Deserialize;
 
 use super::{Answer, unnamed};
-use crate::Error;
 use crate::tool::Tool;
 
 /// The keys that matter here; a file may have others.
@@ -50,17 +50,14 @@ struct ToolTable {
 }
 
 impl Settings {
-    fn read(path: &Path, text: &str) -> Result<Settings, Error> {
+    fn read(path: &Path, text: &str) -> Result<Settings, Failure> {
         let is_project = path.file_name().is_some_and(|name| name == "pyproject.toml");
         let read = if is_project {
             toml::from_str::<Project>(text).map(|project| project.tool.uv)
         } else {
             toml::from_str(text)
         };
-        read.map_err(|error| {
-            let (path, reason) = (path.to_owned(), error.message().to_owned());
-            Error::Settings { path, tool: Tool::Uv, reason }
-        })
+        read.map_err(|error| Tool::Uv.unreadable(path, error.message()))
     }
 
     /// `true` if the file sets any source of packages.
@@ -102,7 +99,7 @@ fn place_in(folder: &Path, place: String) -> String {
 
 /// Adds settings from files where the variables set none. The flag is `true` if a file sets
 /// `offline`.
-pub(super) fn with_files(mut answer: Answer, files: &[(PathBuf, String)]) -> Result<(Answer, bool), Error> {
+pub(super) fn with_files(mut answer: Answer, files: &[(PathBuf, String)]) -> Result<(Answer, bool), Failure> {
     let mut offline = None;
     for (path, text) in files.iter().rev() {
         let settings = Settings::read(path, text)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_fixtures::Warnings;
 use rocwheel_index::{Answer, Fetch, Gathered, Http, Request, Source, UnmetKind, gather};
-use rocwheel_progress::{Exit, Hint as _, Silent};
+use rocwheel_progress::{Exit, Failure, Silent};
 use tempfile::TempDir;
 use url::Url;
 
@@ -27,7 +27,7 @@ fn names(gathered: &Gathered) -> Vec<String> {
     gathered.wheels.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathered, rocwheel_index::Error> {
+fn from(audited: &[PathBuf], sources: &[Source], cache: &Path) -> Result<Gathered, Failure> {
     let http = Http::new(None).unwrap();
     let target = target();
     gather(&Request { audited, sources, target: &target, cache, fetch: Some(&http) }, &Silent)
@@ -335,7 +335,11 @@ fn what_an_index_does_wrong_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn an_address_is_no_folder_and_shows_no_password() {
-    assert!(matches!(Source::parse("https://[x"), Err(rocwheel_index::Error::Address { .. })));
+    let error = Source::parse("https://[x").unwrap_err();
+    assert_eq!(
+        (error.to_string().as_str(), error.exit()),
+        ("`https://[x` is not the address of an index", Exit::Usage)
+    );
     let address = |text| match Source::parse(text) {
         Ok(Source::Index(address)) => address.to_string(),
         other => panic!("{other:?}"),
@@ -365,7 +369,7 @@ fn an_address_that_has_nothing_is_an_error() {
     let root = server.address.trim_end_matches("simple/").to_owned();
     let error = from(&audited, &[Source::parse(&root).unwrap()], at).unwrap_err();
     assert_eq!(error.to_string(), format!("none of 2 requirements is at `{root}`"));
-    assert_eq!(error.hint(), Some(format!("did you mean `{root}simple/`?")));
+    assert_eq!(error.hint(), Some(format!("did you mean `{root}simple/`?").as_str()));
 }
 
 fn walk(folder: &Path) -> Vec<String> {

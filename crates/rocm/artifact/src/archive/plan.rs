@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_progress::Reporter;
+use rocwheel_progress::{Exit, Failure, Reporter};
 use serde::Serialize;
 
 use super::Compression;
 use crate::catalog::Artifact;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::input::outside;
 use crate::name::ArtifactName;
 
@@ -75,18 +75,19 @@ pub fn plan(
 ) -> Result<ArchivePlan, Error> {
     let levels = options.compression.levels();
     if !levels.contains(&options.level) {
-        return Err(Error::UnknownLevel { level: options.level, least: *levels.start(), most: *levels.end() });
+        let (level, least, most) = (options.level, levels.start(), levels.end());
+        let text = format!("there is no compression level {level}: levels go from {least} to {most}");
+        return Err(Failure::message(text).with_exit(Exit::Usage).into());
     }
     outside(output, directories)?;
     let mut archives: Vec<PlannedArchive> = Vec::new();
     for directory in directories {
-        let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        let Some(name) = ArtifactName::parse(&name) else {
-            return Err(Error::MalformedName { name: name.into_owned(), path: directory.clone() });
+        let file_name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = ArtifactName::parse(&file_name) else {
+            return Err(error::malformed_name(&file_name, directory).into());
         };
         if let Some(other) = archives.iter().find(|archive| archive.artifact == name) {
-            let (first, second) = (other.source.clone(), directory.clone());
-            return Err(Error::DuplicateArtifact { artifact: name.to_string(), first, second });
+            return Err(error::given_twice(&name, &other.source, directory).into());
         }
         let contents = Artifact::open(name.clone(), directory, reporter)?;
         let (files, bytes) = contents.size();

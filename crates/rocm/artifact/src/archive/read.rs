@@ -5,8 +5,8 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use rocwheel_content::reader::MeasuredReader;
-use rocwheel_content::{open_regular, pax_sparse_name};
-use rocwheel_progress::{Reporter, Watched};
+use rocwheel_content::{PACK_WITHOUT_SPARSE, open_regular, pax_sparse_name};
+use rocwheel_progress::{Failure, Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
@@ -94,7 +94,12 @@ pub(crate) fn for_each_member_of(
             continue;
         }
         if let Some(member) = pax_sparse_name(&mut entry).map_err(read_error(archive, reporter))? {
-            return Err(Error::SparseMember { path: archive.to_owned(), member });
+            let archive = archive.display();
+            return Err(Failure::message(format!(
+                "`{member}` of the archive `{archive}` is a sparse file in the PAX format, which is not supported"
+            ))
+            .with_hint(PACK_WITHOUT_SPARSE)
+            .into());
         }
         let Some(checker) = &mut checker else {
             let (first, bytes) = read_manifest(&mut entry, archive, reporter)?;
@@ -123,6 +128,12 @@ fn read_error(archive: &Path, reporter: &dyn Reporter) -> impl Fn(io::Error) -> 
     }
 }
 
+/// An archive has a member that must not be unpacked.
+fn unsafe_member(archive: &Path, member: String, reason: &str) -> Error {
+    let text = format!("refused to unpack `{member}` of the archive `{}`: {reason}", archive.display());
+    Error::Member { member, failure: Failure::message(text) }
+}
+
 fn read_manifest<R: Read>(
     entry: &mut tar::Entry<R>,
     archive: &Path,
@@ -130,11 +141,15 @@ fn read_manifest<R: Read>(
 ) -> Result<(Checker, Vec<u8>), Error> {
     let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
     if name != MANIFEST || entry.header().entry_type() != EntryType::Regular {
-        return Err(Error::ManifestNotFirst { path: archive.to_owned(), member: name });
+        let archive = archive.display();
+        return Err(Failure::message(format!(
+            "the archive `{archive}` does not begin with artifact_manifest.txt but with `{name}`"
+        ))
+        .with_hint("write the archive with `rocwheel artifact archive`")
+        .into());
     }
     if entry.size() > LARGEST_MANIFEST {
-        let reason = format!("it has {} bytes", entry.size());
-        return Err(Error::UnsafeMember { path: archive.to_owned(), member: name, reason });
+        return Err(unsafe_member(archive, name, &format!("it has {} bytes", entry.size())));
     }
     let size = entry.size();
     let mut bytes = Vec::new();
@@ -155,8 +170,7 @@ struct Checker {
 impl Checker {
     fn member<R: Read>(&mut self, entry: &tar::Entry<R>, archive: &Path) -> Result<Member, Error> {
         self.check(entry).map_err(|reason| {
-            let member = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-            Error::UnsafeMember { path: archive.to_owned(), member, reason }
+            unsafe_member(archive, String::from_utf8_lossy(&entry.path_bytes()).into_owned(), &reason)
         })
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::{hexadecimal, open_regular, sha256_of};
-use rocwheel_progress::{Reporter, Watched};
+use rocwheel_progress::{Failure, Reporter, Watched};
 
 use crate::error::Error;
 
@@ -32,7 +32,11 @@ pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
         Err(error) => return Err(error.into()),
     };
     let digest = parse_sidecar(&String::from_utf8_lossy(&bytes));
-    digest.map(Some).ok_or(Error::MalformedSidecar { path })
+    digest.map(Some).ok_or_else(|| {
+        Failure::message(format!("the sidecar `{}` does not begin with a SHA-256 digest", path.display()))
+            .with_hint("remove the sidecar, or write it again with `sha256sum`")
+            .into()
+    })
 }
 
 pub fn parse_sidecar(text: &str) -> Option<String> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_content::open_regular;
-use rocwheel_progress::{Interrupted, Reporter, Unit, Watched};
+use rocwheel_progress::{Failure, Interrupted, Reporter, Unit, Watched};
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
@@ -14,7 +14,7 @@ use super::file_state::FileState;
 use super::previous_tree::{OlderTree, Sharing, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
-use crate::error::Error;
+use crate::error::{AGAIN, Error};
 use crate::location::{ArtifactForm, ArtifactLocation};
 use crate::name::ArtifactName;
 
@@ -305,7 +305,8 @@ fn unpack_unchanged(
     let mut older = OlderTree::new(older, Sharing::Any);
     let unpacked = unpack_tree(Box::new(Watched::new(&file, reporter)), archive, (tree, &mut older), reporter);
     if FileState::of_open(&file)? != state && !matches!(unpacked, Err(Error::Interrupted(_))) {
-        return Err(Error::ArchiveChanged { path: archive.to_owned() });
+        let text = format!("the archive `{}` changed while it was read", archive.display());
+        return Err(Failure::message(text).with_hint(AGAIN).into());
     }
     unpacked?;
     let tree_state = state_of(tree)?;

@@ -141,11 +141,10 @@ impl Claiming<'_> {
 
     fn read(&self, basedir: &Basedir) -> Result<Option<Fileset>, Error> {
         let directory = self.root.join(&basedir.path);
-        match Fileset::scan(&[directory], &Predicate::default(), self.reporter) {
-            Ok(files) => Ok(Some(files)),
-            Err(crate::Error::NotThere { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
+        if matches!(directory.try_exists(), Ok(false)) {
+            return Ok(None);
         }
+        Ok(Some(Fileset::scan(&[directory], &Predicate::default(), self.reporter)?))
     }
 
     /// Checks that a path in two basedirs has the same contents in both: the second copy is

@@ -6,6 +6,7 @@ use rocwheel_output::StagingFolder;
 use rocwheel_progress::{Reporter, Unit};
 
 use super::{ClaimedComponent, Error};
+use crate::error::output_not_ours;
 use crate::fileset::Transfer;
 use crate::flatten;
 use crate::input::separate;
@@ -32,7 +33,7 @@ fn write_artifact(
     let is_there = fs_err::symlink_metadata(&output).is_ok();
     let is_ours = output.is_dir() && (output.join(MANIFEST).is_file() || fs_err::read_dir(&output)?.next().is_none());
     if is_there && !is_ours {
-        return Err(crate::Error::OutputNotOurs { path: output });
+        return Err(output_not_ours(&output).into());
     }
     let parent = output.parent().unwrap_or(Path::new("/"));
     fs_err::create_dir_all(parent)?;

@@ -193,7 +193,7 @@ fn several_artifacts_make_one_archive_each() {
     );
     let twice = [b.root.clone(), b.root.clone()];
     let error = archive::plan(&twice, &output, options(Compression::Zstd, 1), &Silent).unwrap_err();
-    assert!(matches!(error, Error::DuplicateArtifact { .. }));
+    assert!(error.to_string().starts_with("artifact `b_lib_generic` is given twice"), "{error}");
 }
 
 #[test]
@@ -218,8 +218,10 @@ fn bad_requests() {
     let error = plan(10, Compression::Xz).unwrap_err();
     assert_eq!(error.to_string(), "there is no compression level 10: levels go from 0 to 9");
     assert_eq!(error.exit(), Exit::Usage);
-    assert!(matches!(plan(0, Compression::Zstd), Err(Error::UnknownLevel { .. })));
-    assert!(matches!(plan(3, Compression::Zstd), Err(Error::OutsideBasedirs { .. })));
+    let error = plan(0, Compression::Zstd).unwrap_err().to_string();
+    assert!(error.starts_with("there is no compression level 0"), "{error}");
+    let error = plan(3, Compression::Zstd).unwrap_err().to_string();
+    assert!(error.contains("has files that artifact_manifest.txt does not cover"), "{error}");
 }
 
 #[test]

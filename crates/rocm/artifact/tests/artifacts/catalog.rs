@@ -192,10 +192,7 @@ fn links_at_the_top_are_what_they_lead_to() {
 
     link(Path::new("nowhere"), "rand_lib_generic");
     let error = open(&linked).unwrap_err();
-    assert!(
-        matches!(&error, Error::DanglingArtifact { path, .. } if path.ends_with("rand_lib_generic")),
-        "never silence: {error}"
-    );
+    assert!(error.to_string().contains("rand_lib_generic` is named like an artifact, but is a link"), "{error}");
 }
 
 #[test]
@@ -244,7 +241,8 @@ fn a_changed_archive_is_refused() {
     assert!(error.hint().unwrap().starts_with("fetch the archive again"));
     for text in ["", "\n", "abc  core_lib_generic.tar.zst\n"] {
         fs_err::write(&sidecar, text).unwrap();
-        assert!(matches!(open(&packed), Err(Error::MalformedSidecar { .. })), "{text}");
+        let error = open(&packed).unwrap_err().to_string();
+        assert!(error.ends_with("does not begin with a SHA-256 digest"), "{text}: {error}");
     }
 }
 
@@ -262,7 +260,7 @@ fn a_directory_wins_over_its_archive() {
 
     fs_err::remove_dir_all(&core.root).unwrap();
     let error = open(temporary.path()).unwrap_err();
-    assert!(matches!(error, Error::DuplicateArtifact { .. }), "{error}");
+    assert!(error.to_string().starts_with("artifact `core_lib_generic` is given twice"), "{error}");
 }
 
 #[test]
@@ -282,7 +280,8 @@ fn names_that_were_meant_as_artifacts() {
     }
     let temporary = tempfile::tempdir().unwrap();
     fs_err::write(temporary.path().join("core_hip_lib_generic.tar.xz"), "").unwrap();
-    assert!(matches!(open(temporary.path()), Err(Error::MalformedName { .. })));
+    let error = open(temporary.path()).unwrap_err().to_string();
+    assert!(error.contains("is not named like an artifact: `core_hip_lib_generic`"), "{error}");
 }
 
 #[test]
@@ -301,12 +300,13 @@ fn missing_and_lying_manifests() {
         )
     );
     fs_err::write(artifact.root.join("artifact_manifest.txt"), "a/stage\n../b\n").unwrap();
-    assert!(matches!(open(temporary.path()), Err(Error::UnsafeBasedir { line, .. }) if line == "../b"));
+    let error = open(temporary.path()).unwrap_err().to_string();
+    assert!(error.ends_with("lists `../b`, which is not a plain relative path"), "{error}");
     fs_err::write(artifact.root.join("artifact_manifest.txt"), "a\na/stage\n").unwrap();
-    assert!(matches!(open(temporary.path()), Err(Error::NestedBasedirs { .. })));
+    let error = open(temporary.path()).unwrap_err().to_string();
+    assert!(error.ends_with("lists `a/stage` inside `a`, so its files have two places"), "{error}");
     fs_err::remove_file(artifact.root.join("artifact_manifest.txt")).unwrap();
     let error = open(temporary.path()).unwrap_err();
-    assert!(matches!(error, Error::MissingManifest { .. }));
     assert!(error.to_string().contains("has no artifact_manifest.txt") && error.hint().is_some());
 }
 
@@ -315,14 +315,15 @@ fn what_no_artifact_may_hold() {
     let temporary = tempfile::tempdir().unwrap();
     let artifact = Artifact::new(temporary.path(), "core_lib_generic", &["stage"]).link("stage/lib/x", "/etc/passwd");
     let error = open(temporary.path()).unwrap_err();
-    assert!(matches!(&error, Error::LinkLeavesTree { link, .. } if link == "stage/lib/x"), "{error}");
+    assert!(error.to_string().starts_with("the link `stage/lib/x` in "), "{error}");
     fs_err::remove_file(artifact.path("stage/lib/x")).unwrap();
 
     // A basedir that is a link would lead elsewhere.
     let elsewhere =
         Artifact::new(temporary.path(), "else_lib_generic", &["real"]).link("linked", "real").file("real/x", "");
     fs_err::write(elsewhere.root.join("artifact_manifest.txt"), "linked\nreal\n").unwrap();
-    assert!(matches!(open(temporary.path()), Err(Error::OutsideBasedirs { first, .. }) if first == "linked"));
+    let error = open(temporary.path()).unwrap_err().to_string();
+    assert!(error.ends_with("does not cover: 1, first `linked`"), "{error}");
     fs_err::remove_dir_all(&elsewhere.root).unwrap();
 
     let socket = std::os::unix::net::UnixListener::bind(artifact.path("stage/socket")).unwrap();
@@ -335,7 +336,7 @@ fn what_no_artifact_may_hold() {
 
     let name = artifact.root.join("stage").join(std::ffi::OsStr::from_bytes(b"latin\xe9"));
     fs_err::write(&name, "").unwrap();
-    assert!(matches!(open(temporary.path()), Err(Error::NotUnicode { .. })));
+    assert!(open(temporary.path()).unwrap_err().to_string().ends_with("is not UTF-8"));
     fs_err::remove_file(&name).unwrap();
     open(temporary.path()).unwrap();
 }
@@ -356,7 +357,7 @@ fn unknown_components_are_kept_with_a_warning() {
 #[test]
 fn empty_and_absent_directories() {
     let temporary = tempfile::tempdir().unwrap();
-    assert!(matches!(open(temporary.path()), Err(Error::NoArtifacts { .. })));
+    assert!(open(temporary.path()).unwrap_err().to_string().starts_with("there is no artifact in"));
     let error = open(&temporary.path().join("absent")).unwrap_err();
     assert!(error.to_string().contains("absent"), "{error}");
 }
@@ -495,7 +496,7 @@ fn an_archive_that_changes_after_its_digest_is_an_error() {
             }
         });
         let error = Catalog::open(&packed, &scratch, &meddler).unwrap_err();
-        assert!(matches!(&error, Error::ArchiveChanged { path } if *path == archive), "{error}");
+        assert_eq!(error.to_string(), format!("the archive `{}` changed while it was read", archive.display()));
         assert_eq!(names(&scratch), [""; 0]);
     }
 }

@@ -83,7 +83,7 @@ fn two_contents_for_one_path() {
     assert_eq!(run(&[&one.root], &output).unwrap().identical, 1);
     let two = Artifact::new(temporary.path(), "two_run_generic", &["t"]).link("t/lib", "elsewhere");
     let error = run(&[&one.root, &two.root], &output).unwrap_err();
-    assert!(matches!(error, Error::Conflict { path, .. } if path == "lib"));
+    assert!(error.to_string().starts_with("`lib` is provided twice"), "{error}");
     assert_eq!(names(&output), [MARKER, "lib"], "the tree of the run before is still there");
 }
 
@@ -95,7 +95,7 @@ fn links_that_leave_together() {
         .link("b/x", "deep/er")
         .link("b/out", "up/../../../../z");
     let error = run(&[&one.root, &two.root], &temporary.path().join("out")).unwrap_err();
-    assert!(matches!(&error, Error::LinkLeavesTree { link, .. } if link == "b/out" || link == "out"), "{error}");
+    assert!(error.to_string().contains("out` in ") && error.to_string().ends_with("out of the tree"), "{error}");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn outputs_that_are_not_ours() {
 
     for output in [one.root.join("a/out"), temporary.path().to_owned(), one.root.clone()] {
         let error = flatten(&inputs, &output, Replaceable::Anything, Mode::Execute, &Silent).unwrap_err();
-        assert!(matches!(error, Error::OutputOverlapsInput { .. }), "{error}");
+        assert!(error.to_string().ends_with("are inside one another"), "{error}");
     }
     assert_eq!(names(&one.root), ["a", "artifact_manifest.txt"]);
 }
@@ -143,15 +143,16 @@ fn inputs_that_are_no_artifacts() {
     let output = temporary.path().join("out");
     let plain = temporary.path().join("plain");
     fs_err::create_dir(&plain).unwrap();
-    assert!(matches!(run(&[&plain], &output), Err(Error::NotAnArtifact { .. })));
+    let refused = |inputs: &[&Path]| run(inputs, &output).unwrap_err().to_string();
+    assert!(refused(&[&plain]).ends_with("is neither an artifact directory nor an artifact archive"));
     let file = temporary.path().join("file.txt");
     fs_err::write(&file, "").unwrap();
-    assert!(matches!(run(&[&file], &output), Err(Error::UnknownArchive { .. })));
+    assert!(refused(&[&file]).ends_with("its name ends in neither .tar.zst nor .tar.xz"));
     let error = run(&[&temporary.path().join("absent_lib_generic")], &output).unwrap_err();
     assert!(error.to_string().contains("absent_lib_generic"));
     let one = Artifact::new(temporary.path(), "one_lib_generic", &["a"]).file("a/lib/x", "A");
     let archive = pack(&one, &temporary.path().join("archives"));
-    assert!(matches!(run(&[&one.root, &archive], &output), Err(Error::DuplicateArtifact { .. })));
+    assert!(refused(&[&one.root, &archive]).starts_with("artifact `one_lib_generic` is given twice"));
     let bytes = fs_err::read(&archive).unwrap();
     fs_err::write(&archive, &bytes[..bytes.len() / 2]).unwrap();
     assert!(matches!(run(&[&archive], &output), Err(Error::DigestMismatch { .. })));

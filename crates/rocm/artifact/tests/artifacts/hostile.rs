@@ -39,12 +39,9 @@ fn unpack_bytes(bytes: &[u8], compression: Compression) -> Result<(), Error> {
 }
 
 fn refused(members: &[Raw], member: &str, reason: &str) {
-    match unpack(members) {
-        Err(Error::UnsafeMember { member: found, reason: why, .. }) => {
-            assert_eq!((found.as_str(), why.as_str()), (member, reason));
-        }
-        other => panic!("{member}: {other:?}"),
-    }
+    let error = unpack(members).unwrap_err().to_string();
+    let is_named = error.starts_with(&format!("refused to unpack `{member}` of the archive"));
+    assert!(is_named && error.ends_with(&format!("`: {reason}")), "{error}");
 }
 
 fn file(name: &str) -> Raw {
@@ -64,7 +61,8 @@ fn names_out_of_the_tree() {
     let outside = "artifact_manifest.txt lists no basedir that holds it";
     refused(&[first.clone(), file("other/x")], "other/x", outside);
     refused(&[first, file("stage")], "stage", outside);
-    assert!(matches!(unpack(&[manifest(&["../x"]), file("../x/y")]), Err(Error::UnsafeBasedir { .. })));
+    let error = unpack(&[manifest(&["../x"]), file("../x/y")]).unwrap_err().to_string();
+    assert!(error.ends_with("lists `../x`, which is not a plain relative path"), "{error}");
 }
 
 #[test]
@@ -98,13 +96,15 @@ fn links_out_of_the_tree() {
     let first = manifest(&["stage", "b/stage"]);
     for target in ["/etc/passwd", "../x", "../../precious", "sub/../../x"] {
         let error = unpack(&[first.clone(), raw("stage/link", b'2', target, b"")]).unwrap_err();
-        assert!(matches!(&error, Error::LinkLeavesTree { link, .. } if link == "stage/link"), "{error}");
+        assert!(error.to_string().starts_with("the link `stage/link` in "), "{error}");
     }
     // A link from one basedir into another leaves its own: once flattened, it would lead elsewhere.
     let across = raw("b/stage/link", b'2', "../../stage/x", b"");
-    assert!(matches!(unpack(&[first.clone(), file("stage/x"), across]), Err(Error::LinkLeavesTree { .. })));
+    let error = unpack(&[first.clone(), file("stage/x"), across]).unwrap_err().to_string();
+    assert!(error.ends_with("out of the tree"), "{error}");
     let chain = [first.clone(), raw("stage/a", b'2', "d/..", b""), raw("stage/b", b'2', "a/../x", b"")];
-    assert!(matches!(unpack(&chain), Err(Error::LinkLeavesTree { .. })));
+    let error = unpack(&chain).unwrap_err().to_string();
+    assert!(error.ends_with("out of the tree"), "{error}");
     refused(&[first.clone(), raw("stage/link", b'2', "", b"")], "stage/link", "it is a link to nothing");
     unpack(&[first, raw("stage/lib/link", b'2', "../bin/x", b"")]).unwrap();
 }
@@ -149,7 +149,7 @@ fn sparse_files_in_the_pax_format_are_refused() {
         let pax = raw("././@PaxHeader", b'x', "", records.as_bytes());
         let name = if records.contains("name") { "stage/GNUSparseFile.0/x" } else { "stage/x" };
         let error = unpack(&[manifest(&["stage"]), pax, file(name)]).unwrap_err();
-        assert!(matches!(&error, Error::SparseMember { member, .. } if member == "stage/x"), "{records}: {error}");
+        assert!(error.to_string().starts_with("`stage/x` of the archive"), "{records}: {error}");
         assert_eq!(error.hint().unwrap(), "pack it without `--sparse` (bsdtar: `--no-read-sparse`)");
     }
 }
@@ -157,11 +157,12 @@ fn sparse_files_in_the_pax_format_are_refused() {
 #[test]
 fn the_manifest_comes_first_and_once() {
     let first = manifest(&["stage"]);
-    for members in [vec![file("stage/x"), first.clone()], vec![raw("./artifact_manifest.txt", b'0', "", b"stage\n")]] {
-        assert!(matches!(unpack(&members), Err(Error::ManifestNotFirst { .. })));
-    }
     let link = raw("artifact_manifest.txt", b'2', "/etc/passwd", b"");
-    assert!(matches!(unpack(&[link]), Err(Error::ManifestNotFirst { .. })));
+    let dotted = raw("./artifact_manifest.txt", b'0', "", b"stage\n");
+    for members in [vec![file("stage/x"), first.clone()], vec![dotted], vec![link]] {
+        let error = unpack(&members).unwrap_err().to_string();
+        assert!(error.contains("does not begin with artifact_manifest.txt but with"), "{error}");
+    }
     assert!(matches!(unpack(&[]), Err(Error::DamagedArchive { .. })));
     refused(
         &[first.clone(), file("stage/x"), first],
@@ -262,5 +263,5 @@ fn a_directory_of_hostile_archives_is_not_touched() {
     assert_eq!(names(&scratch), [""; 0]);
     assert_eq!(names(&packed), ["a_lib_generic.tar.zst"]);
     let error = archive::unpack(Path::new("a_b_c.tar.gz"), &packed.join("out"), &Silent).unwrap_err();
-    assert!(matches!(error, Error::UnknownArchive { .. }));
+    assert!(error.to_string().contains("its name ends in neither .tar.zst nor .tar.xz"), "{error}");
 }

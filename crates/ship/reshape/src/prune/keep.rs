@@ -33,7 +33,7 @@ impl Keep {
             let targets = match name.parse::<TargetId>() {
                 _ if !members.is_empty() => members.into_iter().map(TargetId::plain).collect(),
                 Ok(target) if rocwheel_tables::target::is_processor(&target.processor) => vec![target],
-                Err(error) if name.contains(':') => return Err(Failure::from(error).with_exit(Exit::Usage)),
+                Err(failure) if name.contains(':') => return Err(failure.with_exit(Exit::Usage)),
                 _ => table.expand(name)?.into_iter().map(TargetId::plain).collect(),
             };
             wanted.push(Wanted { name: name.to_owned(), targets });

@@ -96,7 +96,7 @@ pub fn view_of_directory(root: &Path) -> Result<View, Failure> {
         for entry in fs_err::read_dir(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
-            let name = name.to_str().ok_or_else(|| rocwheel_artifact::Error::NotUnicode { path: entry.path() })?;
+            let name = name.to_str().ok_or_else(|| rocwheel_artifact::not_unicode(&entry.path()))?;
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
             if kind.is_dir() {

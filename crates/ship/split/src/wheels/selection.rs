@@ -37,7 +37,7 @@ pub(super) fn selection(survey: &Survey, list: Option<&str>) -> Result<TargetSel
     let mut also = found.clone();
     also.extend(found.iter().map(|target| target::base_target(target).to_owned()));
     let expanded = TargetTable::embedded().expand_with(list, &also);
-    let mut wanted = expanded.map_err(|error| Failure::from(error).with_exit(Exit::Usage))?;
+    let mut wanted = expanded.map_err(|failure| failure.with_exit(Exit::Usage))?;
     let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
     // Targets that share a package with a selected target are kept too, and so are packages for
     // several targets.
