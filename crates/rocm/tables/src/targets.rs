@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(error.to_string(), "unknown GPU target or family `gfx94x-dcgpu`");
         let hint = error.hint().unwrap();
         assert_eq!(hint, "did you mean `gfx94X-dcgpu`?");
-        let hint = |name: &str| table.expand(name).unwrap_err().hint().unwrap();
+        let hint = |name: &str| table.expand(name).unwrap_err().hint().unwrap().to_owned();
         assert_eq!(hint("gfx94x"), "did you mean `gfx94X-all` or `gfx94X-dcgpu`?");
         assert_eq!(hint("gfx125X-d"), "did you mean `gfx125X-dcgpu`?");
         let hint = hint("radeon");
