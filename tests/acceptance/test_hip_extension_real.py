@@ -41,7 +41,10 @@ def manylinux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Docker with an image that has what cibuildwheel asks of one, made from Debian: the manylinux
     images are in a registry, which not every machine reaches."""
     with engines.docker(tmp_path_factory.mktemp("docker")) as engine:
-        engine.import_root(engines.root("bookworm", "clang-19", "clang-tools-19", "lld-19", "llvm-19", "python3-build", "python3-dev"), "debian")
+        engine.import_root(
+            engines.root("bookworm", "clang-19", "clang-tools-19", "lld-19", "llvm-19", "python3-build", "python3-dev"),
+            "debian",
+        )
         # cibuildwheel runs its own lines of Python with that of 3.9.
         pythons = """python3 -m venv --system-site-packages /opt/python/cp311-cp311
             ln -s cp311-cp311 /opt/python/cp39-cp39"""
