@@ -18,6 +18,7 @@ import pytest
 from browser import Browser
 from buckets import Bucket, forget, moto
 from delta_stream import Stream, published_stream
+from schemas import CheckedRocwheel
 
 import synthetic
 from command import CACHE, REPOSITORY, Rocwheel, own_suite
@@ -74,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def rocwheel() -> Rocwheel:
     binary = Path(os.environ.get("ROCWHEEL_BINARY", REPOSITORY / "target/debug/rocwheel"))
     assert binary.is_file(), f"{binary} is not built: run `cargo build`, or name the binary in ROCWHEEL_BINARY"
-    return Rocwheel(binary.resolve())
+    return CheckedRocwheel(binary.resolve())
 
 
 @pytest.fixture(scope="session")

@@ -53,8 +53,8 @@ class Engine:
         """Makes an image of another one: what a script changes in it as root, and its variables."""
         changes = [f"--change=ENV {name}={value}" for name, value in variables.items()]
         container = f"derive-{os.getpid()}"
-        root = ("--network", "none", "--user", "0:0", "--entrypoint", "sh")
-        self.run("run", "--name", container, *root, *self.options, image, "-ec", script)
+        root = ("--network", "none", "--user", "0:0", "--entrypoint", "")
+        self.run("run", "--name", container, *root, *self.options, image, "sh", "-ec", script)
         self.run("commit", *changes, container, name)
         self.run("rm", container)
 

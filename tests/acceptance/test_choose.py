@@ -127,7 +127,7 @@ class Case:
         if "--index" not in words:
             words += ["--index", self.index]
         path = path or f"{TOOLS}:{os.environ['PATH']}"
-        return run(self.rocwheel.binary, "choose", *words, *more, environment={"PATH": path}, expect=expect)
+        return self.rocwheel.run("choose", *words, *more, environment={"PATH": path}, expect=expect)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from schemas import faults, stored_schema
 
-from command import REPOSITORY, TOOLS, Result, Rocwheel, run
+from command import REPOSITORY, TOOLS, Result, Rocwheel, run, with_uv
 from linked_wheels import extension, library, write_wheel
 from small_index import write_wheel as write_plain_wheel
 from tool_wheel import version_of
@@ -137,35 +137,63 @@ def test_only_the_first_findings_are_annotations(rocwheel: Rocwheel, tmp_path: P
     assert summary.read_text().count("RW001") == 3 * 12
 
 
+def commit_all(folder: Path) -> None:
+    git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b"]
+    run("git", "init", "--quiet", folder)
+    run(*git, "add", "--all", "--force")
+    run(*git, "commit", "--quiet", "--message", "all")
+
+
 @pytest.mark.long
-def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, tool: Path, broken: Path, tmp_path: Path) -> None:
-    """The hooks of this repository, in one whose backend hands out the wheel of the tests instead
-    of compiling for minutes."""
-    hooks = tmp_path / "hooks"
-    hooks.mkdir()
-    shutil.copy(REPOSITORY / ".pre-commit-hooks.yaml", hooks)
-    (hooks / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n')
-    (hooks / "b.py").write_text(
-        f"import shutil\ndef build_wheel(folder, *_): return shutil.copy({str(tool)!r}, folder).rpartition('/')[2]\n"
+def test_act_runs_the_job_of_the_page(tool: Path, broken: Path, tmp_path: Path) -> None:
+    """All steps in a runner that is not GitHub's, for a project whose backend has the wheel ready.
+    What would come from GitHub is in folders; the action that uploads findings counts them."""
+    project, action, upload = (tmp_path / name for name in ("project", "action", "codeql/upload-sarif"))
+    for folder in (project / ".github/workflows", action, upload):
+        folder.mkdir(parents=True)
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n'
     )
+    (project / "b.py").write_text(
+        f"import shutil\ndef build_wheel(folder, *_): return shutil.copy({str(broken)!r}, folder).rpartition('/')[2]\n"
+    )
+    steps = yaml.safe_load(block("yaml", "steps:"))["steps"]
+    (audit,) = (step for step in steps if "OWNER" in step.get("uses", ""))
+    audit["id"] = "audit"
+    audit["with"]["rocwheel"] = str(tool)
+    steps.append({"if": "failure()", "run": "echo 'exit code ${{ steps.audit.outputs.exit-code }}'"})
+    workflow = {"on": "push", "jobs": {"audit": {"runs-on": "ubuntu-latest", "steps": steps}}}
+    (project / ".github/workflows/audit.yml").write_text(yaml.safe_dump(workflow))
+    shutil.copy(REPOSITORY / "action.yml", action)
+    count = {"shell": "bash", "run": "echo \"rules: $(grep -c ruleId '${{ inputs.sarif_file }}')\""}
+    mock = {"name": "upload", "inputs": {"sarif_file": {}}, "runs": {"using": "composite", "steps": [count]}}
+    (upload / "action.yml").write_text(yaml.safe_dump(mock))
+    commit_all(project)
+    local = [f"OWNER/rocwheel@v0={action}", f"github/codeql-action@v4={upload.parent}"]
+    words = ["push", "--platform", "ubuntu-latest=-self-hosted", *(f"--local-repository={one}" for one in local)]
+    said = run(TOOLS / "act", *words, cwd=project, environment=with_uv(HOME=str(tmp_path)), expect=1).stdout
+    assert "::error title=rocwheel audit::RW001 library-not-found" in said, said
+    assert "| exit code 1" in said and re.search(r"\| rules: [1-9]", said), said
+
+
+@pytest.mark.long
+def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, broken: Path, tmp_path: Path) -> None:
+    """The hooks of the last commit, which pip compiles: without optimisation, for minutes less."""
     project = tmp_path / "project"
     recipes = project / "recipes"
     recipes.mkdir(parents=True)
     rocwheel.run("recipe", "new", "mine", "--output", recipes)
     shutil.copy(broken, project)
-    for folder in (hooks, project):
-        git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b"]
-        run("git", "init", "--quiet", folder)
-        run(*git, "add", "--all", "--force")
-        run(*git, "commit", "--quiet", "--message", "all")
-    environment = {"PRE_COMMIT_HOME": str(tmp_path / "home"), "PIP_NO_INDEX": "1"}
-    environment["PATH"] = f"{rocwheel.binary.parent}:{TOOLS}:/usr/local/bin:/usr/bin:/bin"
-    run(TOOLS / "pre-commit", "validate-manifest", hooks / ".pre-commit-hooks.yaml")
-    revision = run("git", "-C", hooks, "rev-parse", "HEAD").stdout.strip()
+    commit_all(project)
+    environment = {"PRE_COMMIT_HOME": str(tmp_path / "home"), "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0"}
+    cargo = Path(shutil.which("cargo")).parent
+    environment["PATH"] = f"{rocwheel.binary.parent}:{TOOLS}:{cargo}:/usr/local/bin:/usr/bin:/bin"
+    run(TOOLS / "pre-commit", "validate-manifest", REPOSITORY / ".pre-commit-hooks.yaml")
+    revision = run("git", "-C", REPOSITORY, "rev-parse", "HEAD").stdout.strip()
     shown = yaml.safe_load(block("yaml", "repos:"))
     (repo,) = shown["repos"]
     assert repo["rev"] == f"v{version_of(rocwheel)}"
-    repo |= {"repo": str(hooks), "rev": revision}
+    repo |= {"repo": str(REPOSITORY), "rev": revision}
     repo["hooks"] += [{"id": f"{hook['id']}-system"} for hook in repo["hooks"]]
     (project / ".pre-commit-config.yaml").write_text(yaml.safe_dump(shown))
     run(TOOLS / "pre-commit", "validate-config", cwd=project)
@@ -180,14 +208,18 @@ def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, tool: Path, 
 
 
 def test_gitlab_takes_the_job_and_it_writes_its_report(rocwheel: Rocwheel, broken: Path, tmp_path: Path) -> None:
-    jobs = yaml.safe_load(block("yaml", "audit wheels:"))
+    """The job in a program that imitates GitLab, without the image: another test makes that."""
+    text = block("yaml", "audit wheels:")
+    jobs = yaml.safe_load(text)
     address = "https://gitlab.com/gitlab-org/gitlab/-/raw/master/app/assets/javascripts/editor/schema/ci.json"
     assert faults(stored_schema(address), jobs) == []
     (job,) = jobs.values()
     (tmp_path / "dist").mkdir()
     shutil.copy(broken, tmp_path / "dist")
-    environment = {"PATH": f"{rocwheel.binary.parent}:/usr/bin:/bin"}
-    run("sh", "-ec", "\n".join(job["script"]), cwd=tmp_path, environment=environment, expect=1)
+    (tmp_path / ".gitlab-ci.yml").write_text(text)
+    environment = {"PATH": f"{rocwheel.binary.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    said = run(TOOLS / "gcil", "--host", "--pipeline", cwd=tmp_path, environment=environment, expect=1).stdout
+    assert "RW001 library-not-found" in said, said
     assert all((tmp_path / path).stat().st_size > 0 for path in job["artifacts"]["paths"])
 
 

@@ -3,15 +3,18 @@ ROCm packages of ours."""
 
 import hashlib
 import json
+import os
 import re
 import shutil
-import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from command import REPOSITORY, UV, Rocwheel, run
+import engines
+from command import REPOSITORY, TOOLS, UV, Rocwheel, download, run
+from engines import Engine
 from environment import Environment
 from packages import PackageSet
 
@@ -33,34 +36,50 @@ def built(rocwheel: Rocwheel, package_set: PackageSet, tmp_path_factory: pytest.
     return folder / "out"
 
 
-def cibuildwheel_options() -> dict:
-    """What docs/ci.md tells authors to write."""
-    (block,) = re.findall(
+@pytest.fixture(scope="module")
+def manylinux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Docker with an image that has what cibuildwheel asks of one, made from Debian: the manylinux
+    images are in a registry, which not every machine reaches."""
+    with engines.docker(tmp_path_factory.mktemp("docker")) as engine:
+        engine.import_root(
+            engines.root("bookworm", "clang-19", "clang-tools-19", "lld-19", "llvm-19", "python3-build", "python3-dev"),
+            "debian",
+        )
+        # cibuildwheel runs its own lines of Python with that of 3.9.
+        pythons = """python3 -m venv --system-site-packages /opt/python/cp311-cp311
+            ln -s cp311-cp311 /opt/python/cp39-cp39"""
+        engine.derive("debian", "manylinux", pythons)
+        yield engine
+
+
+def test_cibuildwheel_makes_a_wheel(
+    rocwheel: Rocwheel, tool: Path, manylinux: Engine, package_set: PackageSet, tmp_path: Path
+) -> None:
+    """With the lines of docs/ci.md, and an index for everything: the container has no network."""
+    index = shutil.copytree(package_set.dist, tmp_path / "index", copy_function=os.link)
+    shutil.copy(tool, index)
+    download(index, "setuptools==80.9.0")
+    rocwheel.run("index", "build", index)
+    # cibuildwheel mounts the machine there.
+    address = f"file:///host{index}/simple/"
+    project = shutil.copytree(EXAMPLE, tmp_path / "project")
+    (lines,) = re.findall(
         r"^```toml\n(\[tool\.cibuildwheel\.linux\]\n.*?)^```", (REPOSITORY / "docs/ci.md").read_text(), re.M | re.S
     )
-    return tomllib.loads(block)["tool"]["cibuildwheel"]["linux"]
-
-
-def test_cibuildwheel_repairs_with_our_command(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
-    """The command as cibuildwheel runs it: through a shell, in the environment of the build, for a
-    wheel that was just compiled."""
-    shutil.copytree(EXAMPLE, tmp_path / "source")
-    build = Environment.create(tmp_path / "build", "uv")
-    build.install(package_set.dist, "rocm[libraries,devel]")
-    path = f"{build.prefix / 'bin'}:{rocwheel.binary.parent}:/usr/local/bin:/usr/bin:/bin"
-    root = build.run("rocm-sdk", "path", "--root").stdout.strip()
-    variables = {"PATH": path, "ROCM_HOME": root, "ROCM_PATH": root, "HIP_TARGETS": "gfx1100"}
-    python = ("--python", build.python)
-    run(UV, "build", "--wheel", *python, "--out-dir", tmp_path / "compiled", tmp_path / "source", environment=variables)
-    (compiled,) = (tmp_path / "compiled").glob("*.whl")
-    assert "-linux_x86_64" in compiled.name
-    destination = tmp_path / "repaired"
-    destination.mkdir()
-    command = cibuildwheel_options()["repair-wheel-command"].format(wheel=compiled, dest_dir=destination)
-    run("sh", "-c", command, environment=variables)
-    # cibuildwheel takes exactly one wheel from the folder.
-    (repaired,) = destination.iterdir()
-    assert "manylinux_" in repaired.name
+    with (project / "pyproject.toml").open("a") as options:
+        options.write(lines.replace("INDEX_OF_ROCM", address))
+    settings = {
+        "CIBW_BUILD": "cp311-manylinux_x86_64",
+        "CIBW_MANYLINUX_X86_64_IMAGE": "manylinux",
+        # abi3audit, for which cibuildwheel fetches virtualenv from GitHub.
+        "CIBW_AUDIT_COMMAND": "",
+        "CIBW_ENVIRONMENT": f"PIP_INDEX_URL={address} PIP_NO_CACHE_DIR=1 HIP_TARGETS=gfx1100",
+    }
+    environment = {**manylinux.environment, **settings, "PATH": "/usr/bin:/bin"}
+    words = (TOOLS / "cibuildwheel", "--platform", "linux", "--output-dir", tmp_path / "wheelhouse")
+    run(*words, cwd=project, environment=environment)
+    (repaired,) = (tmp_path / "wheelhouse").iterdir()
+    assert "-cp38-abi3-manylinux_" in repaired.name
     user = Environment.create(tmp_path / "user", "uv")
     user.install(package_set.dist, str(repaired))
     code = "import hip_extension\ntry: print(hip_extension.device_count())\nexcept RuntimeError as error: print(error)"

@@ -1,5 +1,5 @@
-"""The JSON schemas for editors: a validator that is not ours accepts real files with them, and
-refuses what rocwheel refuses."""
+"""The JSON schemas: a validator that is not ours accepts real files and results with them, and
+refuses what rocwheel refuses. `CheckedRocwheel` holds all results of the tests against theirs."""
 
 import json
 import re
@@ -8,8 +8,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from schemas import RESULTS, result_schema
+from test_choose import Case, case, made  # noqa: F401
 
 from command import REPOSITORY, Rocwheel
+from doctor_trees import diagnose, make_healthy_machine
+from small_index import write_wheel
 
 SCHEMAS = {name: json.loads((REPOSITORY / f"docs/schemas/{name}.json").read_text()) for name in ("rocwheel", "recipe")}
 RECIPES = [*REPOSITORY.glob("recipes/*.toml"), *REPOSITORY.glob("examples/*/recipes/*.toml")]
@@ -82,3 +86,25 @@ def test_the_files_of_the_documentation_are_valid(rocwheel: Rocwheel, tmp_path: 
     # A key that is an option of one command and the name of another below it is its table.
     assert faults("rocwheel", "[build.plan]\nkeep = true\n") == []
     assert faults("rocwheel", "[build]\nplan = 'x'\n") != []
+
+
+def test_results_are_valid_and_changed_ones_are_not(rocwheel: Rocwheel, case: Case, tmp_path: Path) -> None:  # noqa: F811
+    wheel = write_wheel(tmp_path, "demo", "1.0")
+    (tmp_path / "report.xml").write_text('<testsuite name="a"><testcase classname="b" name="c" time="1"/></testsuite>')
+    case.make(made.a_card)
+    documents = {
+        "audit": rocwheel.json("audit", wheel),
+        "choose": json.loads(case.choose("torch --gpu gfx1103", "--json").stdout),
+        "doctor": diagnose(rocwheel, make_healthy_machine(tmp_path / "machine")),
+        "kernels": rocwheel.json("kernels", wheel),
+        "test-report": rocwheel.json("test", "report", tmp_path / "report.xml"),
+    }
+    assert documents.keys() == RESULTS.keys()
+    for name, document in documents.items():
+        validator = jsonschema.Draft202012Validator(result_schema(name))
+        assert validator.is_valid(document), name
+        for key in document:
+            less = {one: value for one, value in document.items() if one != key}
+            assert not validator.is_valid(less), (name, key)
+            assert not validator.is_valid({**document, key: -1.5}), (name, key)
+        assert not validator.is_valid({**document, "other": 1}), name

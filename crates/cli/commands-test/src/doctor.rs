@@ -11,9 +11,11 @@ use rocwheel_console::environment;
 use rocwheel_console::failure::{Failure, Result, Usage};
 use rocwheel_console::printer::{Printer, ResultFormat};
 use rocwheel_doctor::{
-    Error, Evidence, Gravity, ImportPath, MachineTree, PackageChoice, Patient, SessionUser, SessionVariables, diagnose,
+    Diagnosis, Error, Evidence, Gravity, ImportPath, MachineTree, PackageChoice, Patient, SessionUser,
+    SessionVariables, diagnose,
 };
 use rocwheel_progress::{Context, Exit};
+use serde::Serialize;
 
 /// Find out why a GPU or an installed ROCm does not work, and which command fixes it
 ///
@@ -133,6 +135,21 @@ fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
     }
 }
 
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    counts: SymptomCounts,
+}
+
+#[derive(Serialize)]
+struct SymptomCounts {
+    errors: usize,
+    unknown: usize,
+    warnings: usize,
+    notes: usize,
+}
+
 /// Prints what is wrong.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut diagnosis = diagnose(&settings.patient, printer.reporter())?;
@@ -141,13 +158,13 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     match printer.format() {
         ResultFormat::Json => {
-            let counts = serde_json::json!({
-                "errors": diagnosis.count(Gravity::Error), "unknown": diagnosis.count(Gravity::Unknown),
-                "warnings": diagnosis.count(Gravity::Warning), "notes": diagnosis.count(Gravity::Note),
-            });
-            let mut document = serde_json::to_value(&diagnosis).map_err(Failure::other)?;
-            document["counts"] = counts;
-            printer.json(&document)?;
+            let counts = SymptomCounts {
+                errors: diagnosis.count(Gravity::Error),
+                unknown: diagnosis.count(Gravity::Unknown),
+                warnings: diagnosis.count(Gravity::Warning),
+                notes: diagnosis.count(Gravity::Note),
+            };
+            printer.json(&Document { diagnosis: &diagnosis, counts })?;
         }
         ResultFormat::Text => text::print(&diagnosis, printer)?,
     }

@@ -9,6 +9,7 @@ use rocwheel_console::message;
 use rocwheel_console::printer::{Column, Printer, ResultFormat};
 use rocwheel_progress::{Exit, counted, shell_word};
 use rocwheel_tables::TargetTable;
+use serde::Serialize;
 
 use super::described;
 
@@ -69,6 +70,25 @@ fn places(gpus: BTreeMap<&str, Vec<&str>>) -> String {
     places.collect::<Vec<_>>().join("; ")
 }
 
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    answer: &'a ChoiceAnswer,
+    question: AskedQuestion<'a>,
+    /// Bytes that are left to download; `None` if that is not known.
+    left: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct AskedQuestion<'a> {
+    packages: &'a [String],
+    gpus: &'a [String],
+    python: String,
+    system: String,
+    glibc: Option<String>,
+    indexes: &'a [String],
+}
+
 /// The question, for the words of its answer.
 pub(super) struct Facts<'a> {
     pub(super) question: &'a Question<'a>,
@@ -99,17 +119,17 @@ impl Facts<'_> {
 
     /// The answer as JSON, with the question that it answers.
     pub(super) fn document(&self, answer: &ChoiceAnswer) -> Result<serde_json::Value> {
-        let mut document = serde_json::to_value(answer).map_err(Failure::other)?;
         let target = &self.question.target;
-        document["question"] = serde_json::json!({
-            "packages": self.question.packages,
-            "gpus": self.question.gpus,
-            "python": target.python.to_string(),
-            "system": target.platform.to_string(),
-            "glibc": target.glibc.map(|(major, minor)| format!("{major}.{minor}")),
-            "indexes": self.indexes,
-        });
-        document["left"] = answer.left().into();
+        let question = AskedQuestion {
+            packages: &self.question.packages,
+            gpus: &self.question.gpus,
+            python: target.python.to_string(),
+            system: target.platform.to_string(),
+            glibc: target.glibc.map(|(major, minor)| format!("{major}.{minor}")),
+            indexes: self.indexes,
+        };
+        let document = Document { answer, question, left: answer.left() };
+        let mut document = serde_json::to_value(document).map_err(Failure::other)?;
         for (shown, member) in document["members"].as_array_mut().into_iter().flatten().zip(&answer.members) {
             shown["origin"] = self.index(member.origin).into();
         }

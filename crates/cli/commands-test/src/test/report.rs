@@ -17,10 +17,11 @@ use rocwheel_progress::Exit;
 use rocwheel_report::outcome::TestOutcome;
 use rocwheel_report::verdict::{self, VerdictRequest};
 use rocwheel_report::{
-    EarlierReports, ExpectedTests, ReportOptions, ReportResult, ReportedTest, RunnerEnd, TestReport,
-    read_fresh_reports, read_reports, write_html, write_junit,
+    EarlierReports, ExpectedTests, FailureGroup, OutcomeCounts, ReportOptions, ReportResult, ReportedTest, RunnerEnd,
+    TestReport, read_fresh_reports, read_reports, write_html, write_junit,
 };
 use rocwheel_tables::TargetTable;
+use serde::Serialize;
 
 use super::runner::{RunnerCommand, runner_exit};
 use super::suite::wheels::{digests_of, wheel_files};
@@ -300,6 +301,15 @@ fn check_targets(targets: &BTreeSet<String>) -> Result<(), Usage> {
     Err(Usage::new(format!("`--targets` names `{name}`, which is not a GPU target")).hint(hint))
 }
 
+#[derive(Serialize)]
+struct Document<'a> {
+    result: ReportResult,
+    gaps: Vec<String>,
+    counts: OutcomeCounts,
+    groups: Vec<FailureGroup>,
+    report: &'a TestReport,
+}
+
 /// Reads the reports, writes what was asked for, and judges.
 pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let options = &settings.options;
@@ -317,13 +327,13 @@ pub fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         file.write_with(|output| write_junit(&report, output))?;
     }
     match printer.format() {
-        ResultFormat::Json => printer.json_stream(&serde_json::json!({
-            "result": report.result(options).word(),
-            "gaps": report.gaps(options),
-            "counts": report.counts(),
-            "groups": report.failure_groups(),
-            "report": &report,
-        }))?,
+        ResultFormat::Json => printer.json_stream(&Document {
+            result: report.result(options),
+            gaps: report.gaps(options),
+            counts: report.counts(),
+            groups: report.failure_groups(),
+            report: &report,
+        })?,
         ResultFormat::Text => print(&report, &title, options, printer)?,
     }
     annotate(&report, options, printer);
