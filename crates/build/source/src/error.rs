@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use rocwheel_progress::{Exit, Failure, Hint};
 
 use crate::git_failure::GitFailure;
-use crate::repository::UPSTREAM;
 
 /// A patch does not apply.
 #[derive(Debug, thiserror::Error)]
@@ -73,13 +72,6 @@ pub(crate) fn pin(path: &Path, line: Option<usize>, reason: &str) -> Failure {
 pub(crate) fn not_git(path: &Path) -> Failure {
     Failure::message(format!("`{}` exists and is not a git repository", path.display()))
         .with_hint("name another folder with `--directory`, or move this one away")
-}
-
-/// A repository lacks the tag that a checkout of ours has.
-pub(crate) fn no_tag(path: &Path) -> Failure {
-    Failure::message(format!("`{}` has no tag `{UPSTREAM}`", path.display())).with_hint(
-        "`rocwheel source checkout` sets it; in a checkout of your own, `git tag` the commit that your patches start from",
-    )
 }
 
 /// The tree has work that a checkout would lose, one row for each commit or changed file.

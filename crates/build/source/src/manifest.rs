@@ -178,7 +178,7 @@ fn entry(
     }
     let state = state::read(directory);
     let tagged = repository.commit(&format!("refs/tags/{UPSTREAM}"))?;
-    let commit = tagged.ok_or_else(|| error::no_tag(directory))?;
+    let commit = tagged.ok_or_else(|| crate::repository::no_tag(directory))?;
     let origin =
         repository.git.at(directory).args(["config", "--local", "remote.origin.url"]).answer(repository.reporter)?;
     let Some(origin) = origin.filter(|_| state.archive.is_none()) else {

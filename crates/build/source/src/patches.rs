@@ -14,7 +14,7 @@ use crate::error::{self, PatchConflict};
 use crate::git::{Broken, Git};
 use crate::patch_files::{PINNED_SET, PatchGroup, Stage, am_options, patch_files, read, set_of_archive, sets};
 use crate::pins;
-use crate::repository::{HIPIFY, Repository, UPSTREAM};
+use crate::repository::{HIPIFY, Repository, UPSTREAM, no_tag};
 use crate::state::{self, Folder, Left};
 use crate::table::Table;
 
@@ -125,7 +125,7 @@ impl PatchSet {
         let git = folder.git(git);
         let checkout = Repository::new(&git, &self.checkout, reporter);
         if checkout.commit(&format!("refs/tags/{UPSTREAM}"))?.is_none() {
-            return Err(error::no_tag(&self.checkout));
+            return Err(no_tag(&self.checkout));
         }
         let repositories = checkout.all()?;
         let mut unsaved = Vec::new();
@@ -289,7 +289,7 @@ fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> R
 /// The ranges of the user's commits: before the conversion and after it.
 fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Failure> {
     let Some(upstream) = repository.commit(&format!("refs/tags/{UPSTREAM}"))? else {
-        return Err(error::no_tag(&repository.path));
+        return Err(no_tag(&repository.path));
     };
     Ok(match repository.commit(&format!("refs/tags/{HIPIFY}"))? {
         Some(hipify) if hipify != upstream => {

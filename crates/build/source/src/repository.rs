@@ -286,3 +286,10 @@ impl<'a> Repository<'a> {
         Ok(true)
     }
 }
+
+/// A repository lacks the tag that a checkout of ours has.
+pub(crate) fn no_tag(path: &Path) -> Failure {
+    Failure::message(format!("`{}` has no tag `{UPSTREAM}`", path.display())).with_hint(
+        "`rocwheel source checkout` sets it; in a checkout of your own, `git tag` the commit that your patches start from",
+    )
+}

@@ -10,6 +10,7 @@ mod distribution;
 mod installation_path;
 mod installed;
 mod package_folder;
+mod prefix;
 mod refused_wheel;
 
 use std::collections::BTreeMap;
@@ -26,7 +27,8 @@ pub use installation_path::PythonEnvironment;
 use installation_path::{Destination, entry_points};
 pub use installed::Installed;
 use package_folder::Found;
-pub use package_folder::{PackageFolder, prefix_of};
+pub use package_folder::PackageFolder;
+pub use prefix::prefix_of;
 pub use refused_wheel::RefusedWheel;
 
 /// The files of an environment. Paths are relative to its prefix, with `/`:

@@ -12,7 +12,7 @@ use rocwheel_system::{FileIdentity, FileMetadata as _};
 use rocwheel_wheel::RecordRow;
 use rocwheel_wheel::read::WheelProblem;
 
-use super::package_folder::prefix_of;
+use super::prefix::prefix_of;
 use crate::Error;
 
 /// Limit for the bytes of a file that are held in memory.

@@ -23,6 +23,7 @@ use super::Role;
 use super::distribution::{Distribution, DistributionForm};
 use super::installation_path::PythonEnvironment;
 use super::installed::{Installed, InstalledFile, InstalledRecord, is_bytecode, read_error};
+use super::prefix::prefix_of;
 use crate::Error;
 
 /// What a `.dist-info` or `.egg-info` folder holds.
@@ -61,14 +62,6 @@ struct DirectUrl {
 struct DirInfo {
     #[serde(default)]
     editable: bool,
-}
-
-/// The prefix of the Python whose packages are in a folder, which is `lib/python3.12/site-packages`
-/// in it, or `Lib/site-packages` on Windows.
-pub fn prefix_of(packages: &Path) -> Option<&Path> {
-    let library = packages.parent()?;
-    let is_of_windows = packages.ends_with("site-packages") && library.file_name()?.eq_ignore_ascii_case("lib");
-    library.ancestors().nth(if is_of_windows { 1 } else { 2 })
 }
 
 /// The version of a Python for Windows, in whose paths it is not: by the settings of a virtual

@@ -3,8 +3,8 @@
 //!
 //! A record is believed in what the packer made of which content, both as BLAKE3 hashes, and in
 //! the SHA-256 of a member all of whose chunks are known. Both the content and the packed bytes are
-//! hashed before they are used. And it says where a text is ([`SearchedMembers`]), which is believed
-//! of this machine's own records only.
+//! hashed before they are used. And it says where a text is ([`SearchedMembers`]), which is
+//! believed of this machine's own records only.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;

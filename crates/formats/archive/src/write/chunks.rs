@@ -336,7 +336,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
 }
 
 impl Workshop {
-    /// The key of a piece that begins at `start`; `None` if nothing is compressed. Nothing is hashed
+    /// The key of a piece that begins at `start`; `None` if nothing is compressed. It has no hash
     /// if nothing is recorded.
     fn key(&self, start: u64, window: &[u8], place: Place) -> Option<PieceKey> {
         let level = deflate::level_number(self.level_at(start))?;

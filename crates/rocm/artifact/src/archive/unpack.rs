@@ -168,8 +168,8 @@ impl Scratch {
         Scratch { anew: true, ..self }
     }
 
-    /// Compares all files with those of earlier trees, also if an earlier run unpacked the very same
-    /// archive.
+    /// Compares all files with those of earlier trees, also if an earlier run unpacked the very
+    /// same archive.
     #[must_use]
     pub fn compare(self) -> Scratch {
         Scratch { compares: true, ..self }
