@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from command import own_suite, run
+from command import Rocwheel, own_suite, run
 from environment import Environment
 from isolation import install_in_root
 from packages import PackageSet, unexplained
@@ -87,12 +87,16 @@ def test_cmake_finds_compiles_and_links(environment: Environment, tmp_path: Path
     assert re.fullmatch(rf"hipGetDeviceCount {ANSWER} rocrand_get_version 0 \d+\n", said), said
 
 
-def test_uninstalling_leaves_no_file(environment: Environment, package_set: PackageSet, tmp_path: Path) -> None:
+def test_uninstalling_leaves_no_file(
+    rocwheel: Rocwheel, environment: Environment, package_set: PackageSet, tmp_path: Path
+) -> None:
     # A fresh one: the other tests still need theirs.
     fresh = Environment.create(tmp_path / "venv", environment.installer)
     fresh.install(package_set.dist, "rocm[libraries,devel]", *package_set.device_packages)
     fresh.run("rocm-sdk", "init")
     fresh.run("rocm-sdk", "version")
+    # The archive of the devel tree is gone, as it has to be.
+    rocwheel.run("test", "smoke", "rocm", "-k", "files", "--python", fresh.python, "--output", tmp_path / "smoke")
     assert fresh.left_over()
     fresh.uninstall(*fresh.installed())
     assert sorted(fresh.left_over()) == []

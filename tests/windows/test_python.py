@@ -195,7 +195,8 @@ def test_the_smoke_test(windows: Rocwheel, python: WindowsPython, environment: P
     for more, variables in ((["--python", python.program], {}), ([], {"VIRTUAL_ENV": on_windows(environment)})):
         said = windows.run(*words, "--allow-no-gpu", *more, cwd=tmp_path, environment=variables, expect=3)
         document = json.loads(said.stdout)
-        assert document["counts"]["passed"] == 8 and set(document["counts"]) == {"passed", "not_run"}, document
+        counts = document["counts"]
+        assert counts["passed"] > 7 and counts == {"passed": counts["passed"], "not_run": 1}, document
     windows.run(*words, "--python", python.program, cwd=tmp_path, expect=1)
     (environment / "Lib/site-packages" / CORE / "amdhip64_7.dll").write_bytes(b"MZ")
     said = windows.run(*words, "--allow-no-gpu", "--python", environment / "Scripts/python.exe", cwd=tmp_path, expect=1)
