@@ -28,7 +28,7 @@ pub use links::make_links;
 pub use lock::Lock;
 pub use metadata::{FileIdentity, FileMetadata, FileOwner, Timestamp};
 pub use names::{PathCheck, refused_by_windows, same_but_for_case, slashed, variable_name};
-pub use program::{PYTHON, RunningGroup, find_program, program_of};
+pub use program::{PYTHON, RunningGroup, environment_setting, find_program, program_of};
 pub use replace::{is_same_file, replace};
 pub use system::{
     OpenFile, REMOVES_OPEN_FILES, argument_limit, canonicalize, compiler_variables, copy_content, copy_range,

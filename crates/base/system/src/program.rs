@@ -36,6 +36,12 @@ pub fn program_of(environment: &Path, name: &str) -> PathBuf {
     }
 }
 
+/// The value of a key of `pyvenv.cfg`, the settings of a virtual environment, as Python reads it.
+pub fn environment_setting<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case(key)).map(|(_, value)| value.trim())
+}
+
 /// A child, and every process that it has started. On Unix it is a process group, on Windows a job.
 ///
 /// Dropping it ends nothing.
@@ -90,8 +96,6 @@ impl DerefMut for RunningGroup {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     /// A name that this system can execute, and its content.
@@ -142,5 +146,12 @@ mod tests {
             assert_eq!(rest, "");
             assert!(!running.wait().unwrap().success());
         }
+    }
+
+    #[test]
+    fn settings_of_an_environment_are_read_as_python_does() {
+        let text = "home = /usr/bin\nInclude-System-Site-Packages=TRUE\nprompt = a = b\n";
+        assert_eq!(environment_setting(text, "include-system-site-packages"), Some("TRUE"));
+        assert_eq!((environment_setting(text, "prompt"), environment_setting(text, "uv")), (Some("a = b"), None));
     }
 }

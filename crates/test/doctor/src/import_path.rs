@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use rocwheel_loader::site::{PackageFolder, prefix_of};
-use rocwheel_system::PYTHON;
+use rocwheel_system::{PYTHON, environment_setting};
 
 use crate::Error;
 use crate::finding::Evidence;
@@ -155,8 +155,9 @@ fn of_candidates(before: Vec<PathBuf>, own: PathBuf) -> ImportPath {
 /// `--system-site-packages`.
 fn folders_of_base(prefix: &Path, tree: &MachineTree, variables: &SessionVariables) -> Vec<PathBuf> {
     let text = fs_err::read_to_string(prefix.join(SETTINGS)).unwrap_or_default();
-    let is_on = setting(&text, "include-system-site-packages").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let home = setting(&text, "home");
+    let is_on = environment_setting(&text, "include-system-site-packages")
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let home = environment_setting(&text, "home");
     let base = if cfg!(windows) { home } else { home.and_then(|home| home.rsplit_once('/')).map(|(base, _)| base) };
     let (Some(base), Some(own), true) = (base, site_packages(prefix), is_on) else { return Vec::new() };
     let Some(version) = version_of(&own) else { return Vec::new() };
@@ -195,12 +196,6 @@ fn users(version: &str, tree: &MachineTree, variables: &SessionVariables) -> Opt
     existing(tree, &format!("{base}/{library}/site-packages"))
 }
 
-/// The value of a key of `pyvenv.cfg`.
-pub(crate) fn setting<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let mut pairs = text.lines().filter_map(|line| line.split_once('='));
-    pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case(key)).map(|(_, value)| value.trim())
-}
-
 /// The name of the Python of a folder of packages: `python3.12`.
 fn version_of(folder: &Path) -> Option<String> {
     let name = folder.parent()?.file_name()?.to_str()?;
@@ -222,16 +217,4 @@ fn site_packages(prefix: &Path) -> Option<PathBuf> {
     folders.sort();
     let on_windows = prefix.join("Lib").join("site-packages");
     folders.pop().or_else(|| on_windows.is_dir().then_some(on_windows))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_of_an_environment_are_read_as_python_does() {
-        let text = "home = /usr/bin\nInclude-System-Site-Packages=TRUE\nprompt = a = b\n";
-        assert_eq!(setting(text, "include-system-site-packages"), Some("TRUE"));
-        assert_eq!((setting(text, "prompt"), setting(text, "uv")), (Some("a = b"), None));
-    }
 }

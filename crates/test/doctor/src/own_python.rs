@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_loader::site::prefix_of;
 use rocwheel_progress::shell_path;
+use rocwheel_system::environment_setting;
 use rocwheel_wheel::PythonVersion;
 
 use crate::finding::Symptom;
-use crate::import_path::setting;
 use crate::installed::Installed;
 
 /// Links that are followed before they count as a circle.
@@ -33,7 +33,7 @@ pub(crate) fn check(installed: &Installed, symptoms: &mut Vec<Symptom>) {
         "does not exist".to_owned()
     };
     let folder = shell_path(prefix);
-    let command = if setting(&settings, "uv").is_some() {
+    let command = if environment_setting(&settings, "uv").is_some() {
         format!("uv venv --allow-existing --python {version} {folder}")
     } else {
         format!("python{version} -m venv --upgrade {folder}")

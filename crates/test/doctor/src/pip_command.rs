@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rocwheel_loader::site::prefix_of;
 use rocwheel_progress::{shell_path, shell_word};
+use rocwheel_system::environment_setting;
 
-use crate::import_path::setting;
 use crate::installed::Installed;
 use crate::variables::SessionVariables;
 
@@ -43,7 +43,7 @@ impl Installer {
         if prefix.join("pipx_metadata.json").is_file() {
             return Installer::Pipx(shell_word(&prefix.file_name().unwrap_or_default().to_string_lossy()));
         }
-        if settings.as_ref().is_some_and(|text| setting(text, "uv").is_some()) {
+        if settings.as_ref().is_some_and(|text| environment_setting(text, "uv").is_some()) {
             return Installer::Uv((!is_active).then_some(path));
         }
         let is_environment = settings.is_some() || prefix.join("conda-meta").is_dir();

@@ -45,10 +45,9 @@ impl Context<'_> {
 /// layout.
 fn read(venv: &Path) -> Option<Installed> {
     let text = fs_err::read_to_string(venv.join("pyvenv.cfg")).ok()?;
-    let rows = text.lines().filter_map(|line| line.split_once('='));
     // The name of the key of the version differs between Python's own `venv` and uv.
     let [system, uv, venv_version] = ["include-system-site-packages", "version_info", "version"]
-        .map(|key| rows.clone().find_map(|(name, value)| (name.trim() == key).then(|| value.trim())));
+        .map(|key| rocwheel_system::environment_setting(&text, key));
     if system != Some("false") {
         return None;
     }

@@ -158,9 +158,8 @@ fn not_brought(context: &Context<'_>, wheel: usize, (owner, distribution): (&Lib
 /// `true` if a virtual environment sees only its own packages (PEP 405).
 fn sees_no_other_packages(environment: &Path) -> bool {
     let Ok(text) = fs_err::read_to_string(environment.join("pyvenv.cfg")) else { return false };
-    let mut settings = text.lines().filter_map(|line| line.split_once('='));
-    settings
-        .any(|(key, value)| key.trim() == "include-system-site-packages" && value.trim().eq_ignore_ascii_case("false"))
+    let sees_others = rocwheel_system::environment_setting(&text, "include-system-site-packages");
+    sees_others.is_some_and(|value| value.eq_ignore_ascii_case("false"))
 }
 
 /// The distribution that contains a library of an owner. Where that is not known, the distribution

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::normal_inside;
+use rocwheel_system::environment_setting;
 use rocwheel_wheel::{Headers, PythonVersion};
 use serde::Deserialize;
 use walkdir::WalkDir;
@@ -68,10 +69,9 @@ struct DirInfo {
 /// environment, or by the name of its library.
 fn version_on_windows(prefix: &Path) -> Option<PythonVersion> {
     let settings = fs_err::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
-    let mut pairs = settings.lines().filter_map(|line| line.split_once('='));
-    let version = pairs.find(|(key, _)| ["version", "version_info"].contains(&key.trim()));
-    if let Some((_, version)) = version {
-        let mut numbers = version.trim().split('.');
+    // uv calls it otherwise than Python's own `venv`.
+    if let Some(version) = ["version_info", "version"].iter().find_map(|key| environment_setting(&settings, key)) {
+        let mut numbers = version.split('.');
         return format!("{}.{}", numbers.next()?, numbers.next()?).parse().ok();
     }
     let libraries = names(prefix).ok()?;
