@@ -127,21 +127,20 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
     let kernels = kernels.unwrap_or_default();
     let mut gpus = Vec::new();
     let without_files = match (system.wsl, tree.is_windows()) {
-        (true, _) => Some(("WSL", "`rocminfo` in WSL")),
-        (_, true) => Some(("Windows", "`hipInfo` of rocm-sdk-core")),
+        (true, _) => Some(("WSL has none", "in WSL no file shows them", "`rocminfo` in WSL")),
+        (_, true) => Some(("Windows has none", "on Windows no file shows them", "`hipInfo` of rocm-sdk-core")),
         _ => None,
     };
     if system.wsl {
         let own = installed.as_ref().map(|installed| runtime_folders(tree, installed)).unwrap_or_default();
         wsl::check(tree, variables, (&own, container), &mut symptoms);
     }
-    if let Some((system, program)) = without_files {
+    if let Some((seen, why, decides)) = without_files {
         if patient.needs_gpu {
             let symptom = Symptom::new("not-read").fill("question", "Whether a GPU can be used");
-            symptoms.push(symptom.seen("/sys/class/kfd/kfd/topology/nodes", format!("{system} has none")));
+            symptoms.push(symptom.seen("/sys/class/kfd/kfd/topology/nodes", seen));
         }
-        let preposition = if system == "WSL" { "in" } else { "on" };
-        unexamined.push(Unexamined::new("the GPUs", format!("{preposition} {system} no file shows them"), program));
+        unexamined.push(Unexamined::new("the GPUs", why, decides));
     } else {
         gpus = examine_gpus(patient, (container, &kernels), (&mut symptoms, &mut unexamined));
     }
