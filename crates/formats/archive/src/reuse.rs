@@ -99,7 +99,7 @@ struct Known {
     members: HashMap<(String, u64), Vec<Arc<KnownMember>>>,
 }
 
-/// What decides which bytes a piece is packed to.
+/// All that the packed bytes of a piece depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PieceKey {
     /// The library's number of the compression level.
