@@ -62,7 +62,7 @@ fn find<'a>(sources: &'a Sources, name: &str, file: &Path) -> &'a (PathBuf, Item
     panic!("{}: `{name}` is not one type of the sources", file.display())
 }
 
-/// What serde is told at a type, field or variant.
+/// The words in the `serde` attributes of a type, field or variant, with their values.
 fn serde_words(attributes: &[Attribute]) -> BTreeMap<String, String> {
     let mut words = BTreeMap::new();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
@@ -70,7 +70,7 @@ fn serde_words(attributes: &[Attribute]) -> BTreeMap<String, String> {
             let word = meta.path.require_ident()?.to_string();
             if meta.input.peek(token::Paren) {
                 return meta.parse_nested_meta(|one| {
-                    assert!(one.path.is_ident("serialize"), "`{word}` is said of more than the output");
+                    assert!(one.path.is_ident("serialize"), "`{word}` is for more than the output");
                     words.insert(word.clone(), one.value()?.parse::<LitStr>()?.value());
                     Ok(())
                 });
@@ -88,7 +88,8 @@ fn serde_words(attributes: &[Attribute]) -> BTreeMap<String, String> {
     words
 }
 
-/// A name as serde prints it; `all` is said of all variants or fields, `own` of this one.
+/// A name as serde prints it. `all` are the words of the enum or struct, `own` those of the variant
+/// or field.
 fn name_of(name: &str, all: &BTreeMap<String, String>, own: &BTreeMap<String, String>) -> String {
     let mut snake = String::new();
     for letter in name.chars() {
@@ -162,7 +163,8 @@ impl Schema<'_> {
             _ => {
                 let (file, item) = find(self.sources, name, file);
                 let made = self.define(item, file);
-                self.definitions.insert(name.to_owned(), made);
+                let other = self.definitions.insert(name.to_owned(), made.clone());
+                assert!(other.is_none_or(|other| other == made), "two types have the name `{name}`");
                 json!({ "$ref": format!("#/$defs/{name}") })
             }
         }
@@ -197,7 +199,7 @@ impl Schema<'_> {
         }
     }
 
-    /// The fields of a struct or variant; `all` is said of all of them.
+    /// The fields of a struct or variant, whose words are `all`.
     fn fields(&mut self, fields: &Fields, all: &BTreeMap<String, String>, file: &Path) -> Value {
         let mut made = json!({ "type": "object", "properties": {}, "required": [], "additionalProperties": true });
         let mut alternatives = Vec::new();
