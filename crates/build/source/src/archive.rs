@@ -49,15 +49,14 @@ pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<
     Ok(unpacked)
 }
 
-fn refused(archive: &Path, reason: &str) -> Failure {
+fn refused(archive: &Path, reason: impl std::fmt::Display) -> Failure {
     Failure::message(format!("could not take the source archive `{}`: {reason}", archive.display()))
         .with_hint("a `.tar.gz`, `.tar.xz`, `.tar.bz2`, `.tar.zst` or `.tar` with sources is needed")
 }
 
 fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Failure> {
-    let wrong = |reason: String| refused(path, &reason);
     let failed = |error: io::Error| {
-        if reporter.interrupted() { Interrupted.into() } else { wrong(error.to_string()) }
+        if reporter.interrupted() { Interrupted.into() } else { refused(path, error) }
     };
     let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched::new(file, reporter))).map_err(failed)?);
     let mut unpacked = Unpacked { newest: 0, files: 0 };
@@ -72,18 +71,19 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
         }
         let name = entry.path().map_err(failed)?.into_owned();
         if let Some(name) = pax_sparse_name(&mut entry).map_err(failed)? {
-            return Err(wrong(format!(
-                "`{name}` is a sparse file in the PAX format, which is not supported: {PACK_WITHOUT_SPARSE}"
-            )));
+            return Err(refused(
+                path,
+                format!("`{name}` is a sparse file in the PAX format, which is not supported: {PACK_WITHOUT_SPARSE}"),
+            ));
         }
         let Some(name) = plain(&name) else {
-            return Err(wrong(format!("`{}` would be outside it", name.display())));
+            return Err(refused(path, format!("`{}` would be outside it", name.display())));
         };
         if name.as_os_str().is_empty() {
             continue;
         }
         if name.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
-            return Err(wrong(format!("it contains a repository: `{}`", name.display())));
+            return Err(refused(path, format!("it contains a repository: `{}`", name.display())));
         }
         paths.check(&rocwheel_system::slashed(&name).to_string_lossy()).map_err(failed)?;
         unpacked.newest = unpacked.newest.max(entry.header().mtime().unwrap_or(0));
@@ -97,7 +97,7 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
                 let size = entry.size();
                 let modified = entry.header().mtime().ok();
                 if write(&place, &mut entry, executable, modified).map_err(failed)? != size {
-                    return Err(wrong(format!("it ends inside `{}`", name.display())));
+                    return Err(refused(path, format!("it ends inside `{}`", name.display())));
                 }
                 unpacked.files += 1;
             }
@@ -106,24 +106,27 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
                 if kind == EntryType::Link {
                     let first = plain(&target).filter(|first| folder.join(first).is_file());
                     let first = first.ok_or_else(|| {
-                        wrong(format!(
-                            "`{}` is a link to `{}`, which is no earlier file",
-                            name.display(),
-                            target.display()
-                        ))
+                        refused(
+                            path,
+                            format!(
+                                "`{}` is a link to `{}`, which is no earlier file",
+                                name.display(),
+                                target.display()
+                            ),
+                        )
                     })?;
                     fs_err::copy(folder.join(first), &place)?;
                 } else {
                     if !stays_inside(&name, &target) {
                         let reason =
                             format!("the link `{}` leads out of it, to `{}`", name.display(), target.display());
-                        return Err(wrong(reason));
+                        return Err(refused(path, reason));
                     }
                     links.push((target, place));
                 }
                 unpacked.files += 1;
             }
-            _ => return Err(wrong(format!("`{}` is neither a file, a folder nor a link", name.display()))),
+            _ => return Err(refused(path, format!("`{}` is neither a file, a folder nor a link", name.display()))),
         }
     }
     rocwheel_system::make_links(links).map_err(failed)?;

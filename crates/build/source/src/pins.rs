@@ -47,7 +47,11 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         let this = RelatedCommit { origin: origin.to_owned(), commit: commit.to_ascii_lowercase() };
         match &found {
             Some((first, that)) if *that != this => {
-                return refuse(path, line, &format!("it says something else of `{project}` than line {first}"));
+                return refuse(
+                    path,
+                    line,
+                    &format!("it names another commit or origin of `{project}` than line {first}"),
+                );
             }
             Some(_) => {}
             None => found = Some((line, this)),

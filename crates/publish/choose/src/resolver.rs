@@ -95,7 +95,7 @@ pub(crate) fn uv_platform(target: &InstallTarget) -> String {
 }
 
 /// `true` if uv refuses wheels for their platform, and was asked about an older glibc than the
-/// target's, because it has no name for that one.
+/// target's, because it has no name for that one. Only its words say for what it refuses them.
 fn is_about_older_glibc(reason: &str, target: &InstallTarget) -> bool {
     target.platform != Platform::Windows
         && target.glibc.is_some_and(|(_, minor)| !UV_GLIBC.iter().any(|known| *known >= minor))

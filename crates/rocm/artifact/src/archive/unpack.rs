@@ -137,11 +137,11 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
     Ok(())
 }
 
-/// The directory below which archives are unpacked, and those of earlier runs. A file that an
-/// earlier version of the archive has gets a second name instead of a copy. Its bytes are compared
-/// while they arrive, so earlier directories may have any content and may change meanwhile; but a
-/// later write into one of their files changes ours too. Any number of processes may use the same
-/// directory.
+/// The directory below which archives are unpacked, and those of earlier runs. What an earlier run
+/// unpacked from the very same archive gets a second name if it is as that run left it. A file that
+/// another version of the archive has, too, is compared while its bytes arrive, so such a directory
+/// may have any content and may change meanwhile. A later write into an earlier file changes ours.
+/// Any number of processes may use the same directory.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     folder: PathBuf,
