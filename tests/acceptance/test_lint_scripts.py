@@ -173,7 +173,7 @@ def test_without_names_it_looks_at_tracked_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_somebody_ends_has_not_passed(number: signal.Signals) -> None:
+def test_a_run_that_a_signal_ends_has_not_passed(number: signal.Signals) -> None:
     script = f". '{SCRIPTS / 'steps.bash'}'; try one true; echo ready; try two sleep 1"
     with subprocess.Popen(["bash", "-c", f"kind=quick; {script}"], stdout=subprocess.PIPE, text=True) as run_of_tests:
         assert run_of_tests.stdout and run_of_tests.stdout.readline() == "ready\n"

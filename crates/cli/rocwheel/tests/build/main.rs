@@ -458,7 +458,7 @@ fn a_build_against_an_installed_rocm_knows_it() {
     let of_debian = ["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk", "prefix=usr", "--dry-run"];
     let ran = build(&context, &of_debian);
     assert!(ran.code == Some(0) && !ran.stderr.contains("would stop"), "{ran:?}");
-    // A user who sets the variable gets no warning, and a job of its own.
+    // With the variable there is no warning, and the job is another one.
     fs_err::remove_dir_all(context.path("out")).unwrap();
     let context = context.with_variable("HIP_DEVICE_LIB_PATH", "/usr/lib/bitcode");
     let ran = build(&context, &arguments);
