@@ -137,6 +137,13 @@ def test_only_the_first_findings_are_annotations(rocwheel: Rocwheel, tmp_path: P
     assert summary.read_text().count("RW001") == 3 * 12
 
 
+def write_backend(folder: Path, wheel: Path) -> None:
+    """Makes a project whose build is a copy of a wheel."""
+    backend = f"import shutil\ndef build_wheel(to, *_): return shutil.copy({str(wheel)!r}, to).rpartition('/')[2]\n"
+    (folder / "b.py").write_text(backend)
+    (folder / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n')
+
+
 def commit_all(folder: Path) -> None:
     git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b"]
     run("git", "init", "--quiet", folder)
@@ -151,12 +158,7 @@ def test_act_runs_the_job_of_the_page(tool: Path, broken: Path, tmp_path: Path) 
     project, action, upload = (tmp_path / name for name in ("project", "action", "codeql/upload-sarif"))
     for folder in (project / ".github/workflows", action, upload):
         folder.mkdir(parents=True)
-    (project / "pyproject.toml").write_text(
-        '[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n'
-    )
-    (project / "b.py").write_text(
-        f"import shutil\ndef build_wheel(folder, *_): return shutil.copy({str(broken)!r}, folder).rpartition('/')[2]\n"
-    )
+    write_backend(project, broken)
     steps = yaml.safe_load(block("yaml", "steps:"))["steps"]
     (audit,) = (step for step in steps if "OWNER" in step.get("uses", ""))
     audit["id"] = "audit"
@@ -176,9 +178,19 @@ def test_act_runs_the_job_of_the_page(tool: Path, broken: Path, tmp_path: Path) 
     assert "| exit code 1" in said and re.search(r"\| rules: [1-9]", said), said
 
 
-@pytest.mark.long
-def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, broken: Path, tmp_path: Path) -> None:
-    """The hooks of the last commit, which pip compiles: without optimisation, for minutes less."""
+@pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_pre_commit_installs_and_runs_the_hooks(
+    rocwheel: Rocwheel, tool: Path, broken: Path, tmp_path: Path, compiles: bool
+) -> None:
+    """The hooks of the last commit, which pip compiles: without optimisation, for minutes less. Or
+    the hooks as they are, whose build is the wheel of the tests."""
+    hooks = REPOSITORY
+    if not compiles:
+        hooks = tmp_path / "hooks"
+        hooks.mkdir()
+        shutil.copy(REPOSITORY / ".pre-commit-hooks.yaml", hooks)
+        write_backend(hooks, tool)
+        commit_all(hooks)
     project = tmp_path / "project"
     recipes = project / "recipes"
     recipes.mkdir(parents=True)
@@ -188,12 +200,12 @@ def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, broken: Path
     environment = {"PRE_COMMIT_HOME": str(tmp_path / "home"), "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0"}
     cargo = Path(shutil.which("cargo")).parent
     environment["PATH"] = f"{rocwheel.binary.parent}:{TOOLS}:{cargo}:/usr/local/bin:/usr/bin:/bin"
-    run(TOOLS / "pre-commit", "validate-manifest", REPOSITORY / ".pre-commit-hooks.yaml")
-    revision = run("git", "-C", REPOSITORY, "rev-parse", "HEAD").stdout.strip()
+    run(TOOLS / "pre-commit", "validate-manifest", hooks / ".pre-commit-hooks.yaml")
+    revision = run("git", "-C", hooks, "rev-parse", "HEAD").stdout.strip()
     shown = yaml.safe_load(block("yaml", "repos:"))
     (repo,) = shown["repos"]
     assert repo["rev"] == f"v{version_of(rocwheel)}"
-    repo |= {"repo": str(REPOSITORY), "rev": revision}
+    repo |= {"repo": str(hooks), "rev": revision}
     repo["hooks"] += [{"id": f"{hook['id']}-system"} for hook in repo["hooks"]]
     (project / ".pre-commit-config.yaml").write_text(yaml.safe_dump(shown))
     run(TOOLS / "pre-commit", "validate-config", cwd=project)
