@@ -185,7 +185,7 @@ mod tests {
             (format!("{good}ubuntu|pytorch|x\n"), "line 2: `ubuntu|pytorch|x` has 3 fields"),
             ("ubuntu|pytorch|torchaudio|main|main|https://audio".into(), "line 1: `main` is not a full commit (40"),
             (format!("ubuntu|pytorch|torchaudio|main|{SHA}|"), "names no origin"),
-            (format!("{good}ubuntu|pytorch|torchaudio|main|{SHA}|https://other"), "line 2: it says something else"),
+            (format!("{good}ubuntu|pytorch|torchaudio|main|{SHA}|https://other"), "line 2: it names another commit"),
         ] {
             let error = look(&text).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("`related_commits`"), "{error}");
